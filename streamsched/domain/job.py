@@ -1,0 +1,117 @@
+"""A job: one satisfaction of one schedule, waiting or launched. Its state machine is the table `TRANSITIONS`.
+
+A job's id is a function of schedule, generation and sequence, so a repeat anywhere downstream finds the first.
+`PENDING_TRIGGER` is the accumulation in the trigger table and never a row in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.event import Event
+from streamsched.domain.names import ScheduleRef
+
+
+class JobState(StrEnum):
+    PENDING_TRIGGER = "PENDING_TRIGGER"
+    PENDING_CONSTRAINT = "PENDING_CONSTRAINT"
+    PENDING_LAUNCH = "PENDING_LAUNCH"
+    LAUNCHED = "LAUNCHED"
+    ABORTED = "ABORTED"
+    TIMED_OUT = "TIMED_OUT"
+    OBSOLETE = "OBSOLETE"
+    COALESCED = "COALESCED"
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class JobFact(StrEnum):
+    """What can be told to a job."""
+
+    SATISFIED = "trigger satisfied"
+    ADMITTED = "constraints satisfied"
+    LAUNCHED = "run submitted"
+    ABORTED = "constraint can never be satisfied"
+    TIMED_OUT = "waited longer than its timeout"
+    SUPERSEDED = "schedule changed, disabled or deleted"
+    JOINED = "joined the waiting job"
+    LAUNCH_FAILED = "launch failed for the last time"
+
+
+TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyType(
+    {
+        (JobState.PENDING_TRIGGER, JobFact.SATISFIED): JobState.PENDING_CONSTRAINT,
+        (JobState.PENDING_CONSTRAINT, JobFact.ADMITTED): JobState.PENDING_LAUNCH,
+        (JobState.PENDING_CONSTRAINT, JobFact.ABORTED): JobState.ABORTED,
+        (JobState.PENDING_CONSTRAINT, JobFact.TIMED_OUT): JobState.TIMED_OUT,
+        (JobState.PENDING_CONSTRAINT, JobFact.SUPERSEDED): JobState.OBSOLETE,
+        (JobState.PENDING_CONSTRAINT, JobFact.JOINED): JobState.COALESCED,
+        (JobState.PENDING_LAUNCH, JobFact.LAUNCHED): JobState.LAUNCHED,
+        (JobState.PENDING_LAUNCH, JobFact.SUPERSEDED): JobState.OBSOLETE,
+        (JobState.PENDING_LAUNCH, JobFact.LAUNCH_FAILED): JobState.LAUNCH_FAILED,
+    }
+)
+
+TERMINAL: Final = frozenset(
+    {
+        JobState.LAUNCHED,
+        JobState.ABORTED,
+        JobState.TIMED_OUT,
+        JobState.OBSOLETE,
+        JobState.COALESCED,
+        JobState.LAUNCH_FAILED,
+    }
+)
+
+
+def advance(state: JobState, fact: JobFact) -> JobState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("job", state, fact) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one leaf brought to a satisfaction: `count` in the leaf's own unit (partitions, bytes, times)."""
+
+    leaf: str
+    count: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyJob:
+    """A satisfied schedule as it travels on topic `launch`.
+
+    `satisfied_at` (UTC) is the log time of the signal that satisfied it, so replay gives the same value.
+    """
+
+    schedule: ScheduleRef
+    generation: int
+    sequence: int
+    satisfied_at: datetime
+    contributions: tuple[Contribution, ...]
+
+    @property
+    def id(self) -> str:
+        return job_id(self.schedule, self.generation, self.sequence)
+
+
+def job_id(schedule: ScheduleRef, generation: int, sequence: int) -> str:
+    """`<schedule>.<generation>.<sequence>`: deterministic, readable, safe in a URL and a file name."""
+    return f"{schedule}.{generation}.{sequence}"

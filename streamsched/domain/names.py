@@ -1,0 +1,120 @@
+"""Names of things: namespace ⊃ app ⊃ program and schedule; datasets and streams live in a namespace.
+
+Text forms are dotted (`default.flights-app.join`); they are the primary keys in PostgreSQL and the record keys in the
+log. A namespace, app, program or schedule name has no dot, so parsing is unambiguous; a dataset may have dots after
+its namespace. Character rules: CDAP (reference: schedule ids), tightened where a dot would break the text form.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from streamsched.domain.errors import InvalidError
+
+DEFAULT_NAMESPACE = "default"
+
+_NAMESPACE = re.compile(r"[a-zA-Z0-9_]+")
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_DATASET = re.compile(r"[$.a-zA-Z0-9_-]+")
+
+
+def _check(pattern: re.Pattern[str], kind: str, text: str) -> None:
+    if not pattern.fullmatch(text):
+        raise InvalidError("$", f"{kind} name '{text}' may only hold {pattern.pattern[:-1]}, and something of it")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AppRef:
+    """An application: programs and schedules deployed together."""
+
+    namespace: str
+    app: str
+
+    def __post_init__(self) -> None:
+        _check(_NAMESPACE, "namespace", self.namespace)
+        _check(_NAME, "app", self.app)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.app}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _InApp:
+    namespace: str
+    app: str
+    name: str
+
+    def __post_init__(self) -> None:
+        _check(_NAMESPACE, "namespace", self.namespace)
+        _check(_NAME, "app", self.app)
+        _check(_NAME, "program or schedule", self.name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.app}.{self.name}"
+
+    @property
+    def owner(self) -> AppRef:
+        """The application this belongs to."""
+        return AppRef(self.namespace, self.app)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `namespace.app.name`.
+
+        Raises:
+            InvalidError: not three names joined by dots.
+        """
+        parts = text.split(".")
+        if len(parts) != 3:
+            raise InvalidError("$", f"'{text}' is not of the form namespace.app.name")
+        return cls(*parts)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProgramRef(_InApp):
+    """Something that runs."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ScheduleRef(_InApp):
+    """Program + trigger + constraints + policies + properties."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _InNamespace:
+    namespace: str
+    name: str
+
+    def __post_init__(self) -> None:
+        _check(_NAMESPACE, "namespace", self.namespace)
+        _check(_DATASET, "dataset, stream or event", self.name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str, namespace: str = DEFAULT_NAMESPACE) -> Self:
+        """Reads `namespace.name`; a text without a dot is a name in `namespace`.
+
+        Raises:
+            InvalidError: a part holds characters it must not.
+        """
+        head, dot, tail = text.partition(".")
+        return cls(head, tail) if dot else cls(namespace, head)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DatasetRef(_InNamespace):
+    """A partitioned file set ("PFS")."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamRef(_InNamespace):
+    """Something that grows, in bytes."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EventName(_InNamespace):
+    """A custom event."""

@@ -1,0 +1,93 @@
+"""A run: one execution of a program. Its state machine is the table `TRANSITIONS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.event import Outcome
+
+
+class RunState(StrEnum):
+    """PENDING: the row exists, nobody executes it. STARTING: one runner has it. RUNNING: the driver is alive."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    LOST = "LOST"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class RunFact(StrEnum):
+    """What can be told to a run."""
+
+    CLAIMED = "claimed by a runner"
+    STARTED = "started"
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+    VANISHED = "vanished"
+
+
+TRANSITIONS: Final[Mapping[tuple[RunState, RunFact], RunState]] = MappingProxyType(
+    {
+        (RunState.PENDING, RunFact.CLAIMED): RunState.STARTING,
+        (RunState.PENDING, RunFact.KILLED): RunState.KILLED,
+        (RunState.PENDING, RunFact.FAILED): RunState.FAILED,
+        (RunState.STARTING, RunFact.STARTED): RunState.RUNNING,
+        (RunState.STARTING, RunFact.SUCCEEDED): RunState.COMPLETED,
+        (RunState.STARTING, RunFact.FAILED): RunState.FAILED,
+        (RunState.STARTING, RunFact.KILLED): RunState.KILLED,
+        (RunState.STARTING, RunFact.VANISHED): RunState.LOST,
+        (RunState.RUNNING, RunFact.SUSPENDED): RunState.SUSPENDED,
+        (RunState.RUNNING, RunFact.SUCCEEDED): RunState.COMPLETED,
+        (RunState.RUNNING, RunFact.FAILED): RunState.FAILED,
+        (RunState.RUNNING, RunFact.KILLED): RunState.KILLED,
+        (RunState.RUNNING, RunFact.VANISHED): RunState.LOST,
+        (RunState.SUSPENDED, RunFact.RESUMED): RunState.RUNNING,
+        (RunState.SUSPENDED, RunFact.FAILED): RunState.FAILED,
+        (RunState.SUSPENDED, RunFact.KILLED): RunState.KILLED,
+        (RunState.SUSPENDED, RunFact.VANISHED): RunState.LOST,
+    }
+)
+
+TERMINAL: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.KILLED, RunState.LOST})
+
+#: What the state of a run says to triggers; a state that is missing here is not announced.
+OUTCOMES: Final[Mapping[RunState, Outcome]] = MappingProxyType(
+    {
+        RunState.RUNNING: Outcome.STARTED,
+        RunState.COMPLETED: Outcome.SUCCEEDED,
+        RunState.FAILED: Outcome.FAILED,
+        RunState.KILLED: Outcome.KILLED,
+    }
+)
+
+
+def advance(state: RunState, fact: RunFact) -> RunState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("run", state, fact) from None
+
+
+def run_id(job: str, attempt: int) -> str:
+    """`<job>.r<attempt>`, attempt counted from 1: a repeat of the same launch finds the first."""
+    return f"{job}.r{attempt}"

@@ -1,0 +1,98 @@
+"""Programs and schedules as their owner defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from streamsched.domain.constraint import Constraint
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.trigger import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJob:
+    """A PySpark application run by `spark-submit` in client mode.
+
+    Attributes:
+        main: path of the Python file.
+        arguments: its command line; `{name}` is replaced by the run's argument of that name.
+        master: Spark master URL; None takes the installation's.
+        conf: `--conf` settings.
+    """
+
+    main: str
+    arguments: tuple[str, ...] = ()
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BashJob:
+    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+
+    command: str
+
+
+Executable = SparkJob | BashJob
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What runs. `arguments` are defaults: preferences, schedule properties and triggering facts come after them."""
+
+    ref: ProgramRef
+    executable: Executable
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+class Overlap(StrEnum):
+    """What becomes of a satisfaction while an earlier job of the schedule still waits."""
+
+    COALESCE = "coalesce"
+    QUEUE = "queue"
+
+
+class Misfire(StrEnum):
+    """What becomes of ticks that were missed: each of them, the latest, or none."""
+
+    ALL = "all"
+    ONE = "one"
+    SKIP = "skip"
+
+
+class OnTimeout(StrEnum):
+    """What becomes of a job that waited on constraints for longer than its timeout."""
+
+    DISCARD = "discard"
+    LAUNCH = "launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Program + trigger + constraints + policies + properties.
+
+    Attributes:
+        timeout: how long a job may wait on constraints, from satisfaction; None waits for ever.
+        properties: arguments this schedule gives to its runs.
+    """
+
+    ref: ScheduleRef
+    program: ProgramRef
+    trigger: Trigger
+    constraints: tuple[Constraint, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    overlap: Overlap = Overlap.COALESCE
+    misfire: Misfire = Misfire.ONE
+    timeout: timedelta | None = None
+    on_timeout: OnTimeout = OnTimeout.DISCARD
+
+    def __post_init__(self) -> None:
+        if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):
+            raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
+        if self.timeout is not None and self.timeout <= timedelta(0):
+            raise InvalidDefinitionError("$.timeout", f"must be positive but is {self.timeout}")

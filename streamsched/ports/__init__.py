@@ -1,0 +1,1 @@
+"""What we need of the world, as Protocols. Adapters live in `store`, `spark` and the broker drivers."""
