@@ -27,7 +27,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """At least `interval` since a run of the program completed. An active run blocks; failed and killed ones do not count."""
+    """At least `interval` since a run of the program completed; an active run blocks, failed and killed ones do not."""
 
     interval: timedelta
     wait: bool = False

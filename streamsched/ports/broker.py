@@ -163,7 +163,7 @@ class Broker(Protocol):
         ...
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        """A reader of these partitions from these positions; a position before the oldest kept record reads from there."""
+        """A reader of these partitions from these positions; one before the oldest kept record reads from that one."""
         ...
 
     async def writer(self, name: str) -> Writer:

