@@ -1,6 +1,6 @@
 """Where things live: the partition (shard) that owns a key.
 
-Every producer of `signals` must use this function: a key has one home, and the order of its partition decides everything.
+Every producer of `signals` must use this function: a key has one home, and the order of its partition decides all.
 """
 
 from __future__ import annotations
