@@ -29,7 +29,7 @@ CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG
 
 
 def topic_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
-    """Every topic of an installation with that many shards; `retention` is how long deleted-by-age topics keep records."""
+    """Every topic of an installation with that many shards; topics cleaned by age keep records for `retention`."""
     kept = tuple(TopicSpec(name, shards, Cleanup.DELETE, retention) for name in (*PUBLIC, SIGNALS, LAUNCH, DEAD_LETTER))
     compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT) for name in CHANGELOGS)
     return (*kept, *compacted, TopicSpec(RELAY_POSITION, 1, Cleanup.COMPACT))
