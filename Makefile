@@ -1,0 +1,50 @@
+# Every recipe does its own set-up into .venv and is quick when nothing changed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench faults diagrams clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo ## a real pipeline on real data: flights and weather of New York 2013, on Spark
+	@$(BIN)/python examples/flights/demo.py
+
+test: check ## everything CI runs: style, types, import rules, all tests on real PostgreSQL and real Spark
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev ## style, types and import rules only
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/.dev ## NAME=pipeline|fold|log: measure, print spread and a last line RESULT {json}
+	@$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+faults: $(VENV)/.dev ## TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle
+	@$(BIN)/python -m tests.faults.two_workers --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+
+diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
+	@$(BIN)/python -m tests.architecture.diagrams
+
+clean: ## forget the environment and everything the demo left
+	rm -rf $(VENV) .streamsched
+
+$(BIN)/python:
+	@command -v $(PYTHON) > /dev/null || { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not on the PATH."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version). Try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "setting up $(VENV) (once, a minute or two) …"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP_INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
