@@ -1,0 +1,138 @@
+"""Settings: read once, at the edge, from a mapping passed in; a wrong one names its variable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+from streamsched.domain.errors import ConfigurationError
+
+PREFIX: Final = "STREAMSCHED_"
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LOG_FORMATS: Final = ("auto", "console", "json")
+_LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One installation's settings; every field is a variable `STREAMSCHED_<FIELD>`.
+
+    Attributes:
+        database_url: PostgreSQL, the truth of schedules, jobs and runs.
+        broker_url: the log; the database when not given.
+        shards: partitions of the log's topics, fixed for the life of an installation.
+        data_dir: where run logs, Spark's scratch files and (embedded) PostgreSQL live.
+        spark_master: where programs run that name no master of their own.
+        dedupe_horizon: how long a repeated event id is recognised.
+        retention: how long the log keeps public records.
+        lease: how long a silent owner keeps its shard or role.
+        heartbeat: how often a live run says so.
+        lost_after: a run that was silent for this long is lost.
+        launch_attempts: how often a launch is tried before the job ends as LAUNCH_FAILED.
+        body_limit: largest request body in bytes.
+    """
+
+    database_url: str
+    broker_url: str = ""
+    shards: int = 4
+    data_dir: Path = Path(".streamsched")
+    api_host: str = "127.0.0.1"
+    api_port: int = 8765
+    spark_master: str = "local[*]"
+    dedupe_horizon: timedelta = timedelta(days=1)
+    retention: timedelta = timedelta(days=7)
+    lease: timedelta = timedelta(seconds=6)
+    heartbeat: timedelta = timedelta(seconds=5)
+    lost_after: timedelta = timedelta(seconds=60)
+    launch_attempts: int = 3
+    body_limit: int = 16 * 1024 * 1024
+    log_level: str = "info"
+    log_format: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.broker_url:
+            object.__setattr__(self, "broker_url", self.database_url)
+        _require(
+            self.database_url.startswith(("postgres://", "postgresql://")), "database_url", "must be postgresql://…"
+        )
+        _require("://" in self.broker_url, "broker_url", "must be a URL such as postgresql://… or kafka://…")
+        _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
+        _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
+        _require(self.launch_attempts >= 1, "launch_attempts", "must be at least 1")
+        _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
+        for name in ("dedupe_horizon", "retention", "lease", "heartbeat", "lost_after"):
+            _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")
+        _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
+        _require(self.log_level in _LOG_LEVELS, "log_level", f"must be one of {', '.join(_LOG_LEVELS)}")
+        _require(self.log_format in _LOG_FORMATS, "log_format", f"must be one of {', '.join(_LOG_FORMATS)}")
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], **given: object) -> Self:
+        """Settings from `STREAMSCHED_*`; what is `given` (an option of the command line) wins, None gives nothing.
+
+        Raises:
+            ConfigurationError: a variable is missing, cannot be read, or is out of its bounds; the message names it.
+        """
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for field in fields(cls):
+            text = environ.get(_variable(field.name), "").strip()
+            if text and field.name not in values:
+                values[field.name] = _read(field.name, str(field.type), text)
+        if "database_url" not in values:
+            raise ConfigurationError(
+                f"{_variable('database_url')} is not set: the URL of PostgreSQL, such as postgresql://host/streamsched "
+                "(`streamsched dev` brings its own)"
+            )
+        return cls(**values)
+
+
+def duration(text: str) -> timedelta:
+    """Reads `5s`, `500ms`, `1h30m`, `7d`.
+
+    >>> duration("1h30m")
+    datetime.timedelta(seconds=5400)
+
+    Raises:
+        ValueError: not a sum of numbers with units.
+    """
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"'{text}' is not a duration such as 5s, 500ms, 1h30m or 7d")
+    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a whole number") from None
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "str": str,
+    "int": _whole,
+    "Path": Path,
+    "timedelta": duration,
+}
+
+
+def _read(name: str, kind: str, text: str) -> object:
+    try:
+        return _READERS[kind](text)
+    except ValueError as exc:
+        raise ConfigurationError(f"{_variable(name)}: {exc}") from exc
+
+
+def _require(holds: bool, name: str, rule: str) -> None:
+    if not holds:
+        raise ConfigurationError(f"{_variable(name)} {rule}")
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()

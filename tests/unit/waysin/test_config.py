@@ -1,0 +1,62 @@
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from streamsched.config import Settings, duration
+from streamsched.domain.errors import ConfigurationError
+
+DATABASE = {"STREAMSCHED_DATABASE_URL": "postgresql://localhost/x"}
+
+
+def test_the_broker_is_the_database_unless_named() -> None:
+    assert Settings.from_env(DATABASE).broker_url == "postgresql://localhost/x"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_BROKER_URL": "kafka://a:9092"}).broker_url == "kafka://a:9092"
+
+
+def test_every_kind_of_field_is_read() -> None:
+    settings = Settings.from_env(
+        {**DATABASE, "STREAMSCHED_SHARDS": "16", "STREAMSCHED_LEASE": "1500ms", "STREAMSCHED_DATA_DIR": "/srv/x"}
+    )
+    assert (settings.shards, settings.lease, settings.data_dir) == (16, timedelta(seconds=1.5), Path("/srv/x"))
+
+
+def test_what_is_given_wins_over_the_environment_and_none_gives_nothing() -> None:
+    environ = {**DATABASE, "STREAMSCHED_API_PORT": "9000"}
+    assert Settings.from_env(environ, api_port=9001).api_port == 9001
+    assert Settings.from_env(environ, api_port=None).api_port == 9000
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("STREAMSCHED_SHARDS", "many", "whole number"),
+        ("STREAMSCHED_SHARDS", "0", "from 1"),
+        ("STREAMSCHED_LEASE", "5 s", "duration"),
+        ("STREAMSCHED_LEASE", "0s", "longer"),
+        ("STREAMSCHED_API_PORT", "70000", "65535"),
+        ("STREAMSCHED_DATABASE_URL", "mysql://x", "postgresql://"),
+        ("STREAMSCHED_LOG_FORMAT", "xml", "console"),
+        ("STREAMSCHED_LOST_AFTER", "1s", "heartbeat"),
+    ],
+)
+def test_a_wrong_variable_is_named_with_its_rule(variable: str, value: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        Settings.from_env({**DATABASE, variable: value})
+    assert variable in str(caught.value)
+
+
+def test_a_missing_database_says_what_to_set() -> None:
+    with pytest.raises(ConfigurationError, match="STREAMSCHED_DATABASE_URL is not set"):
+        Settings.from_env({})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("5s", 5), ("2h", 7200), ("1h30m", 5400), ("0.5s", 0.5), ("7d", 604800)])
+def test_durations_are_sums_of_numbers_with_units(text: str, seconds: float) -> None:
+    assert duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5s2", "1y"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        duration(text)

@@ -1,0 +1,69 @@
+import io
+import logging
+from collections.abc import Iterator
+
+import orjson
+import pytest
+import structlog
+
+from streamsched.telemetry.logs import QUIETED, configure_logs
+from streamsched.telemetry.metrics import TABLE, Kind, Metrics
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """What a configured process logs; the process-wide configuration is put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in QUIETED}
+    out = io.StringIO()
+    configure_logs(style="json", stream=out)
+    yield out
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def test_a_line_is_json_with_its_action_and_facts(lines: io.StringIO) -> None:
+    structlog.get_logger().info("shard.taken", shard=3)
+    line = orjson.loads(lines.getvalue())
+    assert (line["action"], line["shard"], line["level"]) == ("shard.taken", 3, "info")
+    assert line["time"].endswith("Z")
+
+
+def test_a_library_goes_the_same_way_and_keeps_its_words(lines: io.StringIO) -> None:
+    logging.getLogger("faust.worker").info("chatter")
+    logging.getLogger("faust.worker").error("lost %s", "it")
+    line = orjson.loads(lines.getvalue())
+    assert (line["action"], line["message"], line["level"]) == ("faust.worker.said", "lost it", "error")
+
+
+def test_an_exception_is_in_its_line(lines: io.StringIO) -> None:
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        structlog.get_logger().exception("task.died", task="relay")
+    assert "ValueError: boom" in orjson.loads(lines.getvalue())["exception"]
+
+
+def test_two_sets_of_metrics_never_mix() -> None:
+    one, other = Metrics(), Metrics()
+    one.add("events_rejected_total", 5, dialect="cdap")
+    assert b'rejected_total{dialect="cdap"} 5.0' in one.render()
+    assert b'dialect="cdap"' not in other.render()
+
+
+def test_a_gauge_forgets_what_its_new_picture_does_not_name() -> None:
+    metrics = Metrics()
+    metrics.replace("jobs", [({"state": "LAUNCHED"}, 1), ({"state": "ABORTED"}, 2)])
+    metrics.replace("jobs", [({"state": "LAUNCHED"}, 3)])
+    assert b'jobs{state="LAUNCHED"} 3.0' in metrics.render()
+    assert b"ABORTED" not in metrics.render()
+
+
+def test_names_say_their_unit() -> None:
+    for metric in TABLE:
+        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric
+        assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric
