@@ -1,0 +1,231 @@
+"""Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
+
+Ours besides: `timeZone` on TIME, `times` on PROGRAM_STATUS, status RUNNING there, and the types EVERY, AT and EVENT.
+Read liberally: any case of letters in types and statuses, `entity`, `version` and a program's `type` optional, every
+reference as an object or as dotted text. Written canonically: equal triggers give equal JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, assert_never
+
+from streamsched.codec.reading import Fields, anchored, kind, shown
+from streamsched.domain.duration import duration_text, parse_duration
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.event import Outcome
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    At,
+    Cron,
+    CustomEvent,
+    Every,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Trigger,
+)
+
+_MEGABYTE: Final = 1_048_576
+_DEEPEST: Final = 100
+
+_STATUSES: Final[Mapping[Outcome, str]] = MappingProxyType(
+    {
+        Outcome.STARTED: "RUNNING",
+        Outcome.SUCCEEDED: "COMPLETED",
+        Outcome.FAILED: "FAILED",
+        Outcome.KILLED: "KILLED",
+    }
+)
+_OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
+    {status: outcome for outcome, status in _STATUSES.items()} | {outcome.value.upper(): outcome for outcome in Outcome}
+)
+
+_R = TypeVar("_R", DatasetRef, StreamRef, EventName)
+
+
+def to_json(trigger: Trigger) -> dict[str, Any]:
+    """The canonical JSON of a trigger."""
+    match trigger:
+        case Cron(expression=expression, zone=zone):
+            own = {} if zone == "UTC" else {"timeZone": zone}
+            return {"type": "TIME", "cronExpression": expression, **own}
+        case Every(interval=interval, start=start):
+            own = {} if start is None else {"start": start.isoformat()}
+            return {"type": "EVERY", "interval": duration_text(interval), **own}
+        case At(instant=instant):
+            return {"type": "AT", "instant": instant.isoformat()}
+        case Partitions(dataset=dataset, count=count):
+            return {"type": "PARTITION", "dataset": _ref_to_json("dataset", dataset), "numPartitions": count}
+        case StreamGrowth(stream=stream, bytes=amount):
+            size = {"bytes": amount} if amount % _MEGABYTE else {"triggerMB": amount // _MEGABYTE}
+            return {"type": "STREAM_SIZE", "streamId": _ref_to_json("stream", stream), **size}
+        case ProgramStatus(program=program, outcomes=outcomes, times=times):
+            return {
+                "type": "PROGRAM_STATUS",
+                "programId": {
+                    "namespace": program.namespace,
+                    "application": program.app,
+                    "program": program.name,
+                    "entity": "PROGRAM",
+                },
+                "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
+                **_times(times),
+            }
+        case CustomEvent(name=name, times=times):
+            return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times)}
+        case AllOf(triggers=children):
+            return {"type": "AND", "triggers": [to_json(child) for child in children]}
+        case AnyOf(triggers=children):
+            return {"type": "OR", "triggers": [to_json(child) for child in children]}
+        case _:
+            assert_never(trigger)
+
+
+def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Trigger:
+    """Reads a trigger; names without a namespace, and programs without an app, are those of `app`.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: the trigger could never hold.
+    """
+    return _trigger(obj, path, app, 0)
+
+
+def _trigger(obj: object, path: str, app: AppRef | None, depth: int) -> Trigger:
+    if depth > _DEEPEST:
+        raise DecodeError(path, f"is nested deeper than {_DEEPEST} triggers")
+    fields = Fields(obj, path)
+    given = fields.text("type")
+    match given.upper().replace("-", "_"):
+        case "AND":
+            trigger = AllOf(_children(fields, app, depth))
+        case "OR":
+            trigger = AnyOf(_children(fields, app, depth))
+        case name:
+            reader = _LEAVES.get(name)
+            if reader is None:
+                known = ", ".join(sorted([*_LEAVES, "AND", "OR"]))
+                fields.fail("type", f"is no trigger we know: {shown(given)} (known: {known})")
+            trigger = reader(fields, app)
+    fields.done()
+    return trigger
+
+
+def _children(fields: Fields, app: AppRef | None, depth: int) -> tuple[Trigger, ...]:
+    children = tuple(_trigger(child, path, app, depth + 1) for child, path in fields.list("triggers"))
+    return children or fields.fail("triggers", "must name at least one trigger")
+
+
+def _time(fields: Fields, _: AppRef | None) -> Cron:
+    return Cron(fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC")
+
+
+def _every(fields: Fields, _: AppRef | None) -> Every:
+    interval = parse_duration(fields.text("interval"), fields.at("interval"))
+    start = fields.optional_instant("start")
+    with anchored(fields.path):
+        return Every(interval, start)
+
+
+def _at(fields: Fields, _: AppRef | None) -> At:
+    return At(fields.instant("instant"))
+
+
+def _partitions(fields: Fields, app: AppRef | None) -> Partitions:
+    dataset = _ref(fields, "dataset", "dataset", DatasetRef, app)
+    return Partitions(dataset, fields.integer("numPartitions", minimum=1))
+
+
+def _stream_size(fields: Fields, app: AppRef | None) -> StreamGrowth:
+    stream = _ref(fields, "streamId", "stream", StreamRef, app)
+    megabytes = fields.optional_integer("triggerMB", minimum=1)
+    amount = fields.optional_integer("bytes", minimum=1)
+    if megabytes is not None and amount is not None:
+        fields.fail("bytes", "says the size a second time, beside triggerMB")
+    if megabytes is not None:
+        amount = megabytes * _MEGABYTE
+    if amount is None:
+        fields.fail("bytes", "is missing (or give triggerMB)")
+    return StreamGrowth(stream, amount)
+
+
+def _program_status(fields: Fields, app: AppRef | None) -> ProgramStatus:
+    program = _program(fields, "programId", app)
+    outcomes: set[Outcome] = set()
+    for status, path in fields.list("programStatuses"):
+        outcome = _OUTCOMES.get(status.upper()) if isinstance(status, str) else None
+        if outcome is None:
+            raise DecodeError(path, f"must be one of {', '.join(_STATUSES.values())} but is {shown(status)}")
+        outcomes.add(outcome)
+    if not outcomes:
+        fields.fail("programStatuses", "names no status, so it could never hold")
+    return ProgramStatus(program, frozenset(outcomes), fields.optional_integer("times", minimum=1) or 1)
+
+
+def _event(fields: Fields, app: AppRef | None) -> CustomEvent:
+    name = _ref(fields, "event", "event", EventName, app)
+    return CustomEvent(name, fields.optional_integer("times", minimum=1) or 1)
+
+
+_LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = MappingProxyType(
+    {
+        "TIME": _time,
+        "EVERY": _every,
+        "AT": _at,
+        "PARTITION": _partitions,
+        "STREAM_SIZE": _stream_size,
+        "PROGRAM_STATUS": _program_status,
+        "EVENT": _event,
+    }
+)
+
+
+def _times(times: int) -> dict[str, int]:
+    return {} if times == 1 else {"times": times}
+
+
+def _ref_to_json(noun: str, ref: DatasetRef | StreamRef | EventName) -> dict[str, str]:
+    return {noun: ref.name, "namespace": ref.namespace, "entity": noun.upper()}
+
+
+def _ref(fields: Fields, name: str, noun: str, kind_of: type[_R], app: AppRef | None) -> _R:
+    """A dataset, stream or event: `{noun, namespace}`, `"namespace.name"` or `"name"`."""
+    namespace = app.namespace if app else DEFAULT_NAMESPACE
+    match fields.required(name):
+        case str() as text:
+            with anchored(fields.at(name)):
+                return kind_of.parse(text, namespace)
+        case Mapping():
+            inner = fields.object(name)
+            inner.ignore("entity")
+            own, given = inner.text(noun), inner.optional_text("namespace")
+            inner.done()
+            with anchored(inner.path):
+                return kind_of(given or namespace, own)
+        case value:
+            return fields.fail(name, f"must be an object or a text such as namespace.name but is {kind(value)}")
+
+
+def _program(fields: Fields, name: str, app: AppRef | None) -> ProgramRef:
+    """A program: `{namespace, application, program}`, `"namespace.app.program"` or, within an app, `"program"`."""
+    match fields.required(name):
+        case str() as text:
+            with anchored(fields.at(name)):
+                if app and "." not in text:
+                    return ProgramRef(app.namespace, app.app, text)
+                return ProgramRef.parse(text)
+        case Mapping():
+            inner = fields.object(name)
+            inner.ignore("entity", "type", "version")
+            own = inner.text("program")
+            namespace = inner.optional_text("namespace") or (app.namespace if app else DEFAULT_NAMESPACE)
+            application = inner.optional_text("application") or (app.app if app else inner.text("application"))
+            inner.done()
+            with anchored(inner.path):
+                return ProgramRef(namespace, application, own)
+        case value:
+            return fields.fail(name, f"must be an object or a text namespace.app.program but is {kind(value)}")
