@@ -79,37 +79,42 @@ CREATE TABLE intake_positions (
     PRIMARY KEY (topic, partition)
 );
 
+-- A satisfied schedule, waiting or launched. The id is a function of its three parts, so a repeat finds the first.
+-- Waiting jobs change under their program's row lock alone; ready ones (their run is PENDING) when a runner claims the run.
 CREATE TABLE jobs (
-    id text PRIMARY KEY,                       -- schedule.generation.sequence
+    id text PRIMARY KEY CHECK (id = schedule || '.' || generation || '.' || sequence),
     schedule text NOT NULL,
     generation bigint NOT NULL,
     sequence bigint NOT NULL,
-    program text NOT NULL,
+    program text,                              -- NULL: the schedule was unknown when the job came in
     state text NOT NULL CHECK (state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH', 'LAUNCHED', 'ABORTED', 'TIMED_OUT',
         'OBSOLETE', 'COALESCED', 'LAUNCH_FAILED')),
     reason text NOT NULL DEFAULT '',           -- why it is in this state, for people
     satisfied_at timestamptz NOT NULL,
     created_at timestamptz NOT NULL,
-    next_check_at timestamptz,                 -- when the launcher looks again; NULL: when woken
-    waiting jsonb,                             -- the verdicts of the last check
-    ready jsonb NOT NULL,                      -- codec.launch: ReadyJob (contributions of every leaf)
-    joined text,                               -- COALESCED: the job it joined
+    next_check_at timestamptz,                 -- when the launcher looks again ('epoch': at once); NULL: when woken
+    waiting jsonb,                             -- the verdicts of the last check; NULL: never had to wait
+    ready jsonb NOT NULL,                      -- codec.launch: ReadyJob; those who joined are merged in at admission
+    joined text REFERENCES jobs (id),          -- COALESCED: the job it joined
     ended_at timestamptz,
-    UNIQUE (schedule, generation, sequence),
-    CHECK ((ended_at IS NOT NULL) = (state NOT IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')))
+    CHECK ((ended_at IS NOT NULL) = (state NOT IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH'))),
+    CHECK ((joined IS NOT NULL) = (state = 'COALESCED')),
+    CHECK (program IS NOT NULL OR state = 'OBSOLETE'),
+    CHECK (next_check_at IS NULL OR state = 'PENDING_CONSTRAINT')
 );
-CREATE INDEX jobs_claim ON jobs (next_check_at) WHERE state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH');
+CREATE INDEX jobs_due ON jobs (next_check_at) WHERE state = 'PENDING_CONSTRAINT';
+CREATE INDEX jobs_waiting_by_program ON jobs (program, satisfied_at, id) WHERE state = 'PENDING_CONSTRAINT';
 CREATE INDEX jobs_waiting_by_schedule ON jobs (schedule) WHERE state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH');
-CREATE INDEX jobs_waiting_by_program ON jobs (program) WHERE state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH');
-CREATE INDEX jobs_recent ON jobs (created_at DESC);
-CREATE INDEX jobs_of_schedule ON jobs (schedule, created_at DESC);
+CREATE INDEX jobs_joined ON jobs (joined) WHERE joined IS NOT NULL;
+CREATE INDEX jobs_recent ON jobs (created_at DESC, id DESC);
+CREATE INDEX jobs_of_schedule ON jobs (schedule, created_at DESC, id DESC);
 
 CREATE TABLE runs (
-    id text PRIMARY KEY,                       -- job.r<attempt>
+    id text PRIMARY KEY,                       -- job.r<attempt>; by hand: program.manual-<token>.r1
     job text REFERENCES jobs (id),             -- NULL: started by hand
     attempt integer NOT NULL CHECK (attempt > 0),
     program text NOT NULL,
-    executable jsonb NOT NULL,                 -- the program as it was when the run was made
+    executable jsonb NOT NULL,                 -- codec.schedule: the Program as it was when the run was made
     arguments jsonb NOT NULL,
     state text NOT NULL CHECK (state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED', 'COMPLETED', 'FAILED', 'KILLED',
         'LOST')),
@@ -118,18 +123,25 @@ CREATE TABLE runs (
     started_at timestamptz,
     ended_at timestamptz,
     exit_code integer,
+    spawns integer NOT NULL DEFAULT 0,         -- runner processes started for it so far
+    spawn_at timestamptz,                      -- PENDING: when the next one is started ('epoch': at once)
     runner text,                               -- host:pid:start-ticks of the process that executes it
     heartbeat_at timestamptz,
+    stop_requested text,                       -- who wants it killed and why; its runner obeys at the next heartbeat
     log_path text,
     CHECK ((ended_at IS NOT NULL) = (state IN ('COMPLETED', 'FAILED', 'KILLED', 'LOST'))),
+    CHECK ((spawn_at IS NOT NULL) = (state = 'PENDING')),
+    CHECK (runner IS NOT NULL OR state NOT IN ('STARTING', 'RUNNING', 'SUSPENDED', 'COMPLETED', 'LOST')),
     UNIQUE (job, attempt)
 );
 -- One job, one live or successful run: whatever races, the database refuses a second.
 CREATE UNIQUE INDEX runs_one_per_job ON runs (job) WHERE state NOT IN ('FAILED', 'KILLED', 'LOST');
-CREATE INDEX runs_active_by_program ON runs (program) WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED');
-CREATE INDEX runs_active ON runs (heartbeat_at) WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED');
+CREATE INDEX runs_active_by_program ON runs (program, created_at)
+    WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED');
+CREATE INDEX runs_to_spawn ON runs (spawn_at) WHERE state = 'PENDING';
+CREATE INDEX runs_beating ON runs (heartbeat_at) WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED');
 CREATE INDEX runs_completed_by_program ON runs (program, ended_at DESC) WHERE state = 'COMPLETED';
-CREATE INDEX runs_recent ON runs (created_at DESC);
+CREATE INDEX runs_recent ON runs (created_at DESC, id DESC);
 
 -- History: every decision about a schedule, job or run, with its reason.
 CREATE TABLE decisions (
