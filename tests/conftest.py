@@ -53,3 +53,35 @@ async def empty_database(postgres_server: str) -> AsyncIterator[str]:
     finally:
         await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         await admin.close()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: str) -> Iterator[str]:
+    """Name of a migrated database nobody is connected to, to make copies of."""
+    import psycopg
+
+    from streamsched.store.migrate import migrate
+
+    name = f"template_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"')
+        try:
+            migrate(postgres_server.replace("/postgres?", f"/{name}?"))
+            yield name
+        finally:
+            admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+async def database(postgres_server: str, template_database: str) -> AsyncIterator[str]:
+    """URL of a fresh, migrated database, dropped afterwards."""
+    import asyncpg
+
+    name = f"t_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(postgres_server)
+    await admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template_database}"')
+    try:
+        yield postgres_server.replace("/postgres?", f"/{name}?")
+    finally:
+        await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        await admin.close()

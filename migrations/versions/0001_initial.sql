@@ -20,6 +20,7 @@ CREATE TABLE programs (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL
 );
+CREATE INDEX programs_by_app ON programs (app);
 
 CREATE TABLE schedules (
     id text PRIMARY KEY,                       -- namespace.app.schedule
@@ -33,17 +34,28 @@ CREATE TABLE schedules (
     deleted_at timestamptz,
     CHECK (deleted_at IS NULL OR NOT enabled)
 );
+CREATE INDEX schedules_by_app ON schedules (app, id);
 CREATE INDEX schedules_by_program ON schedules (program) WHERE deleted_at IS NULL;
 
--- Records to append to the log, written in the transaction of the change they tell of. The relay appends them in id
--- order and deletes them; its position travels in the log beside the records it appends.
+-- Rings a bell of that name when the transaction commits. Wake-ups only: whoever listens also looks by himself now and then.
+CREATE FUNCTION ring_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify(TG_ARGV[0], '');
+    RETURN NULL;
+END
+$$;
+
+-- Records to append to the log, written in the transaction of the change they tell of. The relay appends what it sees,
+-- oldest id first, and deletes it; the ids it appended last travel in the log beside the records (ADR 0002), because
+-- ids of concurrent transactions do not become visible in their order. A row that is gone has been acknowledged.
 CREATE TABLE outbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     topic text NOT NULL,
     key text NOT NULL,                         -- its home decides the partition
     value bytea,
     created_at timestamptz NOT NULL DEFAULT now()
-);
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);  -- a queue: small, and always dying
+CREATE TRIGGER outbox_written AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE FUNCTION ring_v1('outbox');
 
 -- The next tick of each time leaf of each enabled schedule.
 CREATE TABLE timers (

@@ -1,0 +1,12 @@
+"""${message}"""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+
+
+def upgrade() -> None:
+    run_beside(__file__)

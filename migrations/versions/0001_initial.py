@@ -1,0 +1,12 @@
+"""The first schema."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    run_beside(__file__)

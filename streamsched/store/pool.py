@@ -1,0 +1,80 @@
+"""Connections to PostgreSQL, and the border where its errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+import orjson
+
+from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+_MISCONFIGURED = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.UndefinedTableError,
+    asyncpg.UndefinedColumnError,
+    asyncpg.ClientConfigurationError,
+)
+
+
+async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncpg.Pool:
+    """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes.
+
+    Raises:
+        UnavailableError: the server cannot be reached.
+        ConfigurationError: it refuses this database or user.
+    """
+    with translated():
+        return await asyncpg.create_pool(
+            dsn, min_size=min_size, max_size=max_size, init=prepare, server_settings={"timezone": "UTC"}
+        )
+
+
+async def prepare(connection: Any) -> None:
+    """Teaches a connection our types."""
+    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=_load, format="binary")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns asyncpg's errors into ours, `from` their cause. What is left through is a bug and should look like one.
+
+    Raises:
+        UnavailableError: the server is away, or gave up on this transaction in favour of another; a retry may help.
+        ConfigurationError: database, user or schema are not what this release needs.
+        ConflictError: a constraint refused a row that is there already.
+    """
+    try:
+        yield
+    except _AWAY as exc:
+        raise UnavailableError(f"PostgreSQL: {exc or type(exc).__name__}") from exc
+    except _MISCONFIGURED as exc:
+        raise ConfigurationError(f"PostgreSQL: {exc}") from exc
+    except asyncpg.UniqueViolationError as exc:
+        raise ConflictError(str(exc.detail or exc)) from exc  # type: ignore[attr-defined]
+    except asyncpg.InterfaceError as exc:
+        if "clos" in str(exc) or "released" in str(exc):  # closed or closing, connection or pool alike
+            raise UnavailableError(f"PostgreSQL: {exc}") from exc
+        raise
+
+
+def _dump(value: object) -> bytes:
+    return b"\x01" + orjson.dumps(value)  # jsonb's wire format opens with its version
+
+
+def _load(data: bytes) -> object:
+    return orjson.loads(data[1:])

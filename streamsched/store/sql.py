@@ -1,0 +1,31 @@
+"""Named queries: each repository's SQL stands in `sql/<name>.sql`, every query headed `-- name: <query>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from types import MappingProxyType
+from typing import LiteralString, cast
+
+_HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+
+
+def queries(name: str) -> Mapping[str, LiteralString]:
+    """The queries of `sql/<name>.sql` by their names, comments kept (they show in the server's log).
+
+    Typed `LiteralString`, so a query put together from strings does not pass the type checker.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: the file has text before its first query, or a name twice.
+    """
+    text = files("streamsched.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    before, *parts = _HEAD.split(text)
+    if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
+        raise ValueError(f"sql/{name}.sql has a statement before its first '-- name:'")
+    names = parts[::2]
+    if len(set(names)) < len(names):
+        raise ValueError(f"sql/{name}.sql names a query twice")
+    bodies = [body.strip().rstrip(";") for body in parts[1::2]]
+    return MappingProxyType(cast("dict[str, LiteralString]", dict(zip(names, bodies, strict=True))))

@@ -1,0 +1,75 @@
+"""Migrations: repeatable, safe together, and never backwards."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.store.migrate import migrate, migrations_folder
+
+
+def test_migrating_twice_changes_nothing(empty_database: str) -> None:
+    migrate(empty_database)
+    migrate(empty_database)
+
+    assert "schedules" in tables(empty_database)
+
+
+def test_several_processes_may_migrate_together(empty_database: str) -> None:
+    failures: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            migrate(empty_database)
+        except BaseException as exc:  # noqa: BLE001 - the thread's failure is the test's
+            failures.append(exc)
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert "outbox" in tables(empty_database)
+
+
+def test_a_database_newer_than_the_code_is_refused(empty_database: str) -> None:
+    migrate(empty_database)
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999_pre'")
+
+    with pytest.raises(ConfigurationError, match="9999_pre"):
+        migrate(empty_database)
+
+
+def test_a_server_that_is_away_is_unavailable(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError):
+        migrate(f"postgresql://postgres:@/nowhere?host={tmp_path}")
+
+
+def test_a_migration_that_takes_too_long_elsewhere_is_reported(empty_database: str) -> None:
+    with psycopg.connect(empty_database, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(7217493001)")
+
+        with pytest.raises(UnavailableError, match="another process"):
+            migrate(empty_database, patience=0.2)
+
+
+def test_each_migration_is_a_python_file_beside_its_sql() -> None:
+    versions = migrations_folder() / "versions"
+    scripts = {path.stem for path in versions.glob("*.py")}
+    statements = {path.stem for path in versions.glob("*.sql")}
+
+    assert scripts == statements
+    later = sorted(scripts - {"0001_initial"})
+    assert [name for name in later if name.split("_")[1] not in {"pre", "post"}] == []
+
+
+def tables(dsn: str) -> set[str]:
+    with psycopg.connect(dsn) as connection:
+        return {row[0] for row in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}

@@ -1,0 +1,76 @@
+"""The pool's types, and the border where PostgreSQL's errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
+from streamsched.store.pool import open_pool, translated
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
+    pool = await open_pool(database)
+    yield pool
+    await pool.close()
+
+
+async def test_jsonb_comes_back_as_python_values(pool: asyncpg.Pool) -> None:
+    value = {"a": [1, 2.5, None, "ü"], "b": {"c": True}}
+
+    assert await pool.fetchval("SELECT $1::jsonb", value) == value
+
+
+async def test_times_are_aware_utc(pool: asyncpg.Pool) -> None:
+    then = datetime(2013, 3, 10, 7, 30, tzinfo=UTC)
+
+    got = await pool.fetchval("SELECT $1::timestamptz", then)
+
+    assert got == then
+    assert got.utcoffset().total_seconds() == 0
+
+
+async def test_a_closed_pool_is_unavailable(database: str) -> None:
+    pool = await open_pool(database)
+    await pool.close()
+
+    with pytest.raises(UnavailableError), translated():
+        await pool.fetchval("SELECT 1")
+
+
+async def test_a_killed_connection_is_unavailable(pool: asyncpg.Pool) -> None:
+    async with pool.acquire() as victim:
+        await pool.execute("SELECT pg_terminate_backend($1)", victim.get_server_pid())
+
+        with pytest.raises(UnavailableError), translated():
+            await victim.fetchval("SELECT 1")
+
+
+async def test_a_second_row_of_one_key_is_a_conflict(pool: asyncpg.Pool) -> None:
+    await pool.execute("INSERT INTO namespaces VALUES ('default', now())")
+
+    with pytest.raises(ConflictError, match="default"), translated():
+        await pool.execute("INSERT INTO namespaces VALUES ('default', now())")
+
+
+async def test_a_database_without_our_schema_is_a_configuration_error(empty_database: str) -> None:
+    pool = await open_pool(empty_database)
+
+    with pytest.raises(ConfigurationError, match="schedules"), translated():
+        await pool.fetchval("SELECT count(*) FROM schedules")
+    await pool.close()
+
+
+async def test_a_bug_in_a_query_is_not_disguised(pool: asyncpg.Pool) -> None:
+    with pytest.raises(asyncpg.InterfaceError), translated():
+        await pool.fetchval("SELECT $1::int", 1, 2)
+
+
+async def test_a_server_that_is_away_is_unavailable_to_the_pool(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError):
+        await open_pool(f"postgresql://postgres:@/nowhere?host={tmp_path}")
