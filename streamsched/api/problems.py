@@ -1,0 +1,102 @@
+"""Errors on the wire: RFC 9457 problem JSON. The only place that knows which error is which HTTP status.
+
+A problem has `type`, `title`, `status`, `detail`, and for wrong input `path` (a JSON path into the body, or the name of
+a parameter) and `reason`. `retriable` says whether the same request can succeed later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from streamsched.api.rendering import rendered
+from streamsched.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    FencedError,
+    InvalidError,
+    NotFoundError,
+    StreamschedError,
+    UnavailableError,
+)
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+#: Nearest class in the error's family decides.
+STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
+    InvalidError: HTTPStatus.BAD_REQUEST,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    FencedError: HTTPStatus.SERVICE_UNAVAILABLE,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    StreamschedError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
+log = structlog.get_logger()
+
+
+def status_of(error: StreamschedError) -> HTTPStatus:
+    """The status an error is answered with."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def problem(status: int, detail: str, **members: Any) -> Response:
+    """A problem response; members that are None are left out."""
+    phrase = HTTPStatus(status).phrase
+    body = {
+        "type": f"urn:streamsched:problem:{phrase.lower().replace(' ', '-')}",
+        "title": phrase,
+        "status": int(status),
+        "detail": detail,
+        **{name: value for name, value in members.items() if value is not None},
+    }
+    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    return rendered(body, status=status, media_type=CONTENT_TYPE, headers=headers)
+
+
+def problem_of(error: StreamschedError) -> Response:
+    """One of our errors as a problem."""
+    where = {"path": error.path, "reason": error.reason} if isinstance(error, InvalidError) else {}
+    return problem(status_of(error), str(error), retriable=error.retriable, **where)
+
+
+def answer_problems(api: FastAPI) -> None:
+    """Makes every error of `api` a problem, also those of routing and of parameters."""
+    api.add_exception_handler(StreamschedError, _ours)
+    api.add_exception_handler(HTTPException, _http)
+    api.add_exception_handler(RequestValidationError, _parameter)
+    api.add_exception_handler(Exception, _unexpected)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StreamschedError)
+    answer = problem_of(error)
+    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.warning("request.failed", method=request.method, path=request.url.path, error=str(error))
+    return answer
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, str(error.detail))
+
+
+async def _parameter(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"][1:]) or "$"
+    reason = first["msg"]
+    return problem(HTTPStatus.BAD_REQUEST, f"{path}: {reason}", path=path, reason=reason, retriable=False)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("request.broke", method=request.method, path=request.url.path, exc_info=error)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours; the log has it", retriable=False)

@@ -1,0 +1,33 @@
+"""JSON out: orjson, times as ISO 8601 in UTC with `Z`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fastapi.responses import Response
+
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
+
+
+def rendered(
+    body: object, *, status: int = 200, media_type: str = "application/json", headers: Mapping[str, str] | None = None
+) -> Response:
+    """A response whose body is `body` as JSON."""
+    content = orjson.dumps(body, default=_otherwise, option=_OPTIONS)
+    return Response(content, status_code=status, media_type=media_type, headers=headers)
+
+
+def _otherwise(value: Any) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (frozenset, set)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
