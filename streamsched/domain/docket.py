@@ -1,0 +1,105 @@
+"""What lies before the launcher: the due jobs of one program with all that is known of them, and what may be ruled.
+
+A docket is read, judged and its rulings stored in one transaction under the program's lock; so nothing here can change
+between the reading and the ruling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from streamsched.domain.constraint import Verdict
+from streamsched.domain.job import JobFact, ReadyJob
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedule import Program, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A due job.
+
+    Attributes:
+        ready: the satisfaction, with the contributions of those that joined it while it waited.
+        schedule: the definition that stands now; None when nobody knows such a schedule.
+        generation: the generation that stands now; 0 when there is none.
+        enabled: whether the schedule is enabled now; a deleted one never is.
+        waited: the job was checked before and told to wait.
+        reasons: the reasons it was told then.
+    """
+
+    ready: ReadyJob
+    schedule: Schedule | None
+    generation: int
+    enabled: bool
+    waited: bool = False
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def job(self) -> str:
+        return self.ready.id
+
+
+@dataclass(frozen=True, slots=True)
+class Docket:
+    """The due jobs of a program, oldest satisfaction first. Times UTC.
+
+    Attributes:
+        program: None when it was removed.
+        waiting: for each schedule and generation the oldest job that was told to wait, due now or not.
+        active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
+        last_completed_at: end of the program's latest completed run.
+    """
+
+    program: Program | None
+    cases: tuple[Case, ...]
+    waiting: Mapping[tuple[ScheduleRef, int], str] = field(default_factory=dict)
+    active_runs: tuple[str, ...] = ()
+    last_completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """The job may run: a run with these arguments is made with it, PENDING."""
+
+    job: str
+    ready: ReadyJob
+    run: str
+    arguments: Mapping[str, str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The job waits; `until` (UTC) is when to look again, None when only a wake-up can help.
+
+    `news` says that the reasons are others than last time, so history should know.
+    """
+
+    job: str
+    verdicts: tuple[Verdict, ...]
+    until: datetime | None
+    reason: str
+    news: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The job's contributions go to `into`, which waits longer already; that one is looked at again."""
+
+    job: str
+    into: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The job ends here: ABORTED, TIMED_OUT or OBSOLETE by `fact`."""
+
+    job: str
+    fact: JobFact
+    reason: str
+
+
+Ruling = Admit | Wait | Join | End

@@ -1,0 +1,127 @@
+"""Jobs: satisfied schedules, from intake to launch. Times are UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from streamsched.domain.docket import Docket, Ruling
+from streamsched.domain.job import JobState, ReadyJob
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as it stands.
+
+    Attributes:
+        program: None when its schedule was unknown at intake.
+        waiting: verdicts of the last check, in the order of the schedule's constraints: `{kind, why, at?, what?}`.
+        joined: the job a COALESCED one joined.
+        runs: ids of its runs, first attempt first.
+    """
+
+    id: str
+    schedule: ScheduleRef
+    generation: int
+    sequence: int
+    program: ProgramRef | None
+    state: JobState
+    reason: str
+    satisfied_at: datetime
+    created_at: datetime
+    next_check_at: datetime | None
+    waiting: tuple[dict[str, Any], ...]
+    joined: str | None
+    ended_at: datetime | None
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A non-terminal run of a program: what a waiting job may wait for."""
+
+    run: str
+    state: str
+    since: datetime
+    schedule: ScheduleRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One line of a subject's history."""
+
+    at: datetime
+    subject: str
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """All that explains a job, read at one moment."""
+
+    job: JobRecord
+    ready: ReadyJob
+    schedule: Schedule | None
+    generation: int
+    enabled: bool
+    holders: tuple[Holder, ...]
+    last_completed_at: datetime | None
+    history: tuple[Decided, ...]
+
+
+class Decisions(Protocol):
+    """What the launcher's loop needs."""
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
+        """Programs that have jobs due at `now`, those due longest first."""
+        ...
+
+    async def next_due(self) -> datetime | None:
+        """The earliest next check of all waiting jobs; None when every one of them has to be woken."""
+        ...
+
+    async def decide(
+        self, program: str, *, now: datetime, limit: int, judge: Callable[[Docket], Sequence[Ruling]]
+    ) -> Sequence[Ruling] | None:
+        """Reads the docket of a program (up to `limit` due jobs) under its lock, applies what `judge` rules, and
+        records it in the history, all in one transaction. None, and nothing done, when another holds the lock.
+
+        `judge` must be pure: it runs inside the transaction.
+
+        Raises:
+            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+        """
+        ...
+
+    async def recall(self, now: datetime, *, before: datetime) -> int:
+        """The sweep behind the wake-ups: makes due what waits for a wake-up since `before`, and what waits or is
+        ready for a schedule that changed, was disabled or deleted. Returns how many.
+        """
+        ...
+
+
+class Jobs(Protocol):
+    """What people ask about jobs."""
+
+    async def get(self, job: str) -> JobRecord:
+        """Raises:
+        NotFoundError: no such job.
+        """
+        ...
+
+    async def recent(
+        self, *, schedule: ScheduleRef | None = None, states: Sequence[JobState] = (), limit: int = 100
+    ) -> Sequence[JobRecord]:
+        """The newest jobs first; of all states when none is named."""
+        ...
+
+    async def background(self, job: str) -> Background:
+        """Raises:
+        NotFoundError: no such job.
+        """
+        ...

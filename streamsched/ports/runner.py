@@ -1,0 +1,55 @@
+"""Runner processes: one for each run, living longer than who started it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from streamsched.domain.errors import InvalidError
+from streamsched.ports.runs import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerId:
+    """A process on a host; its start time (clock ticks since boot, 0 where unknown) tells it from a later one of its
+    pid. As text: `host:pid:ticks`.
+    """
+
+    host: str
+    pid: int
+    start_ticks: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.pid}:{self.start_ticks}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises:
+        InvalidError: not `host:pid:ticks`.
+        """
+        try:
+            host, pid, ticks = text.rsplit(":", 2)
+            return cls(host, int(pid), int(ticks))
+        except ValueError:
+            raise InvalidError("$", f"'{text}' is not of the form host:pid:ticks") from None
+
+
+class Runners(Protocol):
+    """Starts runner processes and knows those of this host."""
+
+    def spawn(self, run: str) -> None:
+        """Starts a process that claims the run and executes it, detached from this one. Any number may be started for
+        a run: the first to claim it executes it, the others end quietly.
+
+        Raises:
+            UnavailableError: the process cannot be started now.
+        """
+        ...
+
+    def alive(self, runner: RunnerId) -> bool | None:
+        """Whether that process lives; None when it is another host's and cannot be known."""
+        ...
+
+    def ending(self, run: str) -> Ending | None:
+        """How the run ended, as its runner noted on this host's disk before it told PostgreSQL; None without a note."""
+        ...

@@ -1,0 +1,189 @@
+"""Runs: executions of programs, from PENDING to their end. Times are UTC.
+
+Every call changes a run, its job, its history, what goes out on `program-status` and who is woken in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from streamsched.domain.job import ReadyJob
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import Program, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as it stands. `job` and `schedule` are None for one started by hand."""
+
+    id: str
+    job: str | None
+    schedule: ScheduleRef | None
+    attempt: int
+    program: ProgramRef
+    arguments: Mapping[str, str]
+    state: RunState
+    reason: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    exit_code: int | None
+    runner: str | None
+    heartbeat_at: datetime | None
+    log_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a runner that claimed a run has to execute. `ready` and `schedule` are None for one started by hand."""
+
+    run: str
+    attempt: int
+    program: Program
+    arguments: Mapping[str, str]
+    job: str | None = None
+    ready: ReadyJob | None = None
+    schedule: Schedule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: COMPLETED, FAILED or KILLED; `exit_code` when its process had one."""
+
+    state: RunState
+    reason: str
+    at: datetime
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """A PENDING run for which a runner process is to be started; `spawns` counts this one."""
+
+    run: str
+    spawns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A run that was claimed and has not been heard of since `heartbeat_at`."""
+
+    run: str
+    attempt: int
+    runner: str
+    heartbeat_at: datetime
+    log_path: str | None = field(default=None)
+
+
+class RunBook(Protocol):
+    """What a runner writes about the one run it executes."""
+
+    async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
+        """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else.
+
+        A run whose schedule was changed, disabled or deleted since it was admitted ends KILLED here, its job OBSOLETE.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def started(self, run: str, *, runner: str, now: datetime) -> None:
+        """STARTING → RUNNING, and says so on `program-status`. A repeat changes nothing.
+
+        Raises:
+            ConflictError: the run is no longer this runner's.
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def beat(self, run: str, *, runner: str, now: datetime) -> str | None:
+        """The run is alive; returns why it should be killed, when somebody wants that.
+
+        Raises:
+            ConflictError: the run is no longer this runner's, for it was given up as lost.
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def finish(self, run: str, ending: Ending) -> bool:
+        """Stores the end, says so on `program-status` and wakes the jobs that wait for it. False when the run had
+        ended before; then nothing changes.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+
+class FollowUpBook(RunBook, Protocol):
+    """What the launchers need to look after runs."""
+
+    async def unclaimed(self, now: datetime, *, retry_at: Sequence[datetime], limit: int) -> Sequence[Unclaimed]:
+        """Takes PENDING runs that need a runner process now, oldest first, each for one caller. When no runner claims
+        it, it is taken again at `retry_at[spawns]`; past the end of `retry_at` it is left for `give_up`.
+        """
+        ...
+
+    async def next_spawn(self) -> datetime | None:
+        """When the next PENDING run wants a runner process; None when there is none."""
+        ...
+
+    async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
+        """Notes why no process could be started, in the run's history."""
+        ...
+
+    async def give_up(self, now: datetime, *, spawns: int) -> Sequence[str]:
+        """Ends PENDING runs for which that many runner processes were started in vain: FAILED, job LAUNCH_FAILED."""
+        ...
+
+    async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
+        """Claimed runs without a heartbeat since `before`, longest silent first."""
+        ...
+
+    async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:
+        """The run is LOST, unless it was heard of since. Its job gets a new run when it had fewer than `attempts` and
+        its schedule stands as it stood; returns the new run's id.
+        """
+        ...
+
+
+class Runs(Protocol):
+    """What people ask and do about runs."""
+
+    async def get(self, run: str) -> RunRecord:
+        """Raises:
+        NotFoundError: no such run.
+        """
+        ...
+
+    async def recent(
+        self, *, program: ProgramRef | None = None, states: Sequence[RunState] = (), limit: int = 100
+    ) -> Sequence[RunRecord]:
+        """The newest runs first; of all states when none is named."""
+        ...
+
+    async def start(
+        self, program: ProgramRef, arguments: Mapping[str, str], *, token: str, at_most: int | None, now: datetime
+    ) -> str:
+        """Makes a PENDING run by hand, under the program's lock; arguments go over the program's own. Returns its id,
+        `<program>.manual-<token>.r1`; a repeat with the same token finds the first.
+
+        Raises:
+            NotFoundError: no such program.
+            ConflictError: `at_most` runs of the program, or more, are active.
+        """
+        ...
+
+    async def stop(self, run: str, reason: str, *, now: datetime) -> None:
+        """Asks for the run to be killed: at once while it is PENDING, else by its runner within a few seconds.
+
+        Raises:
+            NotFoundError: no such run.
+            ConflictError: it has ended.
+        """
+        ...
