@@ -1,0 +1,208 @@
+"""The log in a list: the reference driver, complete and short, the one to copy.
+
+A `MemoryLog` is the "server"; every `MemoryBroker` on it is what another process would be. Everything that changes the
+log happens between two awaits, so it is atomic on one event loop, and nothing here is safe across threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError
+from streamsched.ports.broker import Capabilities, Chunk, Cleanup, Outgoing, Record, TopicPartition, TopicSpec
+from streamsched.ports.clock import Clock, SystemClock
+
+CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=False, compaction=True, shared=False)
+
+
+async def open_broker(url: str) -> MemoryBroker:
+    """A log of its own behind any `memory://` URL; to share one, pass a `MemoryLog` to several `MemoryBroker`s."""
+    if not url.startswith("memory://"):
+        raise ConfigurationError(f"not a memory:// URL: '{url}'")
+    return MemoryBroker(MemoryLog())
+
+
+@dataclass(slots=True)
+class Partition:
+    """Records with growing offsets, and the end. Offsets are never given twice, whatever is cleaned away.
+
+    `buried` says when a tombstone was first kept by a pass that had removed all it covers (offset to milliseconds):
+    its grace counts from there, so that a reader who has seen the covered value still meets the tombstone.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    end: int = 0
+    buried: dict[int, int] = field(default_factory=dict)
+
+    def append(self, key: bytes | None, value: bytes | None, time_ms: int) -> None:
+        self.records.append(Record(self.end, key, value, time_ms))
+        self.end += 1
+
+    def after(self, position: int) -> int:
+        """Index of the first record at or after `position`."""
+        return bisect_left(self.records, position, key=attrgetter("offset"))
+
+    # Neither of the two takes the last record: a reader must be able to get to the end.
+
+    def expire(self, oldest: datetime) -> None:
+        """Drops the records appended up to `oldest`."""
+        self.records = [r for r in self.records if r.time_ms > milliseconds(oldest) or r is self.records[-1]]
+
+    def compact(self, now: datetime, grace: timedelta) -> None:
+        """Keeps the newest record of each key, in order, and drops a tombstone after its grace."""
+        newest = {record.key: record.offset for record in self.records}
+        stay = [r for r in self.records if r.key is None or newest[r.key] == r.offset]
+        at = milliseconds(now)
+        self.buried = {r.offset: self.buried.get(r.offset, at) for r in stay if r.value is None}
+        gone_at = milliseconds(now - grace)
+        self.records = [r for r in stay if r is stay[-1] or self.buried.get(r.offset, at + 1) > gone_at]
+
+
+class MemoryLog:
+    """Topics, fences and time: what all brokers on one log share. Times come from `clock`."""
+
+    def __init__(self, clock: Clock | None = None, *, tombstone_grace: timedelta = timedelta(days=1)) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.tombstone_grace = tombstone_grace
+        self.specs: dict[str, TopicSpec] = {}
+        self.topics: dict[str, list[Partition]] = {}
+        self.epochs: dict[str, int] = {}
+        self.grown = asyncio.Event()
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """The partition asked for.
+
+        Raises:
+            NotFoundError: no such topic or partition.
+        """
+        partitions = self.topics.get(topic)
+        if partitions is None:
+            raise NotFoundError("topic", topic)
+        if not 0 <= partition < len(partitions):
+            raise NotFoundError("partition", f"{topic}/{partition}")
+        return partitions[partition]
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """All of them or, when one names no partition we have, none."""
+        time_ms = milliseconds(self.clock.now())
+        targets = [self.partition(record.topic, record.partition) for record in records]
+        for target, record in zip(targets, records, strict=True):
+            target.append(record.key, record.value, time_ms)
+        self.grown.set()
+        self.grown = asyncio.Event()
+
+
+class MemoryReader:
+    """Reads from positions it keeps itself."""
+
+    def __init__(self, log: MemoryLog, positions: Mapping[TopicPartition, int]) -> None:
+        self._log = log
+        self._positions = dict(positions)
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        await asyncio.sleep(0)
+        while not (chunks := self._take(max_records)):
+            try:
+                await asyncio.wait_for(self._log.grown.wait(), deadline - loop.time())
+            except TimeoutError:
+                return self._take(max_records)
+        return chunks
+
+    def _take(self, max_records: int) -> list[Chunk]:
+        ready = [(at, part) for at in self._positions if (part := self._log.partition(*at)).end > self._positions[at]]
+        share = max(1, max_records // max(1, len(ready)))
+        chunks: list[Chunk] = []
+        for at, part in ready:
+            start = part.after(self._positions[at])
+            records = part.records[start : start + share]
+            if not records:
+                continue
+            chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1))
+            self._positions[at] = records[-1].offset + 1
+        return chunks
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        self._positions[partition] = position
+
+    async def close(self) -> None: ...
+
+
+class MemoryWriter:
+    """Writes while its epoch is the newest of its name."""
+
+    def __init__(self, log: MemoryLog, name: str) -> None:
+        self._log = log
+        self._name = name
+        self._epoch = log.epochs[name] = log.epochs.get(name, 0) + 1
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await asyncio.sleep(0)
+        if self._log.epochs[self._name] != self._epoch:
+            raise FencedError(self._name)
+        self._log.append(records)
+
+    async def close(self) -> None: ...
+
+
+class MemoryBroker:
+    """One process's view of a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        for spec in specs:
+            there = self._log.specs.setdefault(spec.name, spec)
+            if (there.partitions, there.cleanup) != (spec.partitions, spec.cleanup):
+                raise ConfigurationError(
+                    f"topic '{spec.name}' exists with {there.partitions} partitions, cleanup '{there.cleanup}';"
+                    f" wanted {spec.partitions} partitions, cleanup '{spec.cleanup}'"
+                )
+            self._log.topics.setdefault(spec.name, [Partition() for _ in range(spec.partitions)])
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        await asyncio.sleep(0)
+        self._log.append(records)
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {at: self._log.partition(*at).end for at in partitions}
+
+    async def partitions(self, topic: str) -> int:
+        if topic not in self._log.topics:
+            raise NotFoundError("topic", topic)
+        return len(self._log.topics[topic])
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> MemoryReader:
+        for at in positions:
+            self._log.partition(*at)
+        return MemoryReader(self._log, positions)
+
+    async def writer(self, name: str) -> MemoryWriter:
+        return MemoryWriter(self._log, name)
+
+    async def maintain(self) -> None:
+        now = self._log.clock.now()
+        for name, spec in self._log.specs.items():
+            for part in self._log.topics[name]:
+                if spec.cleanup is Cleanup.COMPACT:
+                    part.compact(now, self._log.tombstone_grace)
+                elif spec.retention is not None:
+                    part.expire(now - spec.retention)
+
+    async def close(self) -> None: ...
+
+
+def milliseconds(moment: datetime) -> int:
+    """Since the epoch, UTC."""
+    return int(moment.timestamp() * 1000)
