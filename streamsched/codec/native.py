@@ -1,0 +1,259 @@
+"""Our own JSON of events: what travels inside, and what our emitters write.
+
+    {"id": text, "source": text, "time": ISO 8601 with an offset, "type": …, "data": {…}}
+
+| type               | data                                                                                        |
+|--------------------|---------------------------------------------------------------------------------------------|
+| `partitions.added` | `dataset`, `partitions`: list of `{"key", "values", "bytes"?, "rows"?}` or of keys, `count`?  |
+| `stream.size`      | `stream`, `bytes`, `absolute` (true: the whole size, the default; false: growth)            |
+| `program.status`   | `program`, `run`, `outcome` (started, succeeded, failed, killed), `arguments`?, `ended_at`?, `error`? |
+| `custom`           | `name`, `attributes`?                                                                       |
+| `tick`             | `schedule`, `generation`, `leaf`, `due_at`; made by the timers, refused from outside        |
+
+A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is `namespace.app.name`.
+A partition's `key` is Hive style (`year=2013/month=1`) and `values` are its columns: one may be left out when the other
+is there. `count` may be left out when the partitions are named; it is never below their number.
+Readers skip fields they do not know, so that older code can read newer events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final, assert_never
+
+import orjson
+
+from streamsched.codec.scalar import (
+    boolean,
+    dataset,
+    event_name,
+    instant,
+    integer,
+    mapping,
+    name,
+    program,
+    schedule,
+    sequence,
+    stream,
+    text,
+    texts,
+)
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.event import (
+    CustomHappened,
+    Event,
+    Fact,
+    Outcome,
+    Partition,
+    PartitionsAdded,
+    ProgramReached,
+    StreamSize,
+    Ticked,
+)
+
+#: The source of an event that names none.
+UNKNOWN_SOURCE: Final = "unknown"
+PARTITIONS_ADDED: Final = "partitions.added"
+STREAM_SIZE: Final = "stream.size"
+PROGRAM_STATUS: Final = "program.status"
+CUSTOM: Final = "custom"
+TICK: Final = "tick"
+
+_OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType({str(outcome): outcome for outcome in Outcome})
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """The event as a value `dumps` writes; `id` and `source` come first."""
+    kind, data = fact_to_json(event.fact)
+    return {"id": event.id, "source": event.source, "time": event.time, "type": kind, "data": data}
+
+
+def dumps(value: object) -> bytes:
+    """JSON bytes; instants are written in UTC."""
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z)
+
+
+def from_json(
+    value: object, path: str = "$", *, fallback_id: str | None = None, fallback_time: datetime | None = None
+) -> Event:
+    """The event a JSON object says, ticks too.
+
+    Without an `id` it takes `fallback_id`, without a `time` `fallback_time`; an `id` needs a `source` to be unique in.
+
+    Raises:
+        DecodeError: anything else is missing or wrong, with its path.
+    """
+    found = mapping(value, path)
+    given_id = found.get("id", fallback_id)
+    source = found.get("source")
+    if source is None and "id" not in found and fallback_id is not None:
+        source = UNKNOWN_SOURCE
+    time = found.get("time")
+    if time is None and fallback_time is not None:
+        happened = fallback_time
+    else:
+        happened = instant(time, f"{path}.time")
+    return Event(
+        name(given_id, f"{path}.id"),
+        name(source, f"{path}.source"),
+        happened,
+        fact_from_json(found.get("type"), found.get("data"), path),
+    )
+
+
+def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
+    """The type and the data of a fact."""
+    match fact:
+        case PartitionsAdded(dataset=ref, partitions=partitions, count=count):
+            listed = [_partition_to_json(partition) for partition in partitions]
+            return PARTITIONS_ADDED, {"dataset": str(ref), "partitions": listed, "count": count}
+        case StreamSize(stream=ref, bytes=size, absolute=absolute):
+            return STREAM_SIZE, {"stream": str(ref), "bytes": size, "absolute": absolute}
+        case ProgramReached():
+            data: dict[str, Any] = {"program": str(fact.program), "run": fact.run_id, "outcome": fact.outcome}
+            if fact.arguments:
+                data["arguments"] = fact.arguments
+            if fact.ended_at is not None:
+                data["ended_at"] = fact.ended_at
+            if fact.error is not None:
+                data["error"] = fact.error
+            return PROGRAM_STATUS, data
+        case CustomHappened(name=ref, attributes=attributes):
+            return CUSTOM, {"name": str(ref), "attributes": attributes}
+        case Ticked(schedule=ref, generation=generation, leaf=leaf, due_at=due_at):
+            return TICK, {"schedule": str(ref), "generation": generation, "leaf": leaf, "due_at": due_at}
+        case _:
+            assert_never(fact)
+
+
+def fact_from_json(kind: object, data: object, path: str) -> Fact:
+    """The fact of type `kind` that `data` says; `path` is that of the object that holds `type` and `data`.
+
+    Raises:
+        DecodeError: an unknown type, or data it does not fit.
+    """
+    read = _READERS.get(kind) if type(kind) is str else None
+    if read is None:
+        known = ", ".join(_READERS)
+        raise DecodeError(f"{path}.type", f"must be one of {known} but is {text(kind, f'{path}.type')!r}")
+    where = f"{path}.data"
+    return read(mapping(data, where), where)
+
+
+def partitions(found: Mapping[str, Partition] | tuple[Partition, ...], stated: object, path: str) -> int:
+    """How many partitions a commit added: what it states, or as many as it names; at least one.
+
+    Raises:
+        DecodeError: neither, zero, or fewer than are named.
+    """
+    named = len(found)
+    if stated is None:
+        if named:
+            return named
+        raise DecodeError(path, "names no partition and states no count: a commit adds at least one")
+    count = integer(stated, path, 1)
+    if count < named:
+        raise DecodeError(path, f"is {count}, but {named} partitions are named")
+    return count
+
+
+def hive_key(values: Mapping[str, str]) -> str:
+    """The canonical key of a partition: `year=2013/month=1`."""
+    return "/".join(f"{column}={value}" for column, value in values.items())
+
+
+def _partition_to_json(partition: Partition) -> dict[str, Any]:
+    found: dict[str, Any] = {"key": partition.key, "values": partition.values}
+    if partition.bytes is not None:
+        found["bytes"] = partition.bytes
+    if partition.rows is not None:
+        found["rows"] = partition.rows
+    return found
+
+
+def _partitions_added(data: dict[str, Any], path: str) -> Fact:
+    listed = sequence(data.get("partitions", []), f"{path}.partitions")
+    found = tuple([_partition(item, path, place) for place, item in enumerate(listed)])
+    count = partitions(found, data.get("count"), f"{path}.count")
+    return PartitionsAdded(dataset(data.get("dataset"), f"{path}.dataset"), found, count)
+
+
+def _partition(item: object, path: str, place: int) -> Partition:
+    here = f"{path}.partitions[{place}]"
+    if type(item) is str:
+        return Partition(text(item, here), _hive_values(item))
+    found = mapping(item, here)
+    size, rows = found.get("bytes"), found.get("rows")
+    values = found.get("values")
+    columns = None if values is None else texts(values, f"{here}.values")
+    key = found.get("key")
+    if key is None and columns:
+        key = hive_key(columns)
+    key = text(key, f"{here}.key")
+    return Partition(
+        key,
+        _hive_values(key) if columns is None else columns,
+        None if size is None else integer(size, f"{here}.bytes"),
+        None if rows is None else integer(rows, f"{here}.rows"),
+    )
+
+
+def _hive_values(key: str) -> dict[str, str]:
+    """The columns a Hive key names; what is not `column=value` names none."""
+    pairs = (part.partition("=") for part in key.split("/"))
+    return {column: value for column, equals, value in pairs if equals}
+
+
+def _stream_size(data: dict[str, Any], path: str) -> Fact:
+    return StreamSize(
+        stream(data.get("stream"), f"{path}.stream"),
+        integer(data.get("bytes"), f"{path}.bytes"),
+        boolean(data.get("absolute", True), f"{path}.absolute"),
+    )
+
+
+def _program_status(data: dict[str, Any], path: str) -> Fact:
+    stated = data.get("outcome")
+    outcome = _OUTCOMES.get(stated) if type(stated) is str else None
+    if outcome is None:
+        known = ", ".join(_OUTCOMES)
+        where = f"{path}.outcome"
+        raise DecodeError(where, f"must be one of {known} but is {text(stated, where)!r}")
+    ended, error = data.get("ended_at"), data.get("error")
+    if error is not None and type(error) is not str:
+        raise DecodeError(f"{path}.error", "must be text")
+    return ProgramReached(
+        program(data.get("program"), f"{path}.program"),
+        text(data.get("run"), f"{path}.run"),
+        outcome,
+        texts(data.get("arguments", {}), f"{path}.arguments"),
+        None if ended is None else instant(ended, f"{path}.ended_at"),
+        error,
+    )
+
+
+def _custom(data: dict[str, Any], path: str) -> Fact:
+    attributes = texts(data.get("attributes", {}), f"{path}.attributes")
+    return CustomHappened(event_name(data.get("name"), f"{path}.name"), attributes)
+
+
+def _tick(data: dict[str, Any], path: str) -> Fact:
+    return Ticked(
+        schedule(data.get("schedule"), f"{path}.schedule"),
+        integer(data.get("generation"), f"{path}.generation"),
+        text(data.get("leaf"), f"{path}.leaf"),
+        instant(data.get("due_at"), f"{path}.due_at"),
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[dict[str, Any], str], Fact]]] = MappingProxyType(
+    {
+        PARTITIONS_ADDED: _partitions_added,
+        STREAM_SIZE: _stream_size,
+        PROGRAM_STATUS: _program_status,
+        CUSTOM: _custom,
+        TICK: _tick,
+    }
+)

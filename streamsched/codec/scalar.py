@@ -1,0 +1,172 @@
+"""Single JSON values on the hot path: exact types in, domain values out, and on refusal a path and a reason.
+
+References are parsed once for each text (bounded caches of pure functions): events of one dataset share one reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import orjson
+
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+
+_R = TypeVar("_R")
+
+#: The largest whole number accepted anywhere: what PostgreSQL, Java and every dialect can hold.
+LARGEST: Final = 2**63 - 1
+_REFS: Final = 1 << 14
+
+
+def loads(raw: bytes | str, path: str = "$") -> Any:
+    """JSON bytes or text as Python values.
+
+    Raises:
+        DecodeError: not JSON (NaN, infinities and broken UTF-8 are not), with the line and column.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as exc:
+        raise DecodeError(path, f"is not JSON: {exc}") from exc
+
+
+def mapping(value: object, path: str) -> dict[str, Any]:
+    """A JSON object."""
+    if type(value) is dict:
+        return value
+    raise _refused(value, path, "an object")
+
+
+def sequence(value: object, path: str) -> list[Any]:
+    """A JSON list."""
+    if type(value) is list:
+        return value
+    raise _refused(value, path, "a list")
+
+
+def text(value: object, path: str) -> str:
+    """Text that is not empty."""
+    if type(value) is str and value:
+        return value
+    raise _refused(value, path, "text")
+
+
+def name(value: object, path: str) -> str:
+    """Text that is not empty and holds no control characters, as ids and sources must be."""
+    found = text(value, path)
+    if not found.isprintable() and any(c < " " or c == "\x7f" for c in found):
+        raise DecodeError(path, "must not hold control characters")
+    return found
+
+
+def integer(value: object, path: str, minimum: int = 0) -> int:
+    """A whole number in [minimum, 2**63)."""
+    if type(value) is int:
+        if minimum <= value <= LARGEST:
+            return value
+        bound = f"at least {minimum}" if value < minimum else f"less than 2**63 ({LARGEST + 1})"
+        raise DecodeError(path, f"must be {bound} but is {value}")
+    raise _refused(value, path, "a whole number")
+
+
+def boolean(value: object, path: str) -> bool:
+    """True or false."""
+    if type(value) is bool:
+        return value
+    raise _refused(value, path, "true or false")
+
+
+def instant(value: object, path: str) -> datetime:
+    """An ISO 8601 instant that names its offset, as UTC."""
+    if type(value) is not str:
+        raise _refused(value, path, "an ISO 8601 instant")
+    try:
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is UTC:
+            return found
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise DecodeError(path, f"must be an ISO 8601 instant but is {_shown(value)}") from exc
+    raise DecodeError(path, f"must name its offset from UTC (such as a final Z) but is {_shown(value)}")
+
+
+def texts(value: object, path: str) -> dict[str, str]:
+    """An object of texts; numbers and booleans become their JSON text.
+
+    Raises:
+        DecodeError: a value is null, a list or an object, or a number that a float cannot hold exactly.
+    """
+    found = mapping(value, path)
+    for item in found.values():
+        if type(item) is not str:
+            return {key: _as_text(item, f"{path}.{key}") for key, item in found.items()}
+    return found
+
+
+def _as_text(value: object, path: str) -> str:
+    if type(value) is str:
+        return value
+    if type(value) is float and abs(value) > LARGEST:
+        raise DecodeError(path, "is too large a number to be kept exactly; write it as text")
+    if type(value) in (bool, int, float):
+        return orjson.dumps(value).decode()
+    raise _refused(value, path, "text, a number or a boolean")
+
+
+def dataset(value: object, path: str) -> DatasetRef:
+    """`namespace.name`, or a name in the default namespace."""
+    return _reference(_dataset, value, path)
+
+
+def stream(value: object, path: str) -> StreamRef:
+    """`namespace.name`, or a name in the default namespace."""
+    return _reference(_stream, value, path)
+
+
+def event_name(value: object, path: str) -> EventName:
+    """`namespace.name`, or a name in the default namespace."""
+    return _reference(_event_name, value, path)
+
+
+def program(value: object, path: str) -> ProgramRef:
+    """`namespace.app.program`."""
+    return _reference(_program, value, path)
+
+
+def schedule(value: object, path: str) -> ScheduleRef:
+    """`namespace.app.schedule`."""
+    return _reference(_schedule, value, path)
+
+
+_dataset = lru_cache(_REFS)(DatasetRef.parse)
+_stream = lru_cache(_REFS)(StreamRef.parse)
+_event_name = lru_cache(_REFS)(EventName.parse)
+_program = lru_cache(_REFS)(ProgramRef.parse)
+_schedule = lru_cache(_REFS)(ScheduleRef.parse)
+
+
+def _reference(parse: Callable[[str], _R], value: object, path: str) -> _R:
+    if type(value) is not str:
+        raise _refused(value, path, "text")
+    try:
+        return parse(value)
+    except InvalidError as exc:
+        raise DecodeError(path, exc.reason) from exc
+
+
+def _refused(value: object, path: str, wanted: str) -> DecodeError:
+    if value is None:
+        return DecodeError(path, f"is missing; it must be {wanted}")
+    if value == "":
+        return DecodeError(path, "must not be empty")
+    return DecodeError(path, f"must be {wanted} but is {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"

@@ -1,0 +1,183 @@
+"""Accumulation: what a schedule has seen since it last fired, and the one function that moves it.
+
+Every leaf counts in its own unit and keeps the events that counted. A leaf holds once its count has reached what it
+needs, and then stays so until the whole fires: counts only grow. When the root holds, one job goes out with everything
+every leaf has (7 partitions where 5 were wanted: one job, told of 7), and all counts start again from nothing.
+
+Streams: a delta adds. An absolute report adds its growth over the known level; the first one is only the baseline; a
+smaller one means the stream was truncated, and all it now holds is new. A satisfaction keeps levels, a new definition
+does not.
+
+Cost: a signal looks up its leaves by event key, copies the map of accumulations (as many entries as the trigger has
+open leaves) and appends to the tuple of events of each leaf it counts in, which copies as many pointers as that leaf
+has events. Nothing depends on the number of schedules, and the events themselves are shared, never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from streamsched.domain.effect import Effect, Launch
+from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.plan import Plan, Slot, plan
+from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.trigger import Trigger
+
+#: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
+LIMIT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """What one leaf has.
+
+    Attributes:
+        count: in the leaf's unit (partitions, bytes, times), since the last satisfaction.
+        level: the stream's size as last known, in bytes; None for other leaves and before a first absolute report.
+        events: those that counted, in order of arrival.
+    """
+
+    count: int = 0
+    level: int | None = None
+    events: tuple[Event, ...] = ()
+
+
+NOTHING: Final = Accumulation()
+_NONE: Final[Mapping[str, Accumulation]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerState:
+    """One schedule's accumulation.
+
+    Attributes:
+        generation: of the definition that judges.
+        sequence: how many times this generation has fired; the next job has this number plus one.
+        accumulations: leaf id → what it has; a leaf that has nothing is absent.
+        plan, held: derived from the others; `held` has the bit of each leaf that holds.
+    """
+
+    schedule: ScheduleRef
+    generation: int
+    enabled: bool
+    trigger: Trigger
+    sequence: int = 0
+    accumulations: Mapping[str, Accumulation] = _NONE
+    plan: Plan = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+    held: int = field(default=-1, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.plan is None:
+            object.__setattr__(self, "plan", plan(self.trigger))
+        if self.held < 0:
+            have = self.accumulations
+            held = sum(s.bit for s in self.plan.slots if s.id in have and have[s.id].count >= s.needed)
+            object.__setattr__(self, "held", held)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The state from here on (the very object that came in when nothing changed) and what is to be done."""
+
+    state: TriggerState | None
+    effects: tuple[Effect, ...] = ()
+
+
+def fold(state: TriggerState | None, signal: Signal, *, at: datetime) -> Folded:
+    """One signal, addressed to the home of this schedule, applied to its state.
+
+    Total and deterministic. `at` (UTC) is the log time of the signal's record, so replay gives the same jobs.
+    A `Put` or `Drop` older than the known definition changes nothing; neither does a repeated `Put`.
+    """
+    match signal:
+        case Occurred(event=event):
+            return Folded(None) if state is None else _count(state, event, at)
+        case Put(schedule=schedule, generation=generation, enabled=enabled, trigger=trigger):
+            if state is not None and generation <= state.generation:
+                return Folded(state)
+            return Folded(TriggerState(schedule, generation, enabled, trigger))
+        case Drop(generation=generation):
+            return Folded(state if state is not None and generation < state.generation else None)
+        case Subscribe() | Unsubscribe():
+            return Folded(state)
+        case _:
+            assert_never(signal)
+
+
+def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
+    slots = _listening(state, event)
+    if not slots:
+        return Folded(state)
+    before = state.accumulations
+    after: dict[str, Accumulation] | None = None
+    held = state.held
+    for slot in slots:
+        had = before.get(slot.id, NOTHING)
+        has = _added(had, event)
+        if has is had:
+            continue
+        if after is None:
+            after = dict(before)
+        after[slot.id] = has
+        if has.count >= slot.needed:
+            held |= slot.bit
+    if after is None:
+        return Folded(state)
+    if held != state.held and state.plan.root.holds(held):
+        return _fire(state, after, at)
+    return Folded(
+        TriggerState(
+            state.schedule, state.generation, state.enabled, state.trigger, state.sequence, after, state.plan, held
+        )
+    )
+
+
+def _listening(state: TriggerState, event: Event) -> tuple[Slot, ...]:
+    if not state.enabled:
+        return ()
+    fact = event.fact
+    if isinstance(fact, Ticked):
+        return state.plan.by_tick.get(fact.leaf, ()) if fact.generation == state.generation else ()
+    return state.plan.by_key.get(event.key, ())
+
+
+def _added(had: Accumulation, event: Event) -> Accumulation:
+    """`had` with the event counted; `had` itself when the event says nothing new."""
+    fact = event.fact
+    level = had.level
+    match fact:
+        case PartitionsAdded(count=amount):
+            pass
+        case ProgramReached() | CustomHappened() | Ticked():
+            amount = 1
+        case StreamSize(bytes=size, absolute=True):
+            growth = 0 if level is None else size - level
+            amount = growth if growth >= 0 else size
+            level = size
+        case StreamSize(bytes=amount):
+            if level is not None and amount > 0:
+                level = min(level + amount, LIMIT)
+        case _:
+            assert_never(fact)
+    if amount > 0:
+        return Accumulation(min(had.count + amount, LIMIT), level, (*had.events, event))
+    return had if level == had.level else Accumulation(had.count, level, had.events)
+
+
+def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], at: datetime) -> Folded:
+    contributions = tuple(
+        Contribution(slot.id, has.count, has.events)
+        for slot in state.plan.slots
+        if (has := accumulations.get(slot.id)) is not None and has.events
+    )
+    sequence = state.sequence + 1
+    job = ReadyJob(state.schedule, state.generation, sequence, at, contributions)
+    levels = {name: Accumulation(0, has.level) for name, has in accumulations.items() if has.level is not None}
+    rest = TriggerState(state.schedule, state.generation, state.enabled, state.trigger, sequence, levels, state.plan, 0)
+    return Folded(rest, (Launch(job),))

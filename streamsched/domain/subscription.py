@@ -1,0 +1,57 @@
+"""The rules of an event key's home: who listens, and to whom an event goes on.
+
+Generations decide: a control signal older than the known subscription changes nothing, so a redelivery is harmless and
+a late `Unsubscribe` never takes away what a newer definition asked for. A removed listener leaves no trace; the order
+of the log (one relay, one partition) is what keeps an older `Subscribe` from coming back after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Who listens to one event key, each with the generation that asked; never empty, in order of first asking."""
+
+    key: str
+    listeners: Mapping[ScheduleRef, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """What a signal did at an event key's home.
+
+    Attributes:
+        subscriptions: from here on; the very object that came in when nothing changed, None when nobody listens.
+        forward_to: the schedules whose homes must see this event.
+    """
+
+    subscriptions: Subscriptions | None
+    forward_to: tuple[ScheduleRef, ...] = ()
+
+
+def route(subscriptions: Subscriptions | None, signal: Signal) -> Routed:
+    """Applies one signal to the subscriptions of its key. Total; a signal of a schedule's home changes nothing."""
+    match signal:
+        case Occurred():
+            return Routed(subscriptions, () if subscriptions is None else tuple(subscriptions.listeners))
+        case Subscribe(key=key, schedule=schedule, generation=generation):
+            listeners = {} if subscriptions is None else subscriptions.listeners
+            if listeners.get(schedule, -1) >= generation:
+                return Routed(subscriptions)
+            return Routed(Subscriptions(key, {**listeners, schedule: generation}))
+        case Unsubscribe(schedule=schedule, generation=generation):
+            if subscriptions is None or subscriptions.listeners.get(schedule, generation + 1) > generation:
+                return Routed(subscriptions)
+            left = {ref: known for ref, known in subscriptions.listeners.items() if ref != schedule}
+            return Routed(Subscriptions(subscriptions.key, left) if left else None)
+        case Put() | Drop():
+            return Routed(subscriptions)
+        case _:
+            assert_never(signal)
