@@ -2,17 +2,18 @@
 
     {"id": text, "source": text, "time": ISO 8601 with an offset, "type": …, "data": {…}}
 
-| type               | data                                                                                        |
-|--------------------|---------------------------------------------------------------------------------------------|
-| `partitions.added` | `dataset`, `partitions`: list of `{"key", "values", "bytes"?, "rows"?}` or of keys, `count`?  |
-| `stream.size`      | `stream`, `bytes`, `absolute` (true: the whole size, the default; false: growth)            |
-| `program.status`   | `program`, `run`, `outcome` (started, succeeded, failed, killed), `arguments`?, `ended_at`?, `error`? |
-| `custom`           | `name`, `attributes`?                                                                       |
-| `tick`             | `schedule`, `generation`, `leaf`, `due_at`; made by the timers, refused from outside        |
+| type               | data                                                                                         |
+|--------------------|----------------------------------------------------------------------------------------------|
+| `partitions.added` | `dataset`, `partitions`: list of `{"key", "values", "bytes"?, "rows"?}` or of keys, `count`? |
+| `stream.size`      | `stream`, `bytes`, `absolute`? (true, the default: the whole size; false: growth)            |
+| `program.status`   | `program`, `run`, `outcome`, `arguments`?, `ended_at`?, `error`?                             |
+| `custom`           | `name`, `attributes`?                                                                        |
+| `tick`             | `schedule`, `generation`, `leaf`, `due_at`; made by the timers, refused from outside         |
 
-A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is `namespace.app.name`.
-A partition's `key` is Hive style (`year=2013/month=1`) and `values` are its columns: one may be left out when the other
-is there. `count` may be left out when the partitions are named; it is never below their number.
+A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is
+`namespace.app.name`; an outcome is started, succeeded, failed or killed. A partition's `key` is Hive style
+(`year=2013/month=1`) and `values` are its columns: one may be left out when the other is there. `count` may be left out
+when the partitions are named; it is never below their number.
 Readers skip fields they do not know, so that older code can read newer events.
 """
 
@@ -71,8 +72,8 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def dumps(value: object) -> bytes:
-    """JSON bytes; instants are written in UTC."""
-    return orjson.dumps(value, option=orjson.OPT_UTC_Z)
+    """JSON bytes; instants are written in UTC, any mapping as an object."""
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z, default=_plain)
 
 
 def from_json(
@@ -86,19 +87,16 @@ def from_json(
         DecodeError: anything else is missing or wrong, with its path.
     """
     found = mapping(value, path)
-    given_id = found.get("id", fallback_id)
-    source = found.get("source")
-    if source is None and "id" not in found and fallback_id is not None:
-        source = UNKNOWN_SOURCE
+    given, source = found.get("id"), found.get("source")
+    if given is None and fallback_id is not None:
+        given = fallback_id
+        source = UNKNOWN_SOURCE if source is None else source
     time = found.get("time")
-    if time is None and fallback_time is not None:
-        happened = fallback_time
-    else:
-        happened = instant(time, f"{path}.time")
+    happened = fallback_time if time is None else None
     return Event(
-        name(given_id, f"{path}.id"),
+        name(given, f"{path}.id"),
         name(source, f"{path}.source"),
-        happened,
+        instant(time, f"{path}.time") if happened is None else happened,
         fact_from_json(found.get("type"), found.get("data"), path),
     )
 
@@ -142,13 +140,12 @@ def fact_from_json(kind: object, data: object, path: str) -> Fact:
     return read(mapping(data, where), where)
 
 
-def partitions(found: Mapping[str, Partition] | tuple[Partition, ...], stated: object, path: str) -> int:
+def partition_count(named: int, stated: object, path: str) -> int:
     """How many partitions a commit added: what it states, or as many as it names; at least one.
 
     Raises:
         DecodeError: neither, zero, or fewer than are named.
     """
-    named = len(found)
     if stated is None:
         if named:
             return named
@@ -164,6 +161,12 @@ def hive_key(values: Mapping[str, str]) -> str:
     return "/".join(f"{column}={value}" for column, value in values.items())
 
 
+def _plain(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is nothing JSON can say")
+
+
 def _partition_to_json(partition: Partition) -> dict[str, Any]:
     found: dict[str, Any] = {"key": partition.key, "values": partition.values}
     if partition.bytes is not None:
@@ -176,7 +179,7 @@ def _partition_to_json(partition: Partition) -> dict[str, Any]:
 def _partitions_added(data: dict[str, Any], path: str) -> Fact:
     listed = sequence(data.get("partitions", []), f"{path}.partitions")
     found = tuple([_partition(item, path, place) for place, item in enumerate(listed)])
-    count = partitions(found, data.get("count"), f"{path}.count")
+    count = partition_count(len(found), data.get("count"), f"{path}.count")
     return PartitionsAdded(dataset(data.get("dataset"), f"{path}.dataset"), found, count)
 
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final, assert_never
 
 from streamsched.domain.effect import Effect, Launch
 from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.plan import Plan, Slot, plan
+from streamsched.domain.plan import Plan, Slot, planned
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import Trigger
 
@@ -49,7 +48,6 @@ class Accumulation:
 
 
 NOTHING: Final = Accumulation()
-_NONE: Final[Mapping[str, Accumulation]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,13 @@ class TriggerState:
     enabled: bool
     trigger: Trigger
     sequence: int = 0
-    accumulations: Mapping[str, Accumulation] = _NONE
+    accumulations: Mapping[str, Accumulation] = field(default_factory=dict)
     plan: Plan = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
     held: int = field(default=-1, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.plan is None:
-            object.__setattr__(self, "plan", plan(self.trigger))
+            object.__setattr__(self, "plan", planned(self.trigger))
         if self.held < 0:
             have = self.accumulations
             held = sum(s.bit for s in self.plan.slots if s.id in have and have[s.id].count >= s.needed)

@@ -84,7 +84,7 @@ def needed(leaf: Leaf) -> int:
             assert_never(leaf)
 
 
-def plan(trigger: Trigger) -> Plan:
+def planned(trigger: Trigger) -> Plan:
     """The plan of a trigger."""
     slots: dict[str, Slot] = {}
     by_key: dict[str, tuple[Slot, ...]] = {}

@@ -1,0 +1,109 @@
+"""Signals as records of topic `signals`: the key is their address, the value is JSON.
+
+An `Occurred` is its event in native JSON and nothing else: the home of an event key sends the same bytes on to each
+schedule's home, under the schedule's key. Control signals begin with `{"signal":`, so one glance tells them apart.
+
+| `signal`                 | fields                                            | key                      |
+|--------------------------|---------------------------------------------------|--------------------------|
+| `put`                    | `schedule`, `generation`, `enabled`, `trigger`    | `schedule:<ref>`         |
+| `drop`                   | `schedule`, `generation`                          | `schedule:<ref>`         |
+| `subscribe`, `unsubscribe` | `schedule`, `generation`; what they listen to is the key | the event key     |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from streamsched.codec import native
+from streamsched.codec import trigger as triggers
+from streamsched.codec.scalar import boolean, integer, loads, mapping, name, schedule, text
+from streamsched.codec.state import trigger
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.event import schedule_key
+from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+
+_CONTROL: Final = b'{"signal":'
+_ID: Final = b'{"id":"'
+_SOURCE: Final = b'","source":"'
+
+
+def encode(signal: Signal) -> tuple[bytes, bytes]:
+    """Record key and value."""
+    match signal:
+        case Occurred(event=event):
+            return event.key.encode(), native.dumps(native.to_json(event))
+        case Put(schedule=ref, generation=generation, enabled=enabled, trigger=wanted):
+            body = {"enabled": enabled, "trigger": triggers.to_json(wanted)}
+            return schedule_key(ref).encode(), _control("put", ref, generation, body)
+        case Drop(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("drop", ref, generation, {})
+        case Subscribe(key=key, schedule=ref, generation=generation):
+            return key.encode(), _control("subscribe", ref, generation, {})
+        case Unsubscribe(key=key, schedule=ref, generation=generation):
+            return key.encode(), _control("unsubscribe", ref, generation, {})
+        case _:
+            assert_never(signal)
+
+
+def decode(key: bytes, value: bytes) -> Signal:
+    """The signal of a record. An `Occurred` does not depend on its key: forwarding changes the address only.
+
+    Raises:
+        DecodeError: the value is no signal, or the key of a control signal is no text.
+    """
+    found = mapping(loads(value), "$")
+    kind = found.get("signal")
+    if kind is None:
+        return Occurred(native.from_json(found))
+    ref = schedule(found.get("schedule"), "$.schedule")
+    generation = integer(found.get("generation"), "$.generation")
+    match kind:
+        case "put":
+            wanted = trigger(found.get("trigger"), "$.trigger")
+            return Put(ref, generation, boolean(found.get("enabled"), "$.enabled"), wanted)
+        case "drop":
+            return Drop(ref, generation)
+        case "subscribe":
+            return Subscribe(_key(key), ref, generation)
+        case "unsubscribe":
+            return Unsubscribe(_key(key), ref, generation)
+        case _:
+            known = "put, drop, subscribe, unsubscribe"
+            raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
+
+
+def occurred(value: bytes) -> bool:
+    """Whether a value is an event rather than a control signal, by its first bytes."""
+    return not value.startswith(_CONTROL)
+
+
+def identity(value: bytes) -> tuple[str, str]:
+    """Id and source of an `Occurred`, without decoding the rest: what its home needs to know repeats.
+
+    Cost does not grow with the event; a value we did not write ourselves is parsed whole.
+
+    Raises:
+        DecodeError: the value names no id or source.
+    """
+    if value.startswith(_ID):
+        end = value.find(b'"', 7)
+        start = end + len(_SOURCE)
+        last = value.find(b'"', start)
+        if value[end:start] == _SOURCE and 7 < end < start < last and value.find(b"\\", 0, last) < 0:
+            try:
+                return value[7:end].decode(), value[start:last].decode()
+            except UnicodeDecodeError as exc:
+                raise DecodeError("$", f"is not UTF-8: {exc}") from exc
+    found = mapping(loads(value), "$")
+    return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")
+
+
+def _control(kind: str, ref: object, generation: int, body: dict[str, Any]) -> bytes:
+    return native.dumps({"signal": kind, "schedule": str(ref), "generation": generation, **body})
+
+
+def _key(key: bytes) -> str:
+    try:
+        return text(key.decode(), "$key")
+    except UnicodeDecodeError as exc:
+        raise DecodeError("$key", f"is not UTF-8: {exc}") from exc
