@@ -72,19 +72,16 @@ def decode(key: bytes, value: bytes) -> Signal:
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
 
 
-def occurred(value: bytes) -> bool:
-    """Whether a value is an event rather than a control signal, by its first bytes."""
-    return not value.startswith(_CONTROL)
+def identity(value: bytes) -> tuple[str, str] | None:
+    """Id and source of an `Occurred`, all its home needs to know a repeat; None for a control signal.
 
-
-def identity(value: bytes) -> tuple[str, str]:
-    """Id and source of an `Occurred`, without decoding the rest: what its home needs to know repeats.
-
-    Cost does not grow with the event; a value we did not write ourselves is parsed whole.
+    Cost does not grow with the event. A value in another spelling than ours is parsed whole.
 
     Raises:
-        DecodeError: the value names no id or source.
+        DecodeError: the value is neither.
     """
+    if value.startswith(_CONTROL):
+        return None
     if value.startswith(_ID):
         end = value.find(b'"', 7)
         start = end + len(_SOURCE)
@@ -95,6 +92,8 @@ def identity(value: bytes) -> tuple[str, str]:
             except UnicodeDecodeError as exc:
                 raise DecodeError("$", f"is not UTF-8: {exc}") from exc
     found = mapping(loads(value), "$")
+    if "signal" in found:
+        return None
     return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")
 
 
