@@ -197,7 +197,15 @@ class Fields:
         if not self._present(name):
             return {}
         inner = self.object(name)
-        return {str(key): inner.text(key) for key in inner.names()}
+        return {key: inner.text(key) for key in inner.names()}
+
+    def text_list(self, name: str) -> tuple[str, ...]:
+        """A list of texts; none when the field is absent."""
+        elements = self.optional_list(name)
+        for element, path in elements:
+            if not isinstance(element, str):
+                raise DecodeError(path, f"must be a text but is {kind(element)}")
+        return tuple(element for element, _ in elements)
 
     def choice(self, name: str, options: type[_E]) -> _E:
         """A member of a closed set, in any case of letters."""
@@ -213,6 +221,10 @@ class Fields:
     def names(self) -> list[str]:
         """The names of all fields, asked for or not."""
         return list(self._object)
+
+    def raw(self) -> Mapping[str, Any]:
+        """The object itself."""
+        return self._object
 
     def done(self) -> None:
         """Refuses fields that nobody asked for."""

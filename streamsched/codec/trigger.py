@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, assert_never
 
 from streamsched.codec.reading import Fields, anchored, kind, shown
+from streamsched.domain.cron import check_cron, check_zone
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Outcome
@@ -121,7 +122,10 @@ def _children(fields: Fields, app: AppRef | None, depth: int) -> tuple[Trigger, 
 
 
 def _time(fields: Fields, _: AppRef | None) -> Cron:
-    return Cron(fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC")
+    expression, zone = fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC"
+    check_zone(zone, fields.at("timeZone"))
+    check_cron(expression, zone, fields.at("cronExpression"))
+    return Cron(expression, zone)
 
 
 def _every(fields: Fields, _: AppRef | None) -> Every:

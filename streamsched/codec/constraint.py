@@ -1,0 +1,124 @@
+"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`.
+
+Without `waitUntilMet`, TIME_RANGE and DELAY wait, CONCURRENCY and LAST_RUN abort. Durations are whole milliseconds in
+CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import time, timedelta
+from types import MappingProxyType
+from typing import Any, Final, assert_never
+
+from streamsched.codec.reading import Fields, anchored, shown
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.duration import duration_text, parse_duration
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+
+
+def to_json(constraint: Constraint) -> dict[str, Any]:
+    """The canonical JSON of a constraint; `waitUntilMet` is always said."""
+    match constraint:
+        case Concurrency(limit=limit, wait=wait):
+            return {"type": "CONCURRENCY", "maxConcurrency": limit, "waitUntilMet": wait}
+        case Delay(delay=delay):
+            return {"type": "DELAY", **_duration("millisAfterTrigger", "delay", delay), "waitUntilMet": True}
+        case LastRun(interval=interval, wait=wait):
+            return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
+        case TimeWindow(start=start, end=end, zone=zone, wait=wait):
+            return {
+                "type": "TIME_RANGE",
+                "startTime": _wall_text(start),
+                "endTime": _wall_text(end),
+                "timeZone": zone,
+                "waitUntilMet": wait,
+            }
+        case _:
+            assert_never(constraint)
+
+
+def from_json(obj: object, path: str = "$") -> Constraint:
+    """Reads a constraint.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: the constraint could never be met, or contradicts itself.
+    """
+    fields = Fields(obj, path)
+    given = fields.text("type")
+    reader = _READERS.get(given.upper().replace("-", "_"))
+    if reader is None:
+        fields.fail("type", f"is no constraint we know: {shown(given)} (known: {', '.join(sorted(_READERS))})")
+    constraint = reader(fields)
+    fields.done()
+    return constraint
+
+
+def _concurrency(fields: Fields) -> Concurrency:
+    limit = fields.integer("maxConcurrency", minimum=1)
+    return Concurrency(limit, wait=fields.optional_boolean("waitUntilMet") or False)
+
+
+def _delay(fields: Fields) -> Delay:
+    delay = _read_duration(fields, "millisAfterTrigger", "delay")
+    if fields.optional_boolean("waitUntilMet") is False:
+        fields.fail("waitUntilMet", "must be true: a delay always waits")
+    with anchored(fields.path):
+        return Delay(delay)
+
+
+def _last_run(fields: Fields) -> LastRun:
+    interval = _read_duration(fields, "millisSinceLastRun", "interval")
+    wait = fields.optional_boolean("waitUntilMet") or False
+    with anchored(fields.path):
+        return LastRun(interval, wait=wait)
+
+
+def _time_range(fields: Fields) -> TimeWindow:
+    start, end = _wall(fields, "startTime"), _wall(fields, "endTime")
+    zone = fields.optional_text("timeZone") or "UTC"
+    wait = fields.optional_boolean("waitUntilMet")
+    with anchored(fields.path, start="startTime", end="endTime", zone="timeZone"):
+        return TimeWindow(start, end, zone, wait=wait is not False)
+
+
+_READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType(
+    {"CONCURRENCY": _concurrency, "DELAY": _delay, "LAST_RUN": _last_run, "TIME_RANGE": _time_range}
+)
+
+
+def _duration(millis: str, text: str, duration: timedelta) -> dict[str, Any]:
+    if duration % _MILLISECOND:
+        return {text: duration_text(duration)}
+    return {millis: duration // _MILLISECOND}
+
+
+def _read_duration(fields: Fields, millis: str, text: str) -> timedelta:
+    if fields.has(text):
+        if fields.has(millis):
+            fields.fail(text, f"says the duration a second time, beside {millis}")
+        fields.ignore(millis)
+        return parse_duration(fields.text(text), fields.at(text))
+    fields.ignore(text)
+    amount = fields.integer(millis, minimum=1)
+    try:
+        return amount * _MILLISECOND
+    except OverflowError:
+        return fields.fail(millis, f"is longer than can be counted: {amount}")
+
+
+def _wall(fields: Fields, name: str) -> time:
+    """`HH:MM`, or leniently `H:MM` and `HH:MM:SS`."""
+    text = fields.text(name)
+    matched = _WALL.fullmatch(text)
+    if matched is None:
+        return fields.fail(name, f"must be a time of day from 00:00 to 23:59 but is {shown(text)}")
+    return time(int(matched[1]), int(matched[2]), int(matched[3] or 0))
+
+
+def _wall_text(wall: time) -> str:
+    return wall.isoformat("minutes" if not wall.second else "seconds")

@@ -1,0 +1,228 @@
+"""Programs, schedules and whole apps as JSON, in our native shape; triggers and constraints inside are CDAP's.
+
+    {"namespace": "default", "application": "flights",
+     "programs": [{"name": "join", "type": "spark", "main": "join.py"},
+                  {"name": "tidy", "type": "bash", "command": "rm -rf scratch"}],
+     "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
+
+Programs and schedules may also be an object from name to definition. Inside an app, `namespace` and `application` may
+be left out everywhere; where they are given they must be the app's. Durations are texts such as `2h30m`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, assert_never
+
+from streamsched.codec import constraint as constraint_codec
+from streamsched.codec import trigger as trigger_codec
+from streamsched.codec.reading import Fields, anchored, shown
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.duration import duration_text, parse_duration
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
+
+_R = TypeVar("_R", ProgramRef, ScheduleRef)
+
+
+def executable_to_json(executable: Executable) -> dict[str, Any]:
+    """The canonical JSON of what a program executes."""
+    match executable:
+        case SparkJob(main=main, arguments=arguments, master=master, conf=conf):
+            own = {} if master is None else {"master": master}
+            return {"type": "spark", "main": main, "arguments": list(arguments), **own, "conf": dict(conf)}
+        case BashJob(command=command):
+            return {"type": "bash", "command": command}
+        case _:
+            assert_never(executable)
+
+
+def executable_from_json(obj: object, path: str = "$") -> Executable:
+    """Reads what `executable_to_json` wrote.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+    """
+    fields = Fields(obj, path)
+    executable = _executable(fields)
+    fields.done()
+    return executable
+
+
+def program_to_json(program: Program) -> dict[str, Any]:
+    """The canonical JSON of a program; `defaults` are its default arguments."""
+    return {**_named(program.ref), **executable_to_json(program.executable), "defaults": dict(program.arguments)}
+
+
+def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Program:
+    """Reads a program, of `app` where it does not say so itself.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+    """
+    fields = Fields(obj, path)
+    ref = _ref(fields, ProgramRef, app)
+    program = Program(ref, _executable(fields), fields.texts("defaults"))
+    fields.done()
+    return program
+
+
+def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
+    """The canonical JSON of a schedule: equal schedules give equal JSON."""
+    return {
+        **_named(schedule.ref),
+        "description": schedule.description,
+        "program": schedule.program.name,
+        "trigger": trigger_codec.to_json(schedule.trigger),
+        "constraints": [constraint_codec.to_json(constraint) for constraint in schedule.constraints],
+        "properties": dict(schedule.properties),
+        "overlap": schedule.overlap.value,
+        "misfire": schedule.misfire.value,
+        "timeout": None if schedule.timeout is None else duration_text(schedule.timeout),
+        "onTimeout": schedule.on_timeout.value,
+    }
+
+
+def schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Schedule:
+    """Reads a schedule, of `app` where it does not say so itself.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: the schedule could never start its program, or contradicts itself.
+    """
+    fields = Fields(obj, path)
+    schedule = _schedule(fields, app)
+    fields.done()
+    return schedule
+
+
+def submitted_schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> tuple[Schedule, bool]:
+    """A schedule as people submit it, with whether it shall be enabled (`enabled`, by default true).
+
+    Raises:
+        DecodeError, InvalidDefinitionError: as `schedule_from_json`.
+    """
+    fields = Fields(obj, path)
+    enabled = fields.optional_boolean("enabled")
+    schedule = _schedule(fields, app)
+    fields.done()
+    return schedule, enabled is not False
+
+
+def app_to_json(app: AppDefinition) -> dict[str, Any]:
+    """The canonical JSON of an app, in the order of its definition."""
+    return {
+        "namespace": app.ref.namespace,
+        "application": app.ref.app,
+        "programs": [program_to_json(program) for program in app.programs],
+        "schedules": [
+            {**schedule_to_json(schedule), "enabled": schedule.ref.name in app.enabled} for schedule in app.schedules
+        ],
+    }
+
+
+def app_from_json(obj: object, path: str = "$") -> AppDefinition:
+    """Reads an app.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: a definition could never hold, or two contradict each other.
+    """
+    fields = Fields(obj, path)
+    name = fields.text("application")
+    namespace = fields.optional_text("namespace") or DEFAULT_NAMESPACE
+    with anchored(path):
+        ref = AppRef(namespace, name)
+    programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
+    submitted = [
+        submitted_schedule_from_json(each, where, app=ref) for each, where in _definitions(fields, "schedules")
+    ]
+    fields.done()
+    with anchored(path):
+        return AppDefinition(
+            ref,
+            programs,
+            tuple(schedule for schedule, _ in submitted),
+            frozenset(schedule.ref.name for schedule, enabled in submitted if enabled),
+        )
+
+
+def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
+    """The definitions of a list, or of an object from name to definition."""
+    if not isinstance(fields.optional(name), Mapping):
+        yield from fields.optional_list(name)
+        return
+    inner = fields.object(name)
+    for each in inner.names():
+        definition = inner.object(each)
+        if definition.has("name"):
+            definition.fail("name", "is said already by the field it stands in")
+        yield {"name": each, **definition.raw()}, definition.path
+
+
+def _schedule(fields: Fields, app: AppRef | None) -> Schedule:
+    ref = _ref(fields, ScheduleRef, app)
+    owner = ref.owner
+    timeout = fields.optional_text("timeout")
+    program = _started(fields, owner)
+    trigger = trigger_codec.from_json(fields.required("trigger"), fields.at("trigger"), app=owner)
+    constraints = tuple(constraint_codec.from_json(each, path) for each, path in fields.optional_list("constraints"))
+    given = {
+        "description": fields.optional_text("description"),
+        "overlap": fields.optional_choice("overlap", Overlap),
+        "misfire": fields.optional_choice("misfire", Misfire),
+        "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
+        "timeout": None if timeout is None else parse_duration(timeout, fields.at("timeout")),
+    }
+    properties = fields.texts("properties")
+    with anchored(fields.path):
+        return Schedule(
+            ref,
+            program,
+            trigger,
+            constraints=constraints,
+            properties=properties,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+
+
+def _started(fields: Fields, owner: AppRef) -> ProgramRef:
+    """The program a schedule starts: its name, or CDAP's `{"programName", "programType"}`."""
+    if isinstance(fields.optional("program"), Mapping):
+        inner = fields.object("program")
+        inner.ignore("programType")
+        name, path = inner.text("programName"), inner.at("programName")
+        inner.done()
+    else:
+        name, path = fields.text("program"), fields.at("program")
+    with anchored(path):
+        return ProgramRef(owner.namespace, owner.app, name)
+
+
+def _executable(fields: Fields) -> Executable:
+    match fields.text("type").casefold():
+        case "spark":
+            return SparkJob(
+                fields.text("main"),
+                fields.text_list("arguments"),
+                fields.optional_text("master"),
+                fields.texts("conf"),
+            )
+        case "bash":
+            return BashJob(fields.text("command"))
+        case other:
+            return fields.fail("type", f"is no program we know: {shown(other)} (known: bash, spark)")
+
+
+def _named(ref: ProgramRef | ScheduleRef) -> dict[str, str]:
+    return {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
+
+
+def _ref(fields: Fields, kind_of: type[_R], app: AppRef | None) -> _R:
+    name = fields.text("name")
+    namespace = fields.optional_text("namespace") or (app.namespace if app else DEFAULT_NAMESPACE)
+    application = fields.optional_text("application") or (app.app if app else fields.text("application"))
+    if app and (namespace, application) != (app.namespace, app.app):
+        fields.fail("application", f"is {namespace}.{application}, but this belongs to {app}")
+    with anchored(fields.path):
+        return kind_of(namespace, application, name)

@@ -1,0 +1,70 @@
+"""Time zones: IANA names only, and what a wall-clock time means where the clock is put forward or back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from streamsched.domain.errors import InvalidDefinitionError
+
+
+def check_zone(zone: str, path: str) -> None:
+    """Accepts an IANA time zone such as `Europe/Berlin`.
+
+    Raises:
+        InvalidDefinitionError: nobody knows such a zone; it is never taken for GMT.
+    """
+    if _find(zone) is None:
+        near = get_close_matches(zone, _names(), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise InvalidDefinitionError(path, f"'{zone}' is no IANA time zone{hint}")
+
+
+def zone_of(zone: str) -> ZoneInfo:
+    """The rules of a zone that was checked.
+
+    Raises:
+        InvalidDefinitionError: it is unknown here; the installation's time zone data lacks it.
+    """
+    found = _find(zone)
+    if found is None:
+        raise InvalidDefinitionError("$.zone", f"'{zone}' is no IANA time zone")
+    return found
+
+
+def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The instant (UTC) at which a wall clock of `zone` first shows `wall` (naive) or, in a gap, anything later.
+
+    A time that the clock shows twice is the first of the two; a time it skips is the instant of the jump.
+    """
+    early = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    late = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if early <= late:
+        return early
+    # In a gap fold=1 uses the offset after the jump and so lands before it, fold=0 lands after it: the jump is between.
+    low, high = late, early
+    while high - low > timedelta(seconds=1):
+        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
+        low, high = (middle, high) if middle.astimezone(zone).replace(tzinfo=None) < wall else (low, middle)
+    return high
+
+
+def shows(instant: datetime, wall: datetime, zone: ZoneInfo) -> bool:
+    """Whether a wall clock of `zone` shows `wall` (naive) at an instant."""
+    return instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall
+
+
+@lru_cache(maxsize=512)
+def _find(zone: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # The database answers unknown keys, absolute paths and names of folders in three different ways.
+        return None
+
+
+@lru_cache(maxsize=1)
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(available_timezones()))

@@ -1,0 +1,224 @@
+"""Cron against a model that looks at every minute, and against croniter where no clock changes."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from croniter import croniter
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from streamsched.domain.cron import next_fire
+from streamsched.domain.cron_fields import parse_cron
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.misfire import COUNTED, ON_TIME, due_ticks
+from streamsched.domain.schedule import Misfire
+from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Havana"]
+MINUTE = timedelta(minutes=1)
+
+
+def _field(low: int, high: int) -> st.SearchStrategy[str]:
+    numbers = st.integers(low, high)
+    ranges = st.tuples(numbers, numbers).map(sorted)
+    term = st.one_of(
+        numbers.map(str),
+        ranges.map(lambda pair: f"{pair[0]}-{pair[1]}"),
+        st.tuples(ranges, st.integers(1, 5)).map(lambda both: f"{both[0][0]}-{both[0][1]}/{both[1]}"),
+    )
+    return st.one_of(
+        st.just("*"),
+        st.integers(2, (high - low) // 2 + 1).map(lambda step: f"*/{step}"),
+        st.lists(term, min_size=1, max_size=3).map(",".join),
+    )
+
+
+def _expressions(day: st.SearchStrategy[str], month: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    fields = st.tuples(_field(0, 59), _field(0, 23), day, month, _field(0, 6))
+    return fields.map(" ".join).filter(_can_match)
+
+
+def _can_match(expression: str) -> bool:
+    try:
+        parse_cron(expression)
+    except InvalidDefinitionError:
+        return False
+    return True
+
+
+any_expression = _expressions(_field(1, 31), _field(1, 12))
+daily_expression = _expressions(st.sampled_from(["*", "*/2", "1-31"]), st.just("*"))
+
+# Days around the changes of 2024 in these zones, and any others.
+near_changes = st.sampled_from([(3, 9), (3, 30), (4, 6), (10, 5), (10, 26), (11, 2), (7, 1)]).flatmap(
+    lambda day: st.integers(0, 60 * 48).map(lambda minute: datetime(2024, *day, tzinfo=UTC) + minute * MINUTE)
+)
+
+
+def _matches(expression: str, wall: datetime) -> bool:
+    """What crontab(5) says, field by field, with no thought for speed."""
+    minute, hour, day, month, weekday = expression.split()
+
+    def in_field(text: str, value: int, low: int, high: int) -> bool:
+        for term in text.split(","):
+            span, _, step = term.partition("/")
+            first, last = (low, high) if span == "*" else (int(part) for part in (span.split("-") * 2)[:2])
+            if value in range(first, last + 1, int(step or 1)):
+                return True
+        return False
+
+    by_day = in_field(day, wall.day, 1, 31)
+    by_weekday = in_field(weekday, wall.isoweekday() % 7, 0, 6)
+    starred = day.startswith("*") or weekday.startswith("*")
+    return (
+        in_field(minute, wall.minute, 0, 59)
+        and in_field(hour, wall.hour, 0, 23)
+        and in_field(month, wall.month, 1, 12)
+        and (by_day and by_weekday if starred else by_day or by_weekday)
+    )
+
+
+def _model(expression: str, zone: ZoneInfo, after: datetime, minutes: int) -> list[datetime]:
+    """Ticks in the `minutes` after `after`: what a person with a wall clock and a list of skipped times would do."""
+    minute_field, hour_field = expression.split()[:2]
+    hourly = all(_matches(f"* {hour_field} * * *", datetime(2024, 1, 1, hour)) for hour in range(24))  # noqa: DTZ001
+    shown: set[datetime] = set()
+    ticks: list[datetime] = []
+    instant = after - 26 * 60 * MINUTE
+    previous = instant.astimezone(zone).replace(tzinfo=None)
+    while instant < after + minutes * MINUTE:
+        instant += MINUTE
+        wall = instant.astimezone(zone).replace(tzinfo=None)
+        tick = _matches(expression, wall) and (wall not in shown or hourly or minute_field.startswith("*"))
+        skipped = previous + MINUTE
+        while skipped < wall:  # the clock jumped over these
+            tick = tick or (not hourly and _matches(expression, skipped))
+            skipped += MINUTE
+        shown.add(wall)
+        previous = wall
+        if tick and instant > after:
+            ticks.append(instant)
+    return ticks
+
+
+def _ticks(leaf: TimeLeaf, after: datetime, until: datetime) -> list[datetime]:
+    ticks, at = [], after
+    while (following := next_fire(leaf, at, created_at=after)) is not None and following <= until:
+        ticks.append(following)
+        at = following
+    return ticks
+
+
+@settings(max_examples=150, deadline=None)
+@given(daily_expression, st.sampled_from(ZONES), near_changes)
+@example("30 2 * * *", "Europe/Berlin", datetime(2024, 3, 30, 12, tzinfo=UTC))
+@example("*/20 1-2 * * *", "America/Havana", datetime(2024, 11, 3, 2, tzinfo=UTC))
+def test_ticks_are_those_of_a_clock_watched_every_minute(expression: str, zone: str, after: datetime) -> None:
+    minutes = 36 * 60
+    watched = _model(expression, ZoneInfo(zone), after, minutes)
+    assert _ticks(Cron(expression, zone), after, after + minutes * MINUTE) == watched
+
+
+@settings(max_examples=300, deadline=None)
+@given(any_expression, st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1)))  # noqa: DTZ001
+def test_without_clock_changes_croniter_agrees(expression: str, wall: datetime) -> None:
+    day, weekday = expression.split()[2], expression.split()[4]
+    # croniter takes `*/2` for a restricted day, crontab(5) for a star; and it takes a list of all for a star.
+    assume(not (day.startswith("*/") and weekday != "*") and not (weekday.startswith("*/") and day != "*"))
+    assume(_spelled_out(day, 1, 31) and _spelled_out(weekday, 0, 6))
+    assume(not re.search(r"\b(\d+)-\1\b", expression))  # croniter takes `4-4` for everything
+    after = wall.replace(tzinfo=UTC)
+    at, oracle = after, croniter(expression, after)
+    for _ in range(3):
+        following = next_fire(Cron(expression), at, created_at=after)
+        assert following == oracle.get_next(datetime)
+        assert following is not None
+        at = following
+
+
+def _spelled_out(field: str, low: int, high: int) -> bool:
+    """Not every value of the field written some other way than `*`."""
+    whole = set(range(low, high + 1))
+    named: set[int] = set()
+    for term in field.split(","):
+        span, _, step = term.partition("/")
+        if span != "*":
+            first, last = (int(part) for part in (span.split("-") * 2)[:2])
+            named |= set(range(first, last + 1, int(step or 1)))
+    return named != whole
+
+
+@pytest.mark.parametrize(
+    ("expression", "ours", "theirs"),
+    [
+        # A starred step is a star for crontab(5): both days must match. croniter takes them as alternatives.
+        ("0 0 */2 * MON", "2024-01-15T00:00+00:00", "2024-01-03T00:00+00:00"),
+        # A range of one is that one.
+        ("0 4-4 * * *", "2024-01-02T04:00+00:00", "2024-01-01T13:00+00:00"),
+    ],
+)
+def test_where_croniter_differs(expression: str, ours: str, theirs: str) -> None:
+    after = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    assert next_fire(Cron(expression), after, created_at=after) == datetime.fromisoformat(ours)
+    assert croniter(expression, after).get_next(datetime) == datetime.fromisoformat(theirs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(any_expression, st.sampled_from(ZONES), near_changes)
+def test_a_tick_is_after_what_was_asked_and_nothing_lies_between(expression: str, zone: str, after: datetime) -> None:
+    leaf = Cron(expression, zone)
+    tick = next_fire(leaf, after, created_at=after)
+    assert tick is not None
+    assert tick > after
+    between = after + (tick - after) / 2
+    assert next_fire(leaf, between, created_at=after) == tick
+
+
+leaves: st.SearchStrategy[TimeLeaf] = st.one_of(
+    st.builds(Cron, daily_expression, st.sampled_from(ZONES)),
+    st.builds(Every, st.timedeltas(timedelta(seconds=20), timedelta(hours=9)), st.none() | near_changes),
+    st.builds(At, near_changes),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    leaves, near_changes, st.timedeltas(timedelta(0), timedelta(hours=30)), st.sampled_from(Misfire), st.integers(1, 9)
+)
+def test_a_plan_fires_what_its_policy_says_and_never_early(
+    leaf: TimeLeaf, created_at: datetime, absence: timedelta, policy: Misfire, cap: int
+) -> None:
+    due_at = next_fire(leaf, created_at, created_at=created_at)
+    assume(due_at is not None)
+    assert due_at is not None
+    now = due_at + absence
+    plan = due_ticks(leaf, due_at, now, policy, created_at=created_at, cap=cap)
+
+    due = [due_at]
+    while (tick := next_fire(leaf, due[-1], created_at=created_at)) is not None and tick <= now:
+        due.append(tick)
+    wanted = {
+        Misfire.ALL: due[-cap:],
+        Misfire.ONE: due[-1:],
+        Misfire.SKIP: [tick for tick in due[-1:] if now - tick <= ON_TIME],
+    }[policy]
+    assert list(plan.fire) == wanted
+    assert plan.skipped == min(len(due) - len(wanted), COUNTED)
+    assert plan.next_at == next_fire(leaf, now, created_at=created_at)
+
+
+@given(leaves, near_changes, st.timedeltas(timedelta(microseconds=1), timedelta(days=3)), st.sampled_from(Misfire))
+def test_what_is_not_due_is_waited_for(leaf: TimeLeaf, now: datetime, ahead: timedelta, policy: Misfire) -> None:
+    plan = due_ticks(leaf, now + ahead, now, policy, created_at=now)
+    assert (plan.fire, plan.next_at, plan.skipped) == ((), now + ahead, 0)
+
+
+def test_a_year_of_missed_seconds_is_planned_at_once() -> None:
+    now = datetime(2024, 6, 1, tzinfo=UTC)
+    plan = due_ticks(Cron("* * * * * *"), now - timedelta(days=366), now, Misfire.ALL, created_at=now, cap=3)
+    assert plan.fire == (now - timedelta(seconds=2), now - timedelta(seconds=1), now)
+    assert plan.skipped == COUNTED
