@@ -3,6 +3,7 @@
     StreamschedError
     ├── InvalidError                  the caller's input is wrong; a retry cannot help
     │   ├── DecodeError               bytes or JSON that say nothing we know; carries path and reason
+    │   ├── RefusedError              some events of a batch were refused, the others were taken; says which and why
     │   └── InvalidDefinitionError    a definition that cannot hold (0 partitions, a cron that never matches, …)
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
@@ -17,7 +18,8 @@ Vendor errors are translated where they enter and always raised `from` their cau
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 
 class StreamschedError(Exception):
@@ -42,6 +44,30 @@ class InvalidError(StreamschedError):
 
 class DecodeError(InvalidError):
     """Bytes or JSON that do not decode to anything we know."""
+
+
+class Refusal(NamedTuple):
+    """Why the event at `index` of a batch was refused: where in it, and what is wrong there."""
+
+    index: int
+    path: str
+    reason: str
+
+
+class RefusedError(InvalidError):
+    """Events of a batch were refused for what they say; the others of the batch were taken.
+
+    Attributes:
+        refusals: at least one, by index.
+        accepted: how many events were taken.
+    """
+
+    def __init__(self, refusals: Sequence[Refusal], accepted: int) -> None:
+        first, *others = refusals
+        path = f"$[{first.index}]{first.path.removeprefix('$')}"
+        super().__init__(path, first.reason + (f" (and {len(others)} more refused)" if others else ""))
+        self.refusals = tuple(refusals)
+        self.accepted = accepted
 
 
 class InvalidDefinitionError(InvalidError):

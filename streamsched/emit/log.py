@@ -1,0 +1,87 @@
+"""Events straight to the log, for producers that may reach the broker: no server in between.
+
+Brokers live in an event loop, and some work there between our calls; so a link has a loop of its own, on a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from streamsched.codec import event as codec
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.event import Event
+from streamsched.domain.home import home
+from streamsched.emit.delivery import Accepted, Answer, Away, Parcel
+from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import public_topic
+
+_T = TypeVar("_T")
+_TIMEOUT: Final = timedelta(seconds=10)
+
+
+class LogLink:
+    """A broker, opened at the first `send`. For one thread at a time."""
+
+    def __init__(self, url: str, *, timeout: timedelta = _TIMEOUT) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._broker: Broker | None = None
+        self._partitions: dict[str, int] = {}
+
+    def encode(self, event: Event) -> bytes:
+        return codec.encode(event)
+
+    def send(self, parcels: Sequence[Parcel]) -> Answer:
+        """One append.
+
+        Raises:
+            ConfigurationError: no driver for the URL.
+            NotFoundError: the installation has no such topic.
+        """
+        started = monotonic()
+        try:
+            self._run(self._append(parcels))
+        except UnavailableError as exc:
+            return Away(timedelta(seconds=monotonic() - started), str(exc))
+        except TimeoutError:
+            return Away(timedelta(seconds=monotonic() - started), "the log did not answer in time")
+        return Accepted(timedelta(seconds=monotonic() - started))
+
+    def close(self) -> None:
+        if self._broker is not None:
+            self._run(self._broker.close())
+            self._broker = None
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
+
+    async def _append(self, parcels: Sequence[Parcel]) -> None:
+        if self._broker is None:
+            self._broker = await open_broker(self._url)
+        await self._broker.append([await self._addressed(self._broker, parcel) for parcel in parcels])
+
+    async def _addressed(self, broker: Broker, parcel: Parcel) -> Outgoing:
+        topic, key = public_topic(parcel.event.fact), parcel.event.key
+        if topic not in self._partitions:
+            self._partitions[topic] = await broker.partitions(topic)
+        return Outgoing(topic, home(key, self._partitions[topic]), key.encode(), parcel.payload)
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=_live, args=(self._loop,), name="streamsched-log", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(
+            asyncio.wait_for(work, self._timeout.total_seconds()), self._loop
+        ).result()
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
