@@ -19,7 +19,8 @@ Vendor errors are translated where they enter and always raised `from` their cau
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 
 class StreamschedError(Exception):
@@ -46,7 +47,8 @@ class DecodeError(InvalidError):
     """Bytes or JSON that do not decode to anything we know."""
 
 
-class Refusal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     """Why the event at `index` of a batch was refused: where in it, and what is wrong there."""
 
     index: int

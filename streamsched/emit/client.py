@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, Self
 from urllib.parse import urlsplit
@@ -28,8 +29,10 @@ from streamsched.domain.event import Event
 from streamsched.emit.delivery import Answer, Outcome, Parcel, Patience, Send, Wait, delivery
 from streamsched.emit.draft import Draft, stamped
 from streamsched.emit.http import HttpLink
+from streamsched.emit.log import LogLink
 from streamsched.emit.spool import Spool
 from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.drivers import open_broker
 
 log = logging.getLogger("streamsched.emit")
 
@@ -231,6 +234,4 @@ def open_link(url: str) -> Link:
     """
     if urlsplit(url).scheme in ("http", "https"):
         return HttpLink(url)
-    from streamsched.emit.log import LogLink  # noqa: PLC0415 (only who writes to a log pays for it)
-
-    return LogLink(url)
+    return LogLink(partial(open_broker, url))

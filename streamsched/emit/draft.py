@@ -49,7 +49,7 @@ def partitions_added(
     dataset: str | DatasetRef,
     partitions: Iterable[str | Partition],
     *,
-    id: str | None = None,
+    event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
 ) -> Draft:
@@ -62,27 +62,27 @@ def partitions_added(
     if not named:
         raise InvalidError("$.partitions", "names no partition: a commit adds at least one")
     ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset)
-    return Draft(fact=PartitionsAdded(ref, named, len(named)), id=id, time=time, source=source)
+    return Draft(fact=PartitionsAdded(ref, named, len(named)), id=event_id, time=time, source=source)
 
 
 def stream_size(
     stream: str | StreamRef,
-    bytes: int,
+    size: int,
     *,
     absolute: bool = True,
-    id: str | None = None,
+    event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
 ) -> Draft:
-    """A stream is `bytes` large (`absolute`), or grew by so many since the last report.
+    """A stream has `size` bytes (`absolute`), or grew by so many since the last report.
 
     Raises:
         InvalidError: a negative size, or the stream's name is none.
     """
-    if bytes < 0:
-        raise InvalidError("$.bytes", f"must be at least 0 but is {bytes}")
+    if size < 0:
+        raise InvalidError("$.bytes", f"must be at least 0 but is {size}")
     ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream)
-    return Draft(fact=StreamSize(ref, bytes, absolute), id=id, time=time, source=source)
+    return Draft(fact=StreamSize(ref, size, absolute), id=event_id, time=time, source=source)
 
 
 def program_status(
@@ -93,7 +93,7 @@ def program_status(
     arguments: Mapping[str, str] | None = None,
     ended_at: datetime | None = None,
     error: str | None = None,
-    id: str | None = None,
+    event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
 ) -> Draft:
@@ -106,14 +106,14 @@ def program_status(
         raise InvalidError("$.outcome", f"must be one of {', '.join(Outcome)} but is '{outcome}'")
     ref = program if isinstance(program, ProgramRef) else ProgramRef.parse(program)
     fact = ProgramReached(ref, run_id, Outcome(outcome), arguments or {}, ended_at, error)
-    return Draft(fact=fact, id=id, time=time, source=source)
+    return Draft(fact=fact, id=event_id, time=time, source=source)
 
 
 def custom(
     name: str | EventName,
     attributes: Mapping[str, str] | None = None,
     *,
-    id: str | None = None,
+    event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
 ) -> Draft:
@@ -123,7 +123,7 @@ def custom(
         InvalidError: the name is none.
     """
     ref = name if isinstance(name, EventName) else EventName.parse(name)
-    return Draft(fact=CustomHappened(ref, attributes or {}), id=id, time=time, source=source)
+    return Draft(fact=CustomHappened(ref, attributes or {}), id=event_id, time=time, source=source)
 
 
 def stamped(what: Draft | Event, *, source: str, now: datetime) -> Event:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -18,7 +18,6 @@ from streamsched.domain.event import Event
 from streamsched.domain.home import home
 from streamsched.emit.delivery import Accepted, Answer, Away, Parcel
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import public_topic
 
 _T = TypeVar("_T")
@@ -28,8 +27,8 @@ _TIMEOUT: Final = timedelta(seconds=10)
 class LogLink:
     """A broker, opened at the first `send`. For one thread at a time."""
 
-    def __init__(self, url: str, *, timeout: timedelta = _TIMEOUT) -> None:
-        self._url = url
+    def __init__(self, opened: Callable[[], Awaitable[Broker]], *, timeout: timedelta = _TIMEOUT) -> None:
+        self._opened = opened
         self._timeout = timeout
         self._loop: asyncio.AbstractEventLoop | None = None
         self._broker: Broker | None = None
@@ -64,7 +63,7 @@ class LogLink:
 
     async def _append(self, parcels: Sequence[Parcel]) -> None:
         if self._broker is None:
-            self._broker = await open_broker(self._url)
+            self._broker = await self._opened()
         await self._broker.append([await self._addressed(self._broker, parcel) for parcel in parcels])
 
     async def _addressed(self, broker: Broker, parcel: Parcel) -> Outgoing:
