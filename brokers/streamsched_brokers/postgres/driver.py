@@ -1,0 +1,100 @@
+"""The broker port on PostgreSQL. `schema.sql` says how the log lies there, `queries.sql` what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+
+from streamsched.domain.errors import NotFoundError
+from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched_brokers.postgres.batches import append, locate
+from streamsched_brokers.postgres.catalog import Catalog
+from streamsched_brokers.postgres.compaction import Housekeeping, compact, expire
+from streamsched_brokers.postgres.connection import open_pool, prepare, translated
+from streamsched_brokers.postgres.reader import PostgresReader
+from streamsched_brokers.postgres.sql import queries
+from streamsched_brokers.postgres.wakeup import Wakeups
+from streamsched_brokers.postgres.writer import PostgresWriter
+
+CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
+
+
+async def open_broker(url: str, *, connections: int = 8, housekeeping: Housekeeping | None = None) -> PostgresBroker:
+    """Opens the log in the database behind `url` (`postgres://` or `postgresql://`, over TCP or a unix socket with
+    `?host=/folder`), and makes its schema where it is missing.
+
+    It uses up to `connections` connections, and one more to listen.
+
+    Raises:
+        UnavailableError: PostgreSQL cannot be reached.
+        ConfigurationError: it refuses us, or the URL says nothing.
+    """
+    with translated():
+        pool = await open_pool(url, size=connections)
+        try:
+            await prepare(pool)
+        except BaseException:
+            pool.terminate()
+            raise
+    return PostgresBroker(pool, Wakeups(url), housekeeping or Housekeeping())
+
+
+class PostgresBroker:
+    """One process's connections to the log."""
+
+    def __init__(self, pool: asyncpg.Pool, wakeups: Wakeups, housekeeping: Housekeeping) -> None:
+        self._pool = pool
+        self._wakeups = wakeups
+        self._housekeeping = housekeeping
+        self._catalog = Catalog(pool)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        with translated():
+            await self._catalog.create(specs)
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        if not records:
+            return
+        with translated():
+            flat = append(records, await self._catalog.covering(record.topic for record in records))
+            await self._pool.execute(queries()["append"], *flat)
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        with translated():
+            ids = await self._ids(partitions)
+            rows = await self._pool.fetch(queries()["ends"], [i for i, _ in ids.values()], [p for _, p in ids.values()])
+        return {at: row["end"] for at, row in zip(ids, rows, strict=True)}
+
+    async def partitions(self, topic: str) -> int:
+        with translated():
+            known = (await self._catalog.covering([topic])).get(topic)
+        if known is None:
+            raise NotFoundError("topic", topic)
+        return known.partitions
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> PostgresReader:
+        with translated():
+            return PostgresReader(self._pool, self._wakeups, await self._ids(positions), positions)
+
+    async def writer(self, name: str) -> PostgresWriter:
+        with translated():
+            epoch = await self._pool.fetchval(queries()["fence"], name)
+        return PostgresWriter(self._pool, self._catalog, name, epoch)
+
+    async def maintain(self) -> None:
+        with translated():
+            await expire(self._pool)
+            await compact(self._pool, self._housekeeping)
+
+    async def close(self) -> None:
+        await self._wakeups.close()
+        await self._pool.close()
+
+    async def _ids(self, partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int]):
+        topics = await self._catalog.covering(at.topic for at in partitions)
+        return {at: locate(*at, topics) for at in partitions}

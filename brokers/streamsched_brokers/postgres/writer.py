@@ -1,0 +1,33 @@
+"""The fenced writer: everything a commit carries goes out in one statement, checked against the fence where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from streamsched.domain.errors import FencedError
+from streamsched.ports.broker import Outgoing
+from streamsched_brokers.postgres.batches import append
+from streamsched_brokers.postgres.catalog import Catalog
+from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.sql import queries
+
+
+class PostgresWriter:
+    """The writer of a name at one epoch."""
+
+    def __init__(self, pool: asyncpg.Pool, catalog: Catalog, name: str, epoch: int) -> None:
+        self._pool = pool
+        self._catalog = catalog
+        self._name = name
+        self._epoch = epoch
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        with translated():
+            flat = append(records, await self._catalog.covering(record.topic for record in records))
+            written = await self._pool.fetchval(queries()["commit"], self._name, self._epoch, *flat)
+        if not written:
+            raise FencedError(self._name)
+
+    async def close(self) -> None: ...
