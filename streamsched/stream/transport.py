@@ -1,0 +1,175 @@
+"""The one thick adapter: our broker port as a Faust transport.
+
+Faust sees one fixed assignment in its life, no rebalance, no commit, no recovery: the shard does all of that around it
+(ADR 0002). One Faust message is one chunk. What Faust would keep in its own books (acks, gaps, committed offsets, the
+producer's buffer) is bypassed at the seams below, because nothing would ever clear it.
+
+Written against faust-streaming 0.15; every override names what it replaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from faust.assignor.client_assignment import ClientAssignment
+from faust.transport import base, consumer, producer
+from faust.types import TP, AppT
+from faust.types.tuples import ConsumerMessage
+from yarl import URL
+
+from streamsched.ports.broker import Chunk, TopicPartition
+
+_GENERATION = 1
+
+
+class Feed(Protocol):
+    """Where the chunks come from: a shard."""
+
+    @property
+    def sources(self) -> frozenset[TopicPartition]:
+        """The partitions it reads, for life."""
+        ...
+
+    async def fetch(self) -> Sequence[Chunk]:
+        """The next turn's chunks, once the turn before is over and visible; may be empty."""
+        ...
+
+
+class ShardConsumer(consumer.Consumer):
+    """Hands each fetch's chunks to the agents."""
+
+    consumer_stopped_errors = ()
+    transport: ShardTransport
+    _assigning: asyncio.Task[None] | None = None
+
+    # -- one assignment, made by ourselves instead of a group's coordinator
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        if self._assigning is None:  # awaiting it here would deadlock the conductor, which calls us
+            self._assigning = asyncio.get_running_loop().create_task(self._assign())
+
+    async def _assign(self) -> None:
+        tps = self.assignment()
+        actives: dict[str, list[int]] = {}
+        for tp in tps:
+            actives.setdefault(tp.topic, []).append(tp.partition)
+        self.app.consumer_generation_id = _GENERATION
+        self.app.assignor._assignment = ClientAssignment(actives=actives, standbys={})  # type: ignore[attr-defined]
+        await self.on_partitions_assigned(tps, _GENERATION)
+
+    def assignment(self) -> set[TP]:
+        return {TP(topic, partition) for topic, partition in self.transport.feed.sources}
+
+    # -- chunks instead of records
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # type: ignore[override]
+        if not self.flow_active:
+            await self.wait(self.can_resume_flow)
+        for chunk in await self.transport.feed.fetch():
+            tp = TP(chunk.topic, chunk.partition)
+            yield (
+                tp,
+                ConsumerMessage(
+                    topic=chunk.topic,
+                    partition=chunk.partition,
+                    offset=chunk.next_position - 1,
+                    timestamp=0.0,
+                    timestamp_type=0,
+                    headers=(),  # type: ignore[arg-type]
+                    key=None,
+                    value=chunk,  # type: ignore[arg-type]
+                    checksum=None,
+                    serialized_key_size=0,
+                    serialized_value_size=0,
+                    tp=tp,
+                    generation_id=_GENERATION,
+                ),
+            )
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        raise NotImplementedError  # only reached from the getmany we replace
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
+        raise NotImplementedError
+
+    # -- no seeks, no commits: positions are part of the shard's own transaction
+
+    async def perform_seek(self) -> None:
+        self._read_offset.clear()
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        return {}
+
+    async def seek_wait(self, partitions: Mapping[TP, int]) -> None: ...
+
+    async def _seek(self, partition: TP, offset: int) -> None: ...
+
+    async def commit(self, topics: Any = None, start_new_transaction: bool = True) -> bool:
+        return True
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        return True
+
+    def ack(self, message: Any) -> bool:  # Faust would keep each offset until its own commit, which never comes
+        message.acked = True
+        return True
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None: ...
+
+    # -- nothing to recover: the shard has filled the tables before Faust starts
+
+    async def highwaters(self, *partitions: TP) -> dict[TP, int]:
+        return dict.fromkeys(partitions, 0)
+
+    async def earliest_offsets(self, *partitions: TP) -> dict[TP, int]:
+        return dict.fromkeys(partitions, 0)
+
+    async def position(self, tp: TP) -> int | None:
+        return 0
+
+    def highwater(self, tp: TP) -> int:
+        return 0
+
+    # -- the broker's topics are made by whoever installs it
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def topic_partitions(self, topic: str) -> int | None:
+        return None
+
+    def key_partition(self, topic: str, key: bytes | None, partition: int | None = None) -> int | None:
+        return partition
+
+    def _new_topicpartition(self, topic: str, partition: int) -> TP:
+        return TP(topic, partition)
+
+    def close(self) -> None: ...
+
+
+class ShardProducer(producer.Producer):
+    """Sends nothing: what a shard makes visible goes through its turn."""
+
+    async def send(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a shard emits through its turn, never through Faust's producer")
+
+    async def flush(self) -> None: ...
+
+    async def create_topic(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def key_partition(self, topic: str, key: bytes) -> TP:
+        raise NotImplementedError
+
+
+class ShardTransport(base.Transport):
+    """What Faust gets as its transport: one shard's feed."""
+
+    Consumer = ShardConsumer
+    Producer = ShardProducer
+    default_port = 0
+    driver_version = "streamsched"
+
+    def __init__(self, app: AppT, feed: Feed) -> None:
+        super().__init__([URL("streamsched://")], app)
+        self.feed = feed
