@@ -25,6 +25,8 @@ APP_ID: Final = "streamsched"
 SUBSCRIPTIONS_CHANGELOG: Final = f"{APP_ID}-subscriptions-changelog"
 SEEN_CHANGELOG: Final = f"{APP_ID}-seen-changelog"
 TRIGGERS_CHANGELOG: Final = f"{APP_ID}-triggers-changelog"
+#: Reserved key of the triggers changelog: where the shard's next turn starts, committed with the state it belongs to.
+POSITION_KEY: Final = b"\0position"
 CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)
 
 

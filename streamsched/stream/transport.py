@@ -1,7 +1,7 @@
 """The one thick adapter: our broker port as a Faust transport.
 
 Faust sees one fixed assignment in its life, no rebalance, no commit, no recovery: the shard does all of that around it
-(ADR 0002). One Faust message is one chunk. What Faust would keep in its own books (acks, gaps, committed offsets, the
+(ADR 0001). One Faust message is one chunk. What Faust would keep in its own books (acks, gaps, committed offsets, the
 producer's buffer) is bypassed at the seams below, because nothing would ever clear it.
 
 Written against faust-streaming 0.15; every override names what it replaces.

@@ -1,0 +1,62 @@
+"""A shard's Faust app: three agents, three tables, our transport. Made by a function; nothing exists at import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import faust
+
+from streamsched.ports.topics import APP_ID
+from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
+from streamsched.stream.event_home import EventHome
+from streamsched.stream.ingest import Ingest
+from streamsched.stream.schedule_home import ScheduleHome
+from streamsched.stream.tables import RestoredTables, ShardTable, table
+from streamsched.stream.transport import Feed, ShardTransport
+from streamsched.stream.turn import Turn
+
+_NEVER_S = 365 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardApp:
+    """The app, and its tables by the names of their changelogs, to be restored before it starts."""
+
+    faust: faust.App
+    tables: Mapping[str, ShardTable]
+
+
+def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta) -> ShardApp:
+    """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
+    the event loop belong to us, and it serves no web pages.
+    """
+    app = faust.App(
+        APP_ID,
+        broker="streamsched://",
+        store="memory://",
+        autodiscover=False,
+        broker_commit_interval=_NEVER_S,
+        broker_commit_livelock_soft_timeout=_NEVER_S,
+        stream_recovery_delay=0.0,
+        stream_wait_empty=False,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        topic_partitions=shards,
+        web_enabled=False,
+        Table=ShardTable,
+        TableManager=RestoredTables,
+    )
+    app.transport = ShardTransport(app, feed)
+    subscriptions, seen, triggers = (table(app, name, turn, shard) for name in ("subscriptions", "seen", "triggers"))
+    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit))
+    declare_subscriptions(
+        app,
+        turn,
+        EventHome(
+            shard=shard, shards=shards, subscriptions=subscriptions, seen=seen, emit=turn.emit, horizon=dedupe_horizon
+        ),
+    )
+    declare_triggers(app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit))
+    return ShardApp(app, {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)})

@@ -1,0 +1,144 @@
+"""Second station, an event key's home: has this event been seen, and which schedules listen to its key?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import MutableMapping
+from datetime import timedelta
+from itertools import islice
+from typing import Final, NamedTuple
+
+from streamsched.codec import signal as signal_codec
+from streamsched.codec import subscription as subscription_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.event import schedule_key
+from streamsched.domain.home import home
+from streamsched.domain.subscription import Subscriptions, route
+from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.topics import SIGNALS
+from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.ingest import LOG_ID_PREFIX
+from streamsched.stream.schedule_home import SCHEDULE_PREFIX
+
+SEPARATOR: Final = b"\x1f"
+
+#: At most this many old ids are forgotten for each id that is new, so that forgetting keeps up and never floods a turn.
+_FORGET_PER_NEW: Final = 2
+
+
+class _Known(NamedTuple):
+    """The subscriptions of one key, and where its events go: (home, record key) of each listener."""
+
+    subscriptions: Subscriptions | None
+    forward: tuple[tuple[int, bytes], ...]
+
+
+class EventHome:
+    """The subscriptions and seen ids of one shard's event keys. The tables' bytes are the truth, the rest is derived.
+
+    An event goes on as the very bytes it came in, to the home of each listener, in order.
+    """
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        shards: int,
+        subscriptions: MutableMapping[bytes, bytes],
+        seen: MutableMapping[bytes, bytes],
+        emit: Emit,
+        horizon: timedelta,
+    ) -> None:
+        self._shard = shard
+        self._shards = shards
+        self._subscriptions = subscriptions
+        self._emit = emit
+        self._seen = Seen(seen, horizon)
+        self._known: dict[bytes, _Known] = {}
+
+    def take(self, chunk: Chunk) -> None:
+        """Takes the chunk's signals for event keys in order; those for schedules are another station's."""
+        for record in chunk.records:
+            key = record.key
+            if key is not None and key.startswith(SCHEDULE_PREFIX):
+                continue
+            try:
+                self._signal(key, record)
+            except InvalidError as error:
+                dead_letter(self._emit, self._shard, chunk, record, error)
+
+    def _signal(self, key: bytes | None, record: Record) -> None:
+        value = record.value
+        if key is None or value is None:
+            raise DecodeError("$", "is empty: a signal must have a key and say something")
+        occurred = signal_codec.peek(value)
+        if occurred is None:
+            self._control(key, value)
+        elif self._seen.first_time(key, *occurred, record.time_ms):
+            for partition, schedule in self._listeners(key).forward:
+                self._emit(SIGNALS, partition, schedule, value)
+
+    def _control(self, key: bytes, value: bytes) -> None:
+        signal = signal_codec.decode(key, value)
+        before = self._listeners(key).subscriptions
+        after = route(before, signal).subscriptions
+        if after is before:
+            return
+        self._known[key] = self._derived(after)
+        if after is not None:
+            self._subscriptions[key] = subscription_codec.encode(after)
+        else:
+            del self._subscriptions[key]
+
+    def _listeners(self, key: bytes) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            raw = self._subscriptions.get(key)
+            known = self._derived(None if raw is None else subscription_codec.decode(key.decode(), raw))
+            self._known[key] = known
+        return known
+
+    def _derived(self, subscriptions: Subscriptions | None) -> _Known:
+        if subscriptions is None:
+            return _Known(None, ())
+        keys = [schedule_key(schedule).encode() for schedule in subscriptions.listeners]
+        return _Known(subscriptions, tuple((home(key, self._shards), key) for key in keys))
+
+
+class Seen:
+    """Which events were seen within the horizon: event key ␟ source ␟ id → log time of the first sighting, in ms.
+
+    Old entries go as new ones come, judged by log time alone, so that a replay forgets what the first pass forgot.
+    """
+
+    def __init__(self, table: MutableMapping[bytes, bytes], horizon: timedelta) -> None:
+        self._table = table
+        self._horizon_ms = int(horizon.total_seconds() * 1000)
+        self._oldest_first: deque[tuple[int, bytes]] | None = None
+
+    def first_time(self, key: bytes, event_id: str, source: str, time_ms: int) -> bool:
+        """Whether this event is new; remembers it. One whose id was made from its place in the log always is."""
+        if event_id.startswith(LOG_ID_PREFIX):
+            return True
+        entry = SEPARATOR.join((key, source.encode(), event_id.encode()))
+        known = self._table.get(entry)
+        if known is not None and int(known) > time_ms - self._horizon_ms:
+            return False
+        self._remember(entry, time_ms)
+        return True
+
+    def _remember(self, entry: bytes, time_ms: int) -> None:
+        ages = self._ages()
+        for time, old in [*islice(ages, _FORGET_PER_NEW)]:
+            if time > time_ms - self._horizon_ms:
+                break
+            ages.popleft()
+            if self._table.get(old) == b"%d" % time:  # else it was seen again since
+                del self._table[old]
+        self._table[entry] = b"%d" % time_ms
+        ages.append((time_ms, entry))
+
+    def _ages(self) -> deque[tuple[int, bytes]]:
+        if self._oldest_first is None:
+            self._oldest_first = deque(sorted((int(time), entry) for entry, time in self._table.items()))
+        return self._oldest_first

@@ -1,0 +1,52 @@
+"""First station: events of any dialect from the public topics, each sent on to the home of what it is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from streamsched.codec import event as event_codec
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.event import Ticked
+from streamsched.domain.home import home
+from streamsched.domain.signal import Occurred
+from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.topics import SIGNALS
+from streamsched.stream.emission import Emit, dead_letter
+
+#: Ids made from a place in the log; such an event cannot come twice, so its home need not remember it.
+LOG_ID_PREFIX = "log:"
+
+
+class Ingest:
+    """Decodes, checks and re-keys. Whatever partition or key a producer chose, an event goes to its own home.
+
+    An event about something nobody listens to is no error: that is decided at its home.
+    """
+
+    def __init__(self, *, shard: int, shards: int, emit: Emit) -> None:
+        self._shard = shard
+        self._shards = shards
+        self._emit = emit
+
+    def take(self, chunk: Chunk) -> None:
+        """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
+        for record in chunk.records:
+            try:
+                key, value = self._signal(chunk, record)
+            except InvalidError as error:
+                dead_letter(self._emit, self._shard, chunk, record, error)
+            else:
+                self._emit(SIGNALS, home(key, self._shards), key, value)
+
+    def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
+        if record.value is None:
+            raise DecodeError("$", "is empty: a record of a public topic must carry an event")
+        event = event_codec.decode(
+            record.value,
+            fallback_id=f"{LOG_ID_PREFIX}{chunk.topic}/{chunk.partition}/{record.offset}",
+            fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
+        )
+        if isinstance(event.fact, Ticked):
+            raise DecodeError("$.type", "ticks are made by the timers and not accepted from outside")
+        return signal_codec.encode(Occurred(event))

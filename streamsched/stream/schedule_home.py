@@ -1,0 +1,84 @@
+"""Third station, a schedule's home: folds signals into trigger states and lets the satisfied ones go to `launch`."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from typing import Final, assert_never
+
+from streamsched.codec import launch as launch_codec
+from streamsched.codec import signal as signal_codec
+from streamsched.codec import state as state_codec
+from streamsched.domain.effect import Effect, Launch
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.signal import Signal
+from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.topics import LAUNCH
+from streamsched.stream.emission import Emit, dead_letter
+
+SCHEDULE_PREFIX: Final = b"schedule:"
+
+
+class ScheduleHome:
+    """The trigger states of one shard. The table's bytes are the truth; the decoded states are derived from them."""
+
+    def __init__(self, *, shard: int, triggers: MutableMapping[bytes, bytes], emit: Emit) -> None:
+        self._shard = shard
+        self._triggers = triggers
+        self._emit = emit
+        self._states: dict[bytes, TriggerState | None] = {}
+
+    def take(self, chunk: Chunk) -> None:
+        """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
+        changed: set[bytes] = set()
+        signals: dict[bytes, Signal] = {}  # one event goes to all its listeners as the same bytes: decode it once
+        for record in chunk.records:
+            key = record.key
+            if key is None or not key.startswith(SCHEDULE_PREFIX):
+                continue
+            try:
+                signal = self._signal(key, record, signals)
+            except InvalidError as error:
+                dead_letter(self._emit, self._shard, chunk, record, error)
+                continue
+            before = self._state(key)
+            folded = fold(before, signal, at=datetime.fromtimestamp(record.time_ms / 1000, UTC))
+            if folded.state is not before:
+                self._states[key] = folded.state
+                changed.add(key)
+            for effect in folded.effects:
+                self._carry_out(effect)
+        for key in sorted(changed):
+            self._store(key)
+
+    def _signal(self, key: bytes, record: Record, known: dict[bytes, Signal]) -> Signal:
+        value = record.value
+        if value is None:
+            raise DecodeError("$", "is empty: a signal must say something")
+        signal = known.get(value)
+        if signal is None:
+            signal = known[value] = signal_codec.decode(key, value)
+        return signal
+
+    def _state(self, key: bytes) -> TriggerState | None:
+        if key not in self._states:
+            raw = self._triggers.get(key)
+            self._states[key] = None if raw is None else state_codec.decode(raw)
+        return self._states[key]
+
+    def _store(self, key: bytes) -> None:
+        state = self._states[key]
+        if state is not None:
+            self._triggers[key] = state_codec.encode(state)
+        else:
+            del self._states[key]
+            if key in self._triggers:
+                del self._triggers[key]
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Launch(job=job):
+                self._emit(LAUNCH, self._shard, job.id.encode(), launch_codec.encode(job))
+            case _:
+                assert_never(effect)

@@ -1,0 +1,169 @@
+"""The life of a shard: fence, recover, run turns, stop.
+
+Shard n owns partition n of `signals` and of every changelog, and the public partitions p with p mod shards = n.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.ports.topics import APP_ID, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.stream.agents import AGENTS
+from streamsched.stream.app import ShardApp, make_app
+from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """How a shard works.
+
+    Attributes:
+        dedupe_horizon: how long a repeated event id is recognised, by log time.
+        max_records: about how many records one turn takes.
+        idle_s: how long one read waits when nothing is there, in seconds.
+        recovery_s: how long a changelog may stand still while it is read back, in seconds.
+    """
+
+    dedupe_horizon: timedelta = timedelta(days=1)
+    max_records: int = 8_000
+    idle_s: float = 1.0
+    recovery_s: float = 30.0
+
+
+class Shard:
+    """One shard from its fence to its end; it is started once and never again: to go on, make a new one.
+
+    It is the feed of its Faust app. When `ended` has an exception, memory may be ahead of the log, and only the log
+    is to be trusted.
+    """
+
+    def __init__(self, broker: Broker, number: int, settings: ShardSettings | None = None) -> None:
+        self.number = number
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._broker = broker
+        self._settings = settings or ShardSettings()
+        self._turn = Turn(AGENTS)
+        self._positions: dict[TopicPartition, int] = {}
+        self._stopping = False
+        self._between_turns = asyncio.Event()
+        self._between_turns.set()
+        self._turn_open = False
+        self._app: ShardApp | None = None
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+
+    @property
+    def sources(self) -> frozenset[TopicPartition]:
+        return frozenset(self._positions)
+
+    async def start(self) -> None:
+        """Shuts out every former owner, reads the state back, and runs.
+
+        Raises:
+            NotFoundError: the topics have not been created.
+            UnavailableError: the broker is away, or a changelog stopped halfway.
+        """
+        number, broker = self.number, self._broker
+        shards = await broker.partitions(SIGNALS)
+        self._writer = await broker.writer(f"{APP_ID}-{number}")
+        self._app = make_app(
+            feed=self, turn=self._turn, shard=number, shards=shards, dedupe_horizon=self._settings.dedupe_horizon
+        )
+        recovered = await self._recover(self._app)
+        self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}
+        self._reader = await broker.reader(self._positions)
+        await self._app.faust.start()
+        log.info("shard.started", shard=number, keys=sum(len(table) for table in self._app.tables.values()))
+
+    async def stop(self) -> None:
+        """Finishes the turn in flight, then stops; idempotent, and right in any state. What was not committed is as
+        if it had never been read.
+        """
+        self._stopping = True
+        if self._app is not None and self._app.faust.started:
+            if not self.ended.done():
+                between = asyncio.ensure_future(self._between_turns.wait())
+                await asyncio.wait((between, self.ended), return_when=asyncio.FIRST_COMPLETED)
+                between.cancel()
+            await self._app.faust.stop()
+        for end in (self._reader, self._writer):
+            if end is not None:
+                await end.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    async def fetch(self) -> Sequence[Chunk]:
+        """Ends the turn in flight, makes it visible, and reads the next one. Called by the transport, again and again.
+
+        Raises:
+            FencedError: a newer owner works on this shard.
+            UnavailableError: the broker is away.
+        """
+        assert self._reader is not None
+        try:
+            if self._turn_open:
+                await self._commit()
+            chunks = await self._reader.read(max_records=self._settings.max_records, timeout=self._settings.idle_s)
+            if self._stopping:
+                await asyncio.Future()  # until Faust is stopped; nothing more is taken
+            if chunks:
+                self._turn.begin(chunks)
+                self._turn_open = True
+                self._between_turns.clear()
+            return chunks
+        except Exception as exc:
+            if not self.ended.done():
+                self.ended.set_exception(exc)
+            raise
+
+    async def _commit(self) -> None:
+        assert self._writer is not None
+        outgoing, reached = await self._turn.over()
+        self._positions.update(reached)
+        outgoing.append(self._position_record(self._positions))
+        await self._writer.commit(outgoing)
+        self._turn_open = False
+        self._between_turns.set()
+
+    def _position_record(self, positions: Positions) -> Outgoing:
+        return Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
+
+    async def _sources(self, shards: int) -> list[TopicPartition]:
+        public = [
+            TopicPartition(topic, partition)
+            for topic in PUBLIC
+            for partition in range(self.number, await self._broker.partitions(topic), shards)
+        ]
+        return [TopicPartition(SIGNALS, self.number), *public]
+
+    async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
+        """Reads every changelog to its end into its table; the positions that belong to that state."""
+        recovered: dict[TopicPartition, int] = {}
+        at = {TopicPartition(changelog, self.number): 0 for changelog in app.tables}
+        ends = await self._broker.ends(list(at))
+        reader = await self._broker.reader(at)
+        try:
+            while any(at[partition] < ends[partition] for partition in at):
+                chunks = await reader.read(max_records=100_000, timeout=self._settings.recovery_s)
+                if not chunks:
+                    raise UnavailableError(f"the changelogs of shard {self.number} stop before their ends")
+                for chunk in chunks:
+                    at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
+                    restore = app.tables[chunk.topic].restore
+                    for record in chunk.records:
+                        if record.key == POSITION_KEY and record.value is not None:
+                            recovered = decode_positions(record.value)
+                        elif record.key is not None:
+                            restore(record.key, record.value)
+        finally:
+            await reader.close()
+        return recovered
