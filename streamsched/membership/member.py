@@ -1,0 +1,111 @@
+"""One worker's part in sharing the shards: it beats, takes what is free, asks for its share, hands over the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from streamsched.membership.plan import plan
+from streamsched.ports.leases import Leases, View, Worker
+
+#: While a handover is under way, how soon to look again.
+_HANDOVER = timedelta(milliseconds=150)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one beat decided.
+
+    Attributes:
+        taken: names held from now on.
+        lost: names another has taken: stop at once, they are its.
+        hand_over: names to stop at leisure and then `release`.
+        again_in: when to beat next.
+    """
+
+    taken: tuple[str, ...]
+    lost: tuple[str, ...]
+    hand_over: tuple[str, ...]
+    again_in: timedelta
+
+
+class Member:
+    """Holds leases on some of `names`, in balance with whoever else beats.
+
+    A worker cut off from the database goes on with what it holds: `step` raises, and nothing is lost before another
+    takes it.
+    """
+
+    def __init__(
+        self, leases: Leases, worker: Worker, names: Sequence[str], *, ttl: timedelta, renew: timedelta | None = None
+    ) -> None:
+        """`ttl`: how long a silent worker keeps its leases; `renew`: how often to beat, a quarter of it by default."""
+        self.worker = worker
+        self._leases = leases
+        self._names = tuple(names)
+        self._ttl = ttl
+        self._renew = renew or ttl / 4
+        self._held: dict[str, int] = {}
+
+    @property
+    def held(self) -> frozenset[str]:
+        return frozenset(self._held)
+
+    async def step(self) -> Step:
+        """One beat. Takes what is free and ours by plan; what a living worker still holds, it asks for.
+
+        Raises:
+            UnavailableError: the database is away; nothing changed.
+        """
+        me = self.worker.id
+        view = await self._leases.beat(self.worker, self._held, self._ttl)
+        current = {lease.name: lease for lease in view.leases}
+        lost = tuple(
+            name
+            for name, epoch in sorted(self._held.items())
+            if name not in current or (current[name].owner, current[name].epoch) != (me, epoch)
+        )
+        for name in lost:
+            del self._held[name]
+        planned = plan(self._names, {*view.workers, me}, self._owners(view))
+        mine = [name for name, worker in planned.items() if worker == me and name not in self._held]
+        wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
+        taken = await self._leases.claim([name for name in mine if name not in wanted], me, self._ttl) if mine else {}
+        self._held.update(taken)
+        if wanted:
+            await self._leases.want(wanted, me)
+        hand_over = tuple(
+            name
+            for name in sorted(self._held)
+            if planned[name] != me and name in current and current[name].wanted_by not in (None, me)
+        )
+        return Step(tuple(sorted(taken)), lost, hand_over, self._pause(view, wanted))
+
+    async def release(self, name: str) -> None:
+        """Gives one name back, its work stopped.
+
+        Raises:
+            UnavailableError: the database is away; the name is no longer held here, and its lease will run out.
+        """
+        epoch = self._held.pop(name, None)
+        if epoch is not None:
+            await self._leases.release({name: epoch}, self.worker.id)
+
+    async def leave(self) -> None:
+        """Gives everything back and is no longer among the living."""
+        held, self._held = self._held, {}
+        await self._leases.leave(self.worker.id)
+        if held:
+            await self._leases.release(held, self.worker.id)
+
+    def _owners(self, view: View) -> dict[str, str]:
+        return {lease.name: lease.owner for lease in view.leases if lease.live}
+
+    def _pause(self, view: View, wanted: Sequence[str]) -> timedelta:
+        """Until the next beat: short during a handover, and not past the end of a lease somebody let run out."""
+        if wanted:
+            return min(self._renew, _HANDOVER)
+        others = [lease.expires_in for lease in view.leases if lease.live and lease.owner != self.worker.id]
+        soonest = timedelta(seconds=min(others, default=self._renew.total_seconds()))
+        return max(min(self._renew, soonest), _HANDOVER)

@@ -1,0 +1,81 @@
+"""Leases: who holds which name (a shard, a role) until when. Every holder is told apart by an epoch.
+
+One clock judges all of them, the database's, so machines whose clocks disagree still agree on who holds what. A lease
+is advice: whoever must never act twice is fenced where it acts (`ports.broker.Writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that holds leases. `id` is its identity: a process that comes back under it gets its leases at once."""
+
+    id: str
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lease as it stood at one moment.
+
+    Attributes:
+        owner: who holds it, or held it last.
+        epoch: grows with every taking; never reused.
+        expires_in: seconds left, by the database's clock; 0 or less: nobody holds it.
+        wanted_by: who waits for it to be handed over.
+    """
+
+    name: str
+    owner: str
+    epoch: int
+    expires_in: float
+    wanted_by: str | None
+
+    @property
+    def live(self) -> bool:
+        return self.expires_in > 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All leases and the workers that are alive, at one moment; both sorted by name."""
+
+    workers: tuple[str, ...]
+    leases: tuple[Lease, ...]
+
+
+class Leases(Protocol):
+    """Takes, renews and gives back. Every method raises UnavailableError when the database is away."""
+
+    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
+        """Says that `worker` is alive, renews what it holds (name → epoch) as `renew` does, and tells how things stand.
+        A worker that has not beaten for `ttl` is not among the living.
+        """
+        ...
+
+    async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
+        """Takes those of `names` that are free, expired or the owner's already; name → new epoch of what it got."""
+        ...
+
+    async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
+        """Holds on for another `ttl`, also to what has expired and nobody took; the names still held."""
+        ...
+
+    async def want(self, names: Sequence[str], worker: str) -> None:
+        """Asks the living owners to hand over."""
+        ...
+
+    async def release(self, held: Mapping[str, int], owner: str) -> None:
+        """Gives back; what another has taken since is left alone. Idempotent."""
+        ...
+
+    async def leave(self, worker: str) -> None:
+        """Takes the worker off the list of the living. Idempotent."""
+        ...

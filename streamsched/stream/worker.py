@@ -1,0 +1,139 @@
+"""A worker: the shards its leases say, each in a tenure of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+import structlog
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.membership.member import Member
+from streamsched.ports import leases
+from streamsched.ports.broker import Broker
+from streamsched.ports.topics import SIGNALS
+from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.tenure import BackOff, Tenure
+
+log = structlog.get_logger()
+
+_PREFIX = "shard-"
+
+
+def lease_name(shard: int) -> str:
+    """The lease of a shard, sortable as text."""
+    return f"{_PREFIX}{shard:04d}"
+
+
+def shard_of(name: str) -> int:
+    """The shard a lease is for."""
+    return int(name.removeprefix(_PREFIX))
+
+
+class Worker:
+    """Runs its balanced share of the shards; several workers on one log share them by leases.
+
+    A lease decides who should run a shard, the fence in the log decides who does: two workers that both believe they
+    own one do no harm.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        leases: leases.Leases,
+        identity: leases.Worker,
+        *,
+        ttl: timedelta = timedelta(seconds=5),
+        settings: ShardSettings | None = None,
+        back_off: BackOff | None = None,
+    ) -> None:
+        """`ttl`: how long this worker may be silent before others take its shards; it beats four times as often."""
+        self._broker = broker
+        self._leases = leases
+        self._identity = identity
+        self._ttl = ttl
+        self._settings = settings or ShardSettings()
+        self._back_off = back_off or BackOff()
+        self._member: Member | None = None
+        self._tenures: dict[int, tuple[Tenure, asyncio.Task[None]]] = {}
+        self._stop = asyncio.Event()
+
+    @property
+    def shards(self) -> Sequence[int]:
+        """The shards this worker runs or is about to run."""
+        return sorted(self._tenures)
+
+    async def run(self) -> None:
+        """Until `stop` or cancellation; then every shard finishes its turn and its lease is given back."""
+        member = await self._membership()
+        try:
+            while not self._stop.is_set():
+                pause = await self.run_once()
+                stopping = asyncio.ensure_future(self._stop.wait())
+                await asyncio.wait((stopping,), timeout=pause.total_seconds())
+                stopping.cancel()
+        finally:
+            await self._end_all()
+            with suppress(UnavailableError):  # the leases run out by themselves
+                await member.leave()
+
+    async def stop(self) -> None:
+        """Asks `run` to end."""
+        self._stop.set()
+
+    async def run_once(self) -> timedelta:
+        """One beat: starts the shards taken, lets go of those lost or wanted elsewhere; when to beat again.
+
+        Starting and stopping go on beside the beats, so a long recovery costs no lease.
+        """
+        member = await self._membership()
+        try:
+            step = await member.step()
+        except UnavailableError as error:
+            log.warning("membership.unavailable", error=str(error))
+            return self._ttl / 4
+        for name in step.taken:
+            self._take(member, shard_of(name))
+        for name in (*step.lost, *step.hand_over):
+            self._let_go(shard_of(name))
+        return step.again_in
+
+    async def _membership(self) -> Member:
+        if self._member is None:
+            names = [lease_name(shard) for shard in range(await self._broker.partitions(SIGNALS))]
+            self._member = Member(self._leases, self._identity, names, ttl=self._ttl)
+        return self._member
+
+    def _take(self, member: Member, number: int) -> None:
+        log.info("shard.taken", shard=number, worker=self._identity.id)
+        before = self._tenures.get(number)
+        tenure = Tenure(lambda: Shard(self._broker, number, self._settings), number=number, back_off=self._back_off)
+        task = asyncio.create_task(self._hold(member, tenure, before[1] if before else None))
+        self._tenures[number] = tenure, task
+        if before:
+            before[0].end()
+
+    async def _hold(self, member: Member, tenure: Tenure, before: asyncio.Task[None] | None) -> None:
+        """A tenure after the one before it on this worker, up to giving the lease back."""
+        if before is not None:
+            await asyncio.wait((before,))
+        await tenure.run()
+        current = self._tenures.get(tenure.number)
+        if current is not None and current[0] is tenure:
+            del self._tenures[tenure.number]
+            log.info("shard.let_go", shard=tenure.number, worker=self._identity.id)
+            with suppress(UnavailableError):  # the lease runs out by itself
+                await member.release(lease_name(tenure.number))
+
+    def _let_go(self, number: int) -> None:
+        if number in self._tenures:
+            self._tenures[number][0].end()
+
+    async def _end_all(self) -> None:
+        tasks = [task for _, task in self._tenures.values()]
+        for tenure, _ in list(self._tenures.values()):
+            tenure.end()
+        if tasks:
+            await asyncio.wait(tasks)
