@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -19,7 +19,7 @@ _FORGET_AFTER: Final = 100
 class PostgresLeases:
     """`ports.leases.Leases` over a pool."""
 
-    def __init__(self, pool: asyncpg.Pool[Any]) -> None:
+    def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._sql = queries("leases")
 

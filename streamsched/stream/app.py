@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,11 +29,24 @@ class ShardApp:
     tables: Mapping[str, ShardTable]
 
 
+class CrashingApp(faust.App):
+    """Tells the feed when any service inside breaks, instead of standing there without consuming."""
+
+    logger = logging.getLogger("faust.app")
+    feed: Feed
+
+    def _crash(self, reason: BaseException) -> None:
+        super()._crash(reason)
+        self.feed.fail(reason)
+
+
 def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta) -> ShardApp:
     """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
     the event loop belong to us, and it serves no web pages.
     """
-    app = faust.App(
+    for noisy in ("faust", "mode"):  # what they have to say of a failure comes to the feed as its reason
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    app = CrashingApp(
         APP_ID,
         broker="streamsched://",
         store="memory://",
@@ -48,6 +62,7 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
         Table=ShardTable,
         TableManager=RestoredTables,
     )
+    app.feed = feed
     app.transport = ShardTransport(app, feed)
     subscriptions, seen, triggers = (table(app, name, turn, shard) for name in ("subscriptions", "seen", "triggers"))
     declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit))

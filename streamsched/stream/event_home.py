@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from streamsched.codec import signal as signal_codec
-from streamsched.codec import subscription as subscription_codec
+from streamsched.codec import subscriptions as subscriptions_codec
+from streamsched.codec.event import LOG_ID
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.event import schedule_key
 from streamsched.domain.home import home
@@ -17,7 +18,6 @@ from streamsched.domain.subscription import Subscriptions, route
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
-from streamsched.stream.ingest import LOG_ID_PREFIX
 from streamsched.stream.schedule_home import SCHEDULE_PREFIX
 
 SEPARATOR: Final = b"\x1f"
@@ -71,10 +71,9 @@ class EventHome:
         value = record.value
         if key is None or value is None:
             raise DecodeError("$", "is empty: a signal must have a key and say something")
-        occurred = signal_codec.peek(value)
-        if occurred is None:
+        if not signal_codec.occurred(value):
             self._control(key, value)
-        elif self._seen.first_time(key, *occurred, record.time_ms):
+        elif self._seen.first_time(key, *signal_codec.identity(value), record.time_ms):
             for partition, schedule in self._listeners(key).forward:
                 self._emit(SIGNALS, partition, schedule, value)
 
@@ -86,7 +85,7 @@ class EventHome:
             return
         self._known[key] = self._derived(after)
         if after is not None:
-            self._subscriptions[key] = subscription_codec.encode(after)
+            self._subscriptions[key] = subscriptions_codec.encode(after)
         else:
             del self._subscriptions[key]
 
@@ -94,7 +93,7 @@ class EventHome:
         known = self._known.get(key)
         if known is None:
             raw = self._subscriptions.get(key)
-            known = self._derived(None if raw is None else subscription_codec.decode(key.decode(), raw))
+            known = self._derived(None if raw is None else subscriptions_codec.decode(key.decode(), raw))
             self._known[key] = known
         return known
 
@@ -118,7 +117,7 @@ class Seen:
 
     def first_time(self, key: bytes, event_id: str, source: str, time_ms: int) -> bool:
         """Whether this event is new; remembers it. One whose id was made from its place in the log always is."""
-        if event_id.startswith(LOG_ID_PREFIX):
+        if event_id.startswith(LOG_ID):
             return True
         entry = SEPARATOR.join((key, source.encode(), event_id.encode()))
         known = self._table.get(entry)

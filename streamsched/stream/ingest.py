@@ -6,16 +6,13 @@ from datetime import UTC, datetime
 
 from streamsched.codec import event as event_codec
 from streamsched.codec import signal as signal_codec
+from streamsched.codec.event import LOG_ID
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import Ticked
 from streamsched.domain.home import home
 from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
-
-#: Ids made from a place in the log; such an event cannot come twice, so its home need not remember it.
-LOG_ID_PREFIX = "log:"
 
 
 class Ingest:
@@ -44,9 +41,7 @@ class Ingest:
             raise DecodeError("$", "is empty: a record of a public topic must carry an event")
         event = event_codec.decode(
             record.value,
-            fallback_id=f"{LOG_ID_PREFIX}{chunk.topic}/{chunk.partition}/{record.offset}",
+            fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}",
             fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
         )
-        if isinstance(event.fact, Ticked):
-            raise DecodeError("$.type", "ticks are made by the timers and not accepted from outside")
         return signal_codec.encode(Occurred(event))

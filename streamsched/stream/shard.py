@@ -31,12 +31,14 @@ class ShardSettings:
         max_records: about how many records one turn takes.
         idle_s: how long one read waits when nothing is there, in seconds.
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
+        finish_s: how long stopping waits for the turn in flight, in seconds.
     """
 
     dedupe_horizon: timedelta = timedelta(days=1)
     max_records: int = 8_000
     idle_s: float = 1.0
     recovery_s: float = 30.0
+    finish_s: float = 10.0
 
 
 class Shard:
@@ -65,6 +67,11 @@ class Shard:
     def sources(self) -> frozenset[TopicPartition]:
         return frozenset(self._positions)
 
+    @property
+    def positions(self) -> Positions:
+        """Where the next turn starts; everything before is done and visible."""
+        return self._positions
+
     async def start(self) -> None:
         """Shuts out every former owner, reads the state back, and runs.
 
@@ -90,16 +97,18 @@ class Shard:
         """
         self._stopping = True
         if self._app is not None and self._app.faust.started:
-            if not self.ended.done():
-                between = asyncio.ensure_future(self._between_turns.wait())
-                await asyncio.wait((between, self.ended), return_when=asyncio.FIRST_COMPLETED)
-                between.cancel()
+            between = asyncio.ensure_future(self._between_turns.wait())
+            ends = (between, self.ended)
+            await asyncio.wait(ends, timeout=self._settings.finish_s, return_when=asyncio.FIRST_COMPLETED)
+            between.cancel()
             await self._app.faust.stop()
         for end in (self._reader, self._writer):
             if end is not None:
                 await end.close()
         if not self.ended.done():
             self.ended.set_result(None)
+        elif not self.ended.cancelled():
+            self.ended.exception()  # known now, whoever asked
 
     async def fetch(self) -> Sequence[Chunk]:
         """Ends the turn in flight, makes it visible, and reads the next one. Called by the transport, again and again.
@@ -121,21 +130,23 @@ class Shard:
                 self._between_turns.clear()
             return chunks
         except Exception as exc:
-            if not self.ended.done():
-                self.ended.set_exception(exc)
+            self.fail(exc)
             raise
+
+    def fail(self, reason: BaseException) -> None:
+        """Ends the shard: memory may be ahead of the log. The first reason counts."""
+        if not self.ended.done():
+            self.ended.set_exception(reason)
 
     async def _commit(self) -> None:
         assert self._writer is not None
         outgoing, reached = await self._turn.over()
-        self._positions.update(reached)
-        outgoing.append(self._position_record(self._positions))
+        positions = self._positions | reached
+        outgoing.append(Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions)))
         await self._writer.commit(outgoing)
+        self._positions = positions
         self._turn_open = False
         self._between_turns.set()
-
-    def _position_record(self, positions: Positions) -> Outgoing:
-        return Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
 
     async def _sources(self, shards: int) -> list[TopicPartition]:
         public = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import faust
@@ -13,6 +14,7 @@ from streamsched.stream.turn import Turn
 class ShardTable(faust.Table[bytes, bytes]):
     """A table of bytes: a write is one record in the turn's transaction (Faust's producer buffer costs 140 µs each)."""
 
+    logger = logging.getLogger("faust.tables")
     turn: Turn
     partition: int
 
@@ -34,6 +36,8 @@ class ShardTable(faust.Table[bytes, bytes]):
 
 class RestoredTables(TableManager):
     """Starts at once: Faust's own waits a second for agents to register more tables."""
+
+    logger = logging.getLogger("faust.tables")
 
     async def on_start(self) -> None:
         await self._update_channels()

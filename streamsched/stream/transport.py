@@ -10,6 +10,7 @@ Written against faust-streaming 0.15; every override names what it replaces.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -36,10 +37,15 @@ class Feed(Protocol):
         """The next turn's chunks, once the turn before is over and visible; may be empty."""
         ...
 
+    def fail(self, reason: BaseException) -> None:
+        """Something inside Faust broke, so nothing will be fetched any more."""
+        ...
+
 
 class ShardConsumer(consumer.Consumer):
     """Hands each fetch's chunks to the agents."""
 
+    logger = logging.getLogger("faust.transport")
     consumer_stopped_errors = ()
     transport: ShardTransport
     _assigning: asyncio.Task[None] | None = None
@@ -48,9 +54,10 @@ class ShardConsumer(consumer.Consumer):
 
     async def subscribe(self, topics: Iterable[str]) -> None:
         if self._assigning is None:  # awaiting it here would deadlock the conductor, which calls us
-            self._assigning = asyncio.get_running_loop().create_task(self._assign())
+            self._assigning = asyncio.create_task(self._assign())
 
     async def _assign(self) -> None:
+        self.app.on_rebalance_start()
         tps = self.assignment()
         actives: dict[str, list[int]] = {}
         for tp in tps:
@@ -66,7 +73,7 @@ class ShardConsumer(consumer.Consumer):
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:  # type: ignore[override]
         if not self.flow_active:
-            await self.wait(self.can_resume_flow)
+            await self.wait(self.can_resume_flow)  # type: ignore[arg-type]
         for chunk in await self.transport.feed.fetch():
             tp = TP(chunk.topic, chunk.partition)
             yield (
@@ -150,6 +157,8 @@ class ShardConsumer(consumer.Consumer):
 
 class ShardProducer(producer.Producer):
     """Sends nothing: what a shard makes visible goes through its turn."""
+
+    logger = logging.getLogger("faust.transport")
 
     async def send(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a shard emits through its turn, never through Faust's producer")

@@ -12,7 +12,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 
 #: Where each source partition's next chunk starts.
-Positions = Mapping[TopicPartition, int]
+Positions = dict[TopicPartition, int]
 
 
 class Turn:
@@ -26,7 +26,7 @@ class Turn:
         """`agents`: how many agents take the chunks of each topic."""
         self._agents = agents
         self._outgoing: list[Outgoing] = []
-        self._reached: dict[TopicPartition, int] = {}
+        self._reached: Positions = {}
         self._open = 0
         self._done = asyncio.Event()
         self._failure: BaseException | None = None
@@ -67,7 +67,7 @@ class Turn:
         return outgoing, self._reached
 
 
-def encode_positions(positions: Positions) -> bytes:
+def encode_positions(positions: Mapping[TopicPartition, int]) -> bytes:
     """Positions as JSON: topic → partition → position."""
     by_topic: MutableMapping[str, dict[str, int]] = {}
     for (topic, partition), position in sorted(positions.items()):
@@ -75,7 +75,7 @@ def encode_positions(positions: Positions) -> bytes:
     return orjson.dumps(by_topic)
 
 
-def decode_positions(raw: bytes) -> dict[TopicPartition, int]:
+def decode_positions(raw: bytes) -> Positions:
     """The positions `encode_positions` wrote.
 
     Raises:

@@ -1,0 +1,21 @@
+"""A clock that stands still until it is told otherwise."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+
+class SettableClock:
+    """`ports.clock.Clock` for tests: starts at `now` (UTC) and moves only by `advance` or `set`."""
+
+    def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, by: timedelta) -> None:
+        self._now += by
+
+    def set(self, now: datetime) -> None:
+        self._now = now

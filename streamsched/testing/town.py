@@ -1,0 +1,134 @@
+"""A town: shards on a log, and the few words a test needs to write to it and read from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+import orjson
+
+from streamsched.codec import event as event_codec
+from streamsched.codec import launch as launch_codec
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.event import Event, Partition, PartitionsAdded
+from streamsched.domain.home import home
+from streamsched.domain.job import ReadyJob
+from streamsched.domain.names import DatasetRef, ScheduleRef
+from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.trigger import Trigger, event_keys
+from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, public_topic, topic_specs
+from streamsched.stream.shard import Shard, ShardSettings
+
+NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Town:
+    """One installation's log with `count` shards, without workers or PostgreSQL."""
+
+    def __init__(self, broker: Broker, count: int = 3) -> None:
+        self.broker = broker
+        self.count = count
+        self.shards: list[Shard] = []
+
+    @classmethod
+    async def found(cls, broker: Broker, count: int = 3) -> Self:
+        """A town on a log whose topics exist now."""
+        await broker.create_topics(topic_specs(count, timedelta(days=7)))
+        return cls(broker, count)
+
+    async def start(self, settings: ShardSettings | None = None) -> None:
+        """Starts every shard anew; former ones are fenced, not stopped."""
+        self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
+        await asyncio.gather(*(shard.start() for shard in self.shards))
+
+    async def stop(self) -> None:
+        shards, self.shards = self.shards, []
+        await asyncio.gather(*(shard.stop() for shard in shards))
+
+    async def signal(self, *signals: Signal) -> None:
+        """Appends control as the relay would, in order."""
+        records = [signal_codec.encode(signal) for signal in signals]
+        await self.broker.append([Outgoing(SIGNALS, home(key, self.count), key, value) for key, value in records])
+
+    async def put(self, ref: ScheduleRef, trigger: Trigger, generation: int = 1) -> None:
+        """An enabled schedule, as creating or updating it would."""
+        await self.signal(
+            *(Subscribe(key, ref, generation) for key in sorted(event_keys(trigger))),
+            Put(ref, generation, True, trigger),
+        )
+
+    async def drop(self, ref: ScheduleRef, trigger: Trigger, generation: int) -> None:
+        """Deletes a schedule."""
+        await self.signal(
+            *(Unsubscribe(key, ref, generation) for key in sorted(event_keys(trigger))), Drop(ref, generation)
+        )
+
+    async def emit(self, *events: Event, partition: int | None = None) -> None:
+        """Appends events to their public topics, by our own partitioner unless `partition` says another."""
+        await self.broker.append(
+            [
+                Outgoing(
+                    public_topic(event.fact),
+                    home(event.key, self.count) if partition is None else partition,
+                    event.key.encode(),
+                    event_codec.encode(event),
+                )
+                for event in events
+            ]
+        )
+
+    async def settled(self, within_s: float = 20.0) -> None:
+        """Until the shards have taken every record of every source, and what came of it too.
+
+        Raises:
+            TimeoutError: they did not get there.
+        """
+        async with asyncio.timeout(within_s):
+            while True:
+                positions = {source: at for shard in self.shards for source, at in shard.positions.items()}
+                ends = await self.broker.ends(list(positions))
+                if all(positions[source] >= end for source, end in ends.items()):
+                    return
+                await asyncio.sleep(0.002)
+
+    async def records(self, topic: str) -> Sequence[Record]:
+        """Everything in a topic, partition by partition."""
+        at = {TopicPartition(topic, number): 0 for number in range(await self.broker.partitions(topic))}
+        ends = await self.broker.ends(list(at))
+        found: dict[TopicPartition, list[Record]] = {partition: [] for partition in at}
+        reader = await self.broker.reader(at)
+        try:
+            while any(at[partition] < ends[partition] for partition in at):
+                for chunk in await reader.read(max_records=100_000, timeout=5.0):
+                    at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
+                    found[TopicPartition(chunk.topic, chunk.partition)].extend(chunk.records)
+        finally:
+            await reader.close()
+        return [record for partition in found for record in found[partition]]
+
+    async def jobs(self) -> list[ReadyJob]:
+        """What was launched, by schedule and sequence."""
+        jobs = [launch_codec.decode(record.value) for record in await self.records(LAUNCH) if record.value is not None]
+        return sorted(jobs, key=lambda job: (job.schedule, job.generation, job.sequence))
+
+    async def dead_letters(self) -> list[dict[str, Any]]:
+        return [orjson.loads(record.value) for record in await self.records(DEAD_LETTER) if record.value is not None]
+
+
+def schedule(name: str = "s") -> ScheduleRef:
+    """A schedule's name in an app of its own."""
+    return ScheduleRef("default", "town", name)
+
+
+def landed(number: int, dataset: str = "flights", *, source: str = "test", keys: int = 1) -> Event:
+    """Event `number` of a dataset: `keys` partitions landed. The same arguments give the same event."""
+    partitions = tuple(Partition(f"n={number}/k={key}", {"n": str(number), "k": str(key)}) for key in range(keys))
+    return Event(f"{dataset}-{number}", source, NOON, PartitionsAdded(DatasetRef("default", dataset), partitions, keys))
+
+
+def event_ids(job: ReadyJob) -> list[str]:
+    """The events a job is told of, leaf by leaf, in order of arrival."""
+    return [event.id for contribution in job.contributions for event in contribution.events]
