@@ -1,5 +1,9 @@
 """Run constraints: what a satisfied job waits for. `check` is pure: facts and `now` in, a verdict with reasons out.
 
+    >>> facts = Facts(satisfied_at=datetime(2013, 1, 8, tzinfo=UTC), active_runs=("a", "b"))
+    >>> check(Concurrency(2), facts, facts.satisfied_at).why
+    '2 of 2 runs of the program are active: a, b'
+
 Each constraint says `wait` (hold the job) or abort (end it). All constraints of a job are evaluated together; one
 `Unsatisfiable` ends the job with its reason.
 """
@@ -7,7 +11,13 @@ Each constraint says `wait` (hold the job) or abort (end it). All constraints of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
+from typing import assert_never
+
+from streamsched.domain.duration import duration_text
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.zone import check_zone, first_instant, jumps, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +27,25 @@ class Concurrency:
     limit: int
     wait: bool = False
 
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise InvalidDefinitionError("$.limit", f"must be at least 1 but is {self.limit}")
+
+    def __str__(self) -> str:
+        return f"fewer than {self.limit} active runs"
+
 
 @dataclass(frozen=True, slots=True)
 class Delay:
     """At least `delay` has passed since the satisfaction. Always waits."""
 
     delay: timedelta
+
+    def __post_init__(self) -> None:
+        _positive("delay", self.delay)
+
+    def __str__(self) -> str:
+        return f"{duration_text(self.delay)} after the trigger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +55,32 @@ class LastRun:
     interval: timedelta
     wait: bool = False
 
+    def __post_init__(self) -> None:
+        _positive("interval", self.interval)
+
+    def __str__(self) -> str:
+        return f"{duration_text(self.interval)} since the last completed run"
+
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """The wall clock of `zone` is in [start, end), across midnight when start > end."""
+    """The wall clock of `zone` is in [start, end), across midnight when start > end. Whole seconds."""
 
     start: time
     end: time
     zone: str = "UTC"
     wait: bool = True
+
+    def __post_init__(self) -> None:
+        if self.start == self.end:
+            raise InvalidDefinitionError("$.end", f"must not equal the start, {self.start:%H:%M}")
+        for name, wall in (("start", self.start), ("end", self.end)):
+            if wall.tzinfo is not None or wall.microsecond:
+                raise InvalidDefinitionError(f"$.{name}", f"must be a plain time of day in whole seconds but is {wall}")
+        check_zone(self.zone, "$.zone")
+
+    def __str__(self) -> str:
+        return f"window {_wall(self.start)}–{_wall(self.end)} {self.zone}"
 
 
 Constraint = Concurrency | Delay | LastRun | TimeWindow
@@ -54,11 +94,13 @@ class Facts:
         satisfied_at: when the job's trigger was satisfied.
         active_runs: ids of the program's non-terminal runs, oldest first.
         last_completed_at: end of the program's latest completed run.
+        program: whose runs these are; reasons name it.
     """
 
     satisfied_at: datetime
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
+    program: ProgramRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +130,126 @@ class Unsatisfiable:
 
 
 Verdict = Satisfied | WaitUntil | WaitFor | Unsatisfiable
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What all constraints of a job say together, verdicts in their order. No constraint: admitted."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def admitted(self) -> bool:
+        return all(isinstance(verdict, Satisfied) for verdict in self.verdicts)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the job ends: one constraint that cannot be met outweighs all that can."""
+        return any(isinstance(verdict, Unsatisfiable) for verdict in self.verdicts)
+
+    @property
+    def wait_until(self) -> datetime | None:
+        """The earliest time (UTC) at which all could hold; None when no constraint names a time."""
+        return max((verdict.at for verdict in self.verdicts if isinstance(verdict, WaitUntil)), default=None)
+
+    @property
+    def wait_for(self) -> tuple[str, ...]:
+        """What must end or be freed besides, each once."""
+        waits = (what for verdict in self.verdicts if isinstance(verdict, WaitFor) for what in verdict.what)
+        return tuple(dict.fromkeys(waits))
+
+    @property
+    def why(self) -> str:
+        """The reasons that decide: why it ends, else why it waits, else why it may run."""
+        deciding = [verdict for verdict in self.verdicts if isinstance(verdict, Unsatisfiable)]
+        deciding = deciding or [verdict for verdict in self.verdicts if not isinstance(verdict, Satisfied)]
+        return "; ".join(verdict.why for verdict in deciding or self.verdicts)
+
+
+def check_all(constraints: tuple[Constraint, ...], facts: Facts, now: datetime) -> Admission:
+    """Checks every constraint, also after one that cannot be met: the reasons are complete."""
+    return Admission(tuple(check(constraint, facts, now) for constraint in constraints))
+
+
+def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
+    """What one constraint says at `now` (UTC). Every `WaitUntil` lies after `now`."""
+    match constraint:
+        case Concurrency(limit=limit, wait=wait):
+            return _check_concurrency(limit, wait, facts)
+        case Delay(delay=delay):
+            ready = facts.satisfied_at + delay
+            why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
+            return Satisfied(why) if ready <= now else WaitUntil(ready, why)
+        case LastRun(interval=interval, wait=wait):
+            return _check_last_run(interval, wait, facts, now)
+        case TimeWindow():
+            return _check_window(constraint, now)
+        case _:
+            assert_never(constraint)
+
+
+def _check_concurrency(limit: int, wait: bool, facts: Facts) -> Verdict:
+    active = facts.active_runs
+    why = f"{len(active)} of {limit} runs of {facts.program or 'the program'} are active"
+    if len(active) < limit:
+        return Satisfied(why)
+    why = f"{why}: {', '.join(active)}"
+    return WaitFor(active, why) if wait else Unsatisfiable(why)
+
+
+def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime) -> Verdict:
+    program, ended_at = facts.program or "the program", facts.last_completed_at
+    if facts.active_runs:
+        why = f"a run of {program} is active: {', '.join(facts.active_runs)}"
+        return WaitFor(facts.active_runs, why) if wait else Unsatisfiable(why)
+    if ended_at is None:
+        return Satisfied(f"no run of {program} has completed yet")
+    ready = ended_at + interval
+    why = (
+        f"the last run of {program} completed at {_clock(ended_at)}, {duration_text(interval)} later is {_clock(ready)}"
+    )
+    if ready <= now:
+        return Satisfied(why)
+    return WaitUntil(ready, why) if wait else Unsatisfiable(why)
+
+
+def _check_window(window: TimeWindow, now: datetime) -> Verdict:
+    if _is_open(window, now):
+        return Satisfied(f"{window} is open")
+    opens = next_opening(window, now)
+    local = opens.astimezone(zone_of(window.zone))
+    why = f"{window} opens at {_clock(opens)} ({local:%a %H:%M} there)"
+    return WaitUntil(opens, why) if window.wait else Unsatisfiable(why)
+
+
+def next_opening(window: TimeWindow, now: datetime) -> datetime:
+    """The first instant (UTC) after `now` at which the window, closed at `now`, is open.
+
+    A window whose start the clock skips opens when the clock has jumped into it, and one that lies in the gap as a
+    whole stays shut that day; a clock put back into the window opens it again.
+    """
+    zone = zone_of(window.zone)
+    today = now.astimezone(zone).date()
+    starts = [first_instant(datetime.combine(today + timedelta(days=day), window.start), zone) for day in range(-1, 5)]
+    candidates = sorted([*starts, *jumps(zone, now, now + timedelta(days=4))])
+    return next(instant for instant in candidates if instant > now and _is_open(window, instant))
+
+
+def _is_open(window: TimeWindow, now: datetime) -> bool:
+    wall = now.astimezone(zone_of(window.zone)).time()
+    if window.start < window.end:
+        return window.start <= wall < window.end
+    return wall >= window.start or wall < window.end
+
+
+def _positive(name: str, duration: timedelta) -> None:
+    if duration <= timedelta(0):
+        raise InvalidDefinitionError(f"$.{name}", f"must be positive but is {duration}")
+
+
+def _wall(wall: time) -> str:
+    return wall.isoformat("seconds" if wall.second else "minutes")
+
+
+def _clock(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"

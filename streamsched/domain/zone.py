@@ -51,6 +51,27 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     return high
 
 
+def jumps(zone: ZoneInfo, since: datetime, until: datetime) -> list[datetime]:
+    """The instants (UTC) in (since, until] at which a clock of `zone` is put forward or back, ascending."""
+    found: list[datetime] = []
+    low = since
+    while low < until:
+        high = min(low + timedelta(hours=1), until)
+        if low.astimezone(zone).utcoffset() != high.astimezone(zone).utcoffset():
+            found.append(_jump(zone, low, high))
+        low = high
+    return found
+
+
+def _jump(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
+    before = low.astimezone(zone).utcoffset()
+    low = low.replace(microsecond=0)
+    while high - low > timedelta(seconds=1):
+        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
+        low, high = (middle, high) if middle.astimezone(zone).utcoffset() == before else (low, middle)
+    return high.replace(microsecond=0)
+
+
 def shows(instant: datetime, wall: datetime, zone: ZoneInfo) -> bool:
     """Whether a wall clock of `zone` shows `wall` (naive) at an instant."""
     return instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall

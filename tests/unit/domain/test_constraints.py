@@ -1,0 +1,151 @@
+"""Constraints: verdicts carry their reasons, and what all say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+
+import pytest
+
+from streamsched.domain.constraint import (
+    Concurrency,
+    Constraint,
+    Delay,
+    Facts,
+    LastRun,
+    Satisfied,
+    TimeWindow,
+    Unsatisfiable,
+    Verdict,
+    WaitFor,
+    WaitUntil,
+    check,
+    check_all,
+)
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import ProgramRef
+
+NOW = datetime(2013, 1, 8, 12, tzinfo=UTC)
+JOIN = ProgramRef("default", "app", "join")
+HOUR = timedelta(hours=1)
+
+
+def facts(*active: str, satisfied_ago: timedelta = HOUR, completed_ago: timedelta | None = None) -> Facts:
+    completed = None if completed_ago is None else NOW - completed_ago
+    return Facts(NOW - satisfied_ago, active_runs=active, last_completed_at=completed, program=JOIN)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "known", "verdict"),
+    [
+        (Concurrency(2), facts("r1"), Satisfied("1 of 2 runs of default.app.join are active")),
+        (
+            Concurrency(2),
+            facts("r1", "r2"),
+            Unsatisfiable("2 of 2 runs of default.app.join are active: r1, r2"),
+        ),
+        (
+            Concurrency(1, wait=True),
+            facts("r1", "r2"),
+            WaitFor(("r1", "r2"), "2 of 1 runs of default.app.join are active: r1, r2"),
+        ),
+        (Delay(HOUR), facts(), Satisfied("1h after the trigger is 2013-01-08 12:00:00Z")),
+        (
+            Delay(2 * HOUR),
+            facts(),
+            WaitUntil(NOW + HOUR, "2h after the trigger is 2013-01-08 13:00:00Z"),
+        ),
+        (LastRun(HOUR), facts(), Satisfied("no run of default.app.join has completed yet")),
+        (
+            LastRun(HOUR),
+            facts(completed_ago=HOUR),
+            Satisfied(
+                "the last run of default.app.join completed at 2013-01-08 11:00:00Z, 1h later is 2013-01-08 12:00:00Z"
+            ),
+        ),
+        (
+            LastRun(2 * HOUR, wait=True),
+            facts(completed_ago=HOUR),
+            WaitUntil(
+                NOW + HOUR,
+                "the last run of default.app.join completed at 2013-01-08 11:00:00Z, 2h later is 2013-01-08 13:00:00Z",
+            ),
+        ),
+        (
+            LastRun(HOUR, wait=True),
+            facts("r1", completed_ago=9 * HOUR),
+            WaitFor(("r1",), "a run of default.app.join is active: r1"),
+        ),
+        (LastRun(HOUR), facts("r1"), Unsatisfiable("a run of default.app.join is active: r1")),
+        (
+            TimeWindow(time(22), time(6), "Europe/Berlin"),
+            facts(),
+            WaitUntil(
+                datetime(2013, 1, 8, 21, tzinfo=UTC),
+                "window 22:00–06:00 Europe/Berlin opens at 2013-01-08 21:00:00Z (Tue 22:00 there)",
+            ),
+        ),
+        (
+            TimeWindow(time(9), time(11), "UTC", wait=False),
+            facts(),
+            Unsatisfiable("window 09:00–11:00 UTC opens at 2013-01-09 09:00:00Z (Wed 09:00 there)"),
+        ),
+        (TimeWindow(time(12), time(12, 1)), facts(), Satisfied("window 12:00–12:01 UTC is open")),
+    ],
+)
+def test_a_verdict_says_why(constraint: Constraint, known: Facts, verdict: Verdict) -> None:
+    assert check(constraint, known, NOW) == verdict
+
+
+def test_no_constraint_admits_at_once() -> None:
+    admission = check_all((), facts(), NOW)
+    assert admission.admitted
+    assert (admission.wait_until, admission.wait_for, admission.why) == (None, (), "")
+
+
+def test_a_wait_lasts_until_the_latest_time_and_names_every_holder_once() -> None:
+    constraints = (
+        Delay(2 * HOUR),
+        Delay(3 * HOUR),
+        Concurrency(1, wait=True),
+        LastRun(HOUR, wait=True),
+        TimeWindow(time(0), time(23)),
+    )
+    admission = check_all(constraints, facts("r1", "r2"), NOW)
+    assert not admission.admitted
+    assert not admission.aborted
+    assert admission.wait_until == NOW + 2 * HOUR
+    assert admission.wait_for == ("r1", "r2")
+    assert admission.why.count(";") == 3
+    assert "window" not in admission.why
+
+
+def test_one_that_cannot_be_met_ends_the_job_also_while_another_waits_and_all_reasons_are_kept() -> None:
+    constraints = (TimeWindow(time(22), time(6)), Concurrency(1), LastRun(HOUR))
+    admission = check_all(constraints, facts("r1"), NOW)
+    assert admission.aborted
+    assert len(admission.verdicts) == 3
+    assert admission.why == "1 of 1 runs of default.app.join are active: r1; a run of default.app.join is active: r1"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Concurrency(0), "$.limit: must be at least 1 but is 0"),
+        (lambda: Delay(timedelta(0)), "$.delay: must be positive but is 0:00:00"),
+        (lambda: LastRun(-HOUR), "$.interval: must be positive but is -1 day, 23:00:00"),
+        (lambda: TimeWindow(time(6), time(6)), "$.end: must not equal the start, 06:00"),
+        (
+            lambda: TimeWindow(time(6), time(7), "Europe/Berlni"),
+            "$.zone: 'Europe/Berlni' is no IANA time zone; did you mean 'Europe/Berlin'?",
+        ),
+        (
+            lambda: TimeWindow(time(6, tzinfo=UTC), time(7)),
+            "$.start: must be a plain time of day in whole seconds but is 06:00:00+00:00",
+        ),
+    ],
+)
+def test_a_constraint_that_contradicts_itself_is_refused(build: Callable[[], Constraint], message: str) -> None:
+    with pytest.raises(InvalidDefinitionError) as refused:
+        build()
+    assert str(refused.value) == message
