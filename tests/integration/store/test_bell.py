@@ -12,13 +12,6 @@ from streamsched.store.bell import PostgresBell
 
 
 @pytest.fixture
-async def bell(database: str) -> AsyncIterator[PostgresBell]:
-    bell = PostgresBell(database)
-    yield bell
-    await bell.close()
-
-
-@pytest.fixture
 async def ringer(database: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database)
     yield connection

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,13 +10,6 @@ import pytest
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.store.pool import open_pool, translated
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
-    pool = await open_pool(database)
-    yield pool
-    await pool.close()
 
 
 async def test_jsonb_comes_back_as_python_values(pool: asyncpg.Pool) -> None:

@@ -1,0 +1,113 @@
+"""Copies accumulations from the triggers changelog into the read model (ADR 0003): may lag, cannot disagree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from streamsched.codec import explanation, state
+from streamsched.domain.errors import InvalidError, UnavailableError
+from streamsched.domain.explain import explain
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
+from streamsched.ports.progress import Copied, Progress, ProgressStore
+from streamsched.ports.topics import TRIGGERS_CHANGELOG
+
+log = structlog.get_logger()
+
+_PREFIX: Final = b"schedule:"
+#: Records for one read; only the newest state of each schedule is decoded and stored.
+_BATCH: Final = 5000
+#: Seconds between reads, so that a busy schedule is written a few times a second and not once for each turn.
+_PACE: Final = 0.2
+_WAIT: Final = 5.0
+_AGAIN: Final = 1.0
+
+
+class ProgressCopy:
+    """Any number may run: a partition's position moves by comparison, so what two of them copy is stored once."""
+
+    def __init__(self, *, broker: Broker, store: ProgressStore) -> None:
+        self._broker = broker
+        self._store = store
+        self._reader: Reader | None = None
+        self._positions: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """Copies until cancelled."""
+        try:
+            while True:
+                try:
+                    await self.run_once()
+                except UnavailableError as exc:
+                    log.warning("progress.interrupted", reason=str(exc), again_in=_AGAIN)
+                    await asyncio.sleep(_AGAIN)
+                    continue
+                await asyncio.sleep(_PACE)
+        finally:
+            await self.close()
+
+    async def run_once(self, *, timeout: float = _WAIT) -> int:
+        """Copies what one read brings, waiting up to `timeout` seconds for something to come. Returns how many
+        schedules' progress was stored or removed.
+
+        Raises:
+            UnavailableError: log or PostgreSQL are away.
+        """
+        try:
+            reader = self._reader or await self._open()
+            stored = 0
+            for chunk in await reader.read(max_records=_BATCH, timeout=timeout):
+                copied = _copied(chunk, self._positions[chunk.partition])
+                if not await self._store.save(TRIGGERS_CHANGELOG, copied):
+                    await self.close()  # another copy is ahead of us: go on from where it is
+                    return stored
+                self._positions[chunk.partition] = copied.next
+                stored += len(copied.progress) + len(copied.gone)
+        except BaseException:
+            await self.close()
+            raise
+        return stored
+
+    async def close(self) -> None:
+        """Gives the reader up; the next `run_once` starts from the stored positions."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.close()
+
+    async def _open(self) -> Reader:
+        stored = await self._store.positions(TRIGGERS_CHANGELOG)
+        partitions = range(await self._broker.partitions(TRIGGERS_CHANGELOG))
+        self._positions = {partition: stored.get(partition, 0) for partition in partitions}
+        self._reader = await self._broker.reader(
+            {TopicPartition(TRIGGERS_CHANGELOG, partition): at for partition, at in self._positions.items()}
+        )
+        return self._reader
+
+
+def _copied(chunk: Chunk, start: int) -> Copied:
+    """The newest record of each schedule; the shards' own keys are none."""
+    newest: Mapping[bytes, Record] = {
+        record.key: record for record in chunk.records if record.key is not None and record.key.startswith(_PREFIX)
+    }
+    progress: list[Progress] = []
+    gone: list[ScheduleRef] = []
+    for key, record in newest.items():
+        try:
+            if record.value is None:
+                gone.append(ScheduleRef.parse(key.removeprefix(_PREFIX).decode()))
+            else:
+                progress.append(_progress(record.value, record.time_ms))
+        except (InvalidError, UnicodeDecodeError) as exc:  # a newer release's state, say: nobody is held up by it
+            log.warning("progress.unreadable", key=repr(key), offset=record.offset, reason=str(exc))
+    return Copied(chunk.partition, start, chunk.next_position, progress, gone)
+
+
+def _progress(value: bytes, time_ms: int) -> Progress:
+    now = state.decode(value)
+    at = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return Progress(now.schedule, now.generation, now.sequence, explanation.to_json(explain(now)), at)

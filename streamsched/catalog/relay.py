@@ -1,0 +1,138 @@
+"""The relay: appends what changes wrote to the outbox to the log, each record once (ADR 0002).
+
+The ids of the records it appended last travel in the log, in the same commit. So whatever dies between the log's commit
+and the deletion of the rows, the next relay finds in the log which rows it must delete instead of append. A former
+relay that wakes up is fenced by the log before it can append anything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+import structlog
+
+from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.domain.home import home
+from streamsched.ports.bell import OUTBOX, Bell
+from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
+from streamsched.ports.outbox import Outbox, PendingRecord
+from streamsched.ports.topics import RELAY_POSITION
+
+log = structlog.get_logger()
+
+_WRITER: Final = "relay"
+_KEY: Final = b"outbox"
+_POSITION: Final = TopicPartition(RELAY_POSITION, 0)
+#: Records for one commit.
+_BATCH: Final = 500
+#: Seconds between looks when no bell rings, and before another try after a failure.
+_SWEEP: Final = 5.0
+_AGAIN: Final = 1.0
+
+
+class Relay:
+    """Any number may run and stay correct, but they fence each other and waste their time: run it as a role."""
+
+    def __init__(self, *, broker: Broker, outbox: Outbox, bell: Bell) -> None:
+        self._broker = broker
+        self._outbox = outbox
+        self._bell = bell
+        self._writer: Writer | None = None
+        self._partitions: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Relays until cancelled, woken by the bell, or looking by itself every few seconds."""
+        try:
+            async with self._bell.listen(OUTBOX) as ring:
+                while True:
+                    try:
+                        moved = await self.run_once()
+                    except (UnavailableError, FencedError) as exc:
+                        log.warning("relay.interrupted", reason=str(exc), again_in=_AGAIN)
+                        await asyncio.sleep(_AGAIN)
+                        continue
+                    if not moved:
+                        await ring.wait(_SWEEP)
+        finally:
+            await self.close()
+
+    async def run_once(self) -> int:
+        """Appends one batch and forgets it. Returns how many records that were; 0 when there were none.
+
+        After any exception the log decides what was done: the next call opens a new writer and reads it there.
+
+        Raises:
+            FencedError: another relay has taken over.
+            UnavailableError: log or PostgreSQL are away.
+        """
+        try:
+            writer = self._writer or await self._open()
+            pending = await self._outbox.pending(limit=_BATCH)
+            if not pending:
+                return 0
+            ids = [record.id for record in pending]
+            await writer.commit([*(await self._addressed(pending)), _sent(ids)])
+            await self._outbox.forget(ids)
+        except BaseException:
+            await self.close()
+            raise
+        log.debug("outbox.relayed", records=len(ids), last=ids[-1])
+        return len(ids)
+
+    async def close(self) -> None:
+        """Gives the writer up; the next `run_once` opens another."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.close()
+
+    async def _open(self) -> Writer:
+        """Fences former relays first, so that what the log says about them then is final."""
+        self._writer = await self._broker.writer(_WRITER)
+        appended = await self._appended_last()
+        if appended:
+            await self._outbox.forget(appended)
+        self._partitions.clear()
+        log.info("relay.taken", forgotten=len(appended))
+        return self._writer
+
+    async def _addressed(self, pending: Sequence[PendingRecord]) -> list[Outgoing]:
+        for topic in {record.topic for record in pending} - self._partitions.keys():
+            self._partitions[topic] = await self._broker.partitions(topic)
+        return [
+            Outgoing(topic, home(key, self._partitions[topic]), key.encode(), value) for _, topic, key, value in pending
+        ]
+
+    async def _appended_last(self) -> list[int]:
+        """The ids of the newest batch in the log. Looks back from the end ever farther: compaction leaves few records
+        there, but may not have run for long.
+        """
+        end = (await self._broker.ends([_POSITION]))[_POSITION]
+        reach = 64
+        while True:
+            start = max(0, end - reach)
+            newest = await self._newest(start, end)
+            if newest is not None:
+                return orjson.loads(newest)["sent"]
+            if start == 0:
+                return []
+            reach *= 64
+
+    async def _newest(self, start: int, end: int) -> bytes | None:
+        newest: bytes | None = None
+        reader = await self._broker.reader({_POSITION: start})
+        try:
+            position = start
+            while position < end and (chunks := await reader.read(max_records=1000, timeout=1.0)):
+                for chunk in chunks:
+                    position = chunk.next_position
+                    newest = next((r.value for r in reversed(chunk.records) if r.key == _KEY), newest)
+        finally:
+            await reader.close()
+        return newest
+
+
+def _sent(ids: Sequence[int]) -> Outgoing:
+    return Outgoing(RELAY_POSITION, 0, _KEY, orjson.dumps({"sent": ids}))

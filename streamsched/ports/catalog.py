@@ -1,0 +1,181 @@
+"""Apps, programs and schedules at rest. Times are UTC.
+
+Changing them is read, decide, write: the store reads under locks, a pure function decides, the store writes everything
+the decision says in the same transaction. Locks are taken in one order everywhere: app, program, schedules by id,
+timers, jobs by id, runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import Program, Schedule
+from streamsched.ports.outbox import OutboxRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRecord:
+    """A schedule as it stands.
+
+    Attributes:
+        generation: version of definition and state, from 1; never reused, not even after a deletion.
+        created_at: when it was created, anew after a deletion.
+        deleted_at: of a tombstone, which only keeps the generation; None while the schedule exists.
+    """
+
+    definition: Schedule
+    generation: int
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.deleted_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class AppRecord:
+    """What a decision sees of an app: all its programs, and the schedules that were asked for, tombstones too."""
+
+    ref: AppRef
+    programs: Mapping[ProgramRef, Program]
+    schedules: Mapping[ScheduleRef, ScheduleRecord]
+
+
+class Action(StrEnum):
+    """What a change did; the words of the history."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """A new generation of one schedule. Its waiting and ready jobs of older generations end as OBSOLETE.
+
+    Attributes:
+        timers: leaf id → next due; these replace all it had.
+        records: what its homes must be told, in this order.
+    """
+
+    action: Action
+    before: ScheduleRecord | None
+    after: ScheduleRecord
+    reason: str
+    timers: Mapping[str, datetime]
+    records: Sequence[OutboxRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramChange:
+    """A program stored or removed (CREATED, UPDATED, DELETED)."""
+
+    action: Action
+    program: Program
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppChange:
+    """What is decided for an app; empty when nothing changes."""
+
+    programs: Sequence[ProgramChange] = ()
+    schedules: Sequence[ScheduleChange] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A change that stands: its outbox ids, and the ids of the jobs it ended."""
+
+    change: AppChange
+    outbox: Sequence[int] = ()
+    ended_jobs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """A schedule as people see it.
+
+    Attributes:
+        next_tick_at: the earliest tick of its time leaves; None when it has none ahead.
+        waiting_jobs: how many jobs wait on constraints or for their launch.
+        progress: `domain.explain` as JSON, of this generation; None before anything was accumulated.
+    """
+
+    record: ScheduleRecord
+    next_tick_at: datetime | None = None
+    waiting_jobs: int = 0
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of the history: every change of a schedule, job or run, with its reason."""
+
+    at: datetime
+    subject_kind: str
+    subject: str
+    action: str
+    reason: str = ""
+    detail: Mapping[str, Any] | None = None
+
+
+class CatalogStore(Protocol):
+    """Where changes are decided and stored."""
+
+    async def change(
+        self,
+        app: AppRef,
+        schedules: Sequence[ScheduleRef] | None,
+        decide: Callable[[AppRecord], AppChange],
+        *,
+        now: datetime,
+    ) -> Applied:
+        """Reads these schedules of the app under their locks and stores what `decide` says, all in one transaction.
+        With None it reads all of them, creates an app that does not exist yet, and nobody else changes it meanwhile.
+
+        `decide` must be pure: it runs inside the transaction, and again when another change came between. What it
+        raises goes to the caller, and nothing is changed.
+
+        Raises:
+            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+        """
+        ...
+
+
+class CatalogReader(Protocol):
+    """What people ask. Deleted schedules do not exist here."""
+
+    async def schedule(self, ref: ScheduleRef) -> ScheduleStatus:
+        """Raises:
+        NotFoundError: no such schedule.
+        """
+        ...
+
+    async def schedules(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
+        """Ordered by id; of every app when none is named."""
+        ...
+
+    async def programs(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[Program]:
+        """Ordered by id; of every app when none is named."""
+        ...
+
+    async def program(self, ref: ProgramRef) -> Program:
+        """Raises:
+        NotFoundError: no such program.
+        """
+        ...
+
+    async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[Decision]:
+        """The newest decisions about an app, program, schedule, job or run; newest first."""
+        ...

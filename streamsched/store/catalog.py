@@ -1,0 +1,154 @@
+"""`ports.catalog.CatalogStore` in PostgreSQL: read under locks, decide, write, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json, schedule_to_json
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.ports.catalog import (
+    Action,
+    AppChange,
+    Applied,
+    AppRecord,
+    Decision,
+    ProgramChange,
+    ScheduleChange,
+    ScheduleRecord,
+)
+from streamsched.store import decisions, outbox
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL = queries("catalog")
+
+#: How often a decision is made again because another change came between. Two creations of one name need it once.
+_TRIES: Final = 5
+
+
+class _Overtaken(Exception):  # noqa: N818 - not an error: the reason to decide again
+    """A schedule is no longer of the generation that was read."""
+
+
+class PostgresCatalogStore:
+    """Changes of one schedule exclude each other by its row, those of an app's whole by the app's."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def change(
+        self,
+        app: AppRef,
+        schedules: Sequence[ScheduleRef] | None,
+        decide: Callable[[AppRecord], AppChange],
+        *,
+        now: datetime,
+    ) -> Applied:
+        for _ in range(_TRIES):
+            with translated():
+                try:
+                    async with self._pool.acquire() as connection, connection.transaction():
+                        decided = decide(await self._read(connection, app, schedules, now))
+                        return await self._write(connection, app, decided, now)
+                except (_Overtaken, asyncpg.DeadlockDetectedError):
+                    continue
+        raise UnavailableError(f"application '{app}' is changed by others all the time; nothing was changed here")
+
+    async def _read(
+        self, connection: Any, app: AppRef, schedules: Sequence[ScheduleRef] | None, now: datetime
+    ) -> AppRecord:
+        if schedules is None:
+            await connection.execute(_SQL["create_namespace"], app.namespace, now)
+            await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
+            rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app))
+        else:
+            await connection.execute(_SQL["share_app"], str(app))
+            rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
+        programs = [
+            program_from_json(row["definition"]) for row in await connection.fetch(_SQL["programs_of_app"], str(app))
+        ]
+        records = [schedule_record(row) for row in rows]
+        return AppRecord(
+            app,
+            {program.ref: program for program in programs},
+            {record.definition.ref: record for record in records},
+        )
+
+    async def _write(self, connection: Any, app: AppRef, change: AppChange, now: datetime) -> Applied:
+        for program in change.programs:
+            await self._write_program(connection, app, program, now)
+        ended: list[str] = []
+        for schedule in change.schedules:
+            ended += await self._write_schedule(connection, schedule)
+        records = [record for schedule in change.schedules for record in schedule.records]
+        ids = await outbox.write(connection, records)
+        await decisions.record(connection, list(_history(change, now)))
+        return Applied(change, ids, ended)
+
+    async def _write_program(self, connection: Any, app: AppRef, change: ProgramChange, now: datetime) -> None:
+        ref = str(change.program.ref)
+        if change.action is Action.DELETED:
+            await connection.execute(_SQL["remove_program"], ref)
+        else:
+            await connection.execute(_SQL["put_program"], ref, str(app), program_to_json(change.program), now)
+
+    async def _write_schedule(self, connection: Any, change: ScheduleChange) -> list[str]:
+        after, read = change.after, change.before
+        ref = str(after.definition.ref)
+        stored = await connection.fetchval(
+            _SQL["put_schedule"],
+            ref,
+            str(after.definition.ref.owner),
+            str(after.definition.program),
+            schedule_to_json(after.definition),
+            after.generation,
+            after.enabled,
+            after.created_at,
+            after.updated_at,
+            after.deleted_at,
+            0 if read is None else read.generation,
+        )
+        if stored is None:
+            raise _Overtaken
+        await connection.execute(_SQL["clear_timers"], ref)
+        if change.timers:
+            leaves, dues = list(change.timers), list(change.timers.values())
+            await connection.execute(_SQL["put_timers"], ref, after.generation, leaves, dues)
+            await connection.execute(_SQL["ring_timers"])
+        reason = f"its schedule was {change.action}"
+        rows = await connection.fetch(_SQL["end_jobs"], ref, after.generation, reason, after.updated_at)
+        ended = [row["id"] for row in rows]
+        await decisions.record(
+            connection, [Decision(after.updated_at, "job", job, "obsolete", reason) for job in sorted(ended)]
+        )
+        return ended
+
+
+def schedule_record(row: Any) -> ScheduleRecord:
+    """A row of `schedules`."""
+    return ScheduleRecord(
+        schedule_from_json(row["definition"]),
+        row["generation"],
+        row["enabled"],
+        row["created_at"],
+        row["updated_at"],
+        row["deleted_at"],
+    )
+
+
+def _history(change: AppChange, now: datetime) -> Iterator[Decision]:
+    for program in change.programs:
+        yield Decision(now, "program", str(program.program.ref), program.action, program.reason)
+    for schedule in change.schedules:
+        after = schedule.after
+        detail = {
+            "generation": after.generation,
+            "enabled": after.enabled,
+            "triggered_by": str(after.definition.trigger),
+        }
+        yield Decision(now, "schedule", str(after.definition.ref), schedule.action, schedule.reason, detail)

@@ -1,0 +1,46 @@
+"""`ports.outbox` in PostgreSQL; `write` joins the transaction of whoever changes something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from streamsched.ports.outbox import OutboxRecord, PendingRecord
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL = queries("outbox")
+
+
+async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
+    """Writes records in their order within the caller's transaction, and returns their ids.
+
+    Two transactions whose records must keep their order in the log exclude each other (by a row's lock) before they
+    come here.
+    """
+    if not records:
+        return []
+    topics, keys, values = zip(*records, strict=True)
+    return [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
+
+
+class PostgresOutbox:
+    """`Outbox` and `Receipts`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def pending(self, *, limit: int) -> Sequence[PendingRecord]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["pending"], limit)
+        return [PendingRecord(*row) for row in rows]
+
+    async def forget(self, ids: Sequence[int]) -> None:
+        with translated():
+            await self._pool.execute(_SQL["forget"], ids)
+
+    async def outstanding(self, ids: Sequence[int]) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["outstanding"], ids)

@@ -1,0 +1,23 @@
+-- The read model of accumulations, and where its copy stands.
+
+-- name: positions
+-- Partitions that were read before.
+SELECT partition, position FROM intake_positions WHERE topic = $1;
+
+-- name: move
+-- By comparison: no row when the partition does not stand at $4. Its row's lock keeps a second copy out until commit.
+INSERT INTO intake_positions AS known (topic, partition, position) VALUES ($1, $2, $3)
+ON CONFLICT (topic, partition) DO UPDATE SET position = excluded.position WHERE known.position = $4::bigint
+RETURNING position;
+
+-- name: put
+-- The newest state of each schedule of one read.
+INSERT INTO trigger_progress (schedule, generation, sequence, progress, updated_at)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::jsonb[], $5::timestamptz[])
+ON CONFLICT (schedule) DO UPDATE SET
+    generation = excluded.generation, sequence = excluded.sequence, progress = excluded.progress,
+    updated_at = excluded.updated_at;
+
+-- name: remove
+-- Schedules that are gone.
+DELETE FROM trigger_progress WHERE schedule = ANY ($1::text[]);

@@ -1,0 +1,28 @@
+-- The next tick of each time leaf of each enabled schedule.
+
+-- name: claim
+-- Due timers, longest due first; those another instance has are passed over. A change of the schedule waits for us or
+-- has deleted the row; either way leaf and generation belong together.
+SELECT t.schedule, t.leaf, t.generation, t.due_at, s.definition, s.created_at
+FROM timers t
+JOIN schedules s ON s.id = t.schedule
+WHERE t.due_at <= $1
+ORDER BY t.due_at
+LIMIT $2
+FOR UPDATE OF t SKIP LOCKED;
+
+-- name: advance
+-- Sets claimed timers to their next tick.
+UPDATE timers t SET due_at = given.due_at
+FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS given (schedule, leaf, due_at)
+WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
+
+-- name: finish
+-- Claimed timers that never tick again.
+DELETE FROM timers t
+USING unnest($1::text[], $2::text[]) AS given (schedule, leaf)
+WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
+
+-- name: next_due
+-- How long the instances may sleep.
+SELECT min(due_at) FROM timers;

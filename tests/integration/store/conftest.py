@@ -1,0 +1,137 @@
+"""A house for the catalog: real PostgreSQL, the memory log, and a relay that runs or is run by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.relay import Relay
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.home import home
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.signal import Signal
+from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.topics import SIGNALS, topic_specs
+from streamsched.store.bell import PostgresBell
+from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.store.listing import PostgresCatalogReader
+from streamsched.store.outbox import PostgresOutbox
+from streamsched.store.pool import open_pool
+from streamsched.testing.clock import SettableClock
+
+SHARDS = 4
+APP = AppRef("default", "flights")
+JOIN = Program(ProgramRef("default", "flights", "join"), BashJob("true"))
+FLIGHTS = Partitions(DatasetRef("default", "flights"), 7)
+WEATHER = Partitions(DatasetRef("default", "weather"), 7)
+
+
+def schedule(name: str = "weekly", trigger: Trigger = FLIGHTS, **more: object) -> Schedule:
+    return Schedule(ScheduleRef("default", "flights", name), JOIN.ref, trigger, **more)  # type: ignore[arg-type]
+
+
+def app(*schedules: Schedule, enabled: bool = True, programs: tuple[Program, ...] = (JOIN,)) -> AppDefinition:
+    names = frozenset(each.ref.name for each in schedules) if enabled else frozenset()
+    return AppDefinition(APP, programs, schedules, names)
+
+
+@dataclass
+class House:
+    """One process: a pool, a bell, a catalog; `relaying` runs its relay."""
+
+    pool: asyncpg.Pool
+    bell: PostgresBell
+    broker: Broker
+    clock: SettableClock = field(default_factory=SettableClock)
+
+    def __post_init__(self) -> None:
+        self.outbox = PostgresOutbox(self.pool)
+        self.reader = PostgresCatalogReader(self.pool)
+        self.store = PostgresCatalogStore(self.pool)
+        self.catalog = self.catalog_with(patience=15)
+
+    def catalog_with(self, *, patience: float) -> Catalog:
+        return Catalog(
+            store=self.store,
+            reader=self.reader,
+            receipts=self.outbox,
+            bell=self.bell,
+            clock=self.clock,
+            patience=patience,
+        )
+
+    def relay(self) -> Relay:
+        return Relay(broker=self.broker, outbox=self.outbox, bell=self.bell)
+
+    @asynccontextmanager
+    async def relaying(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.relay().run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def signals(self) -> list[Signal]:
+        """What the log has on `signals`, partition by partition, each at its home."""
+        found: list[Signal] = []
+        for partition in range(SHARDS):
+            at = TopicPartition(SIGNALS, partition)
+            end = (await self.broker.ends([at]))[at]
+            reader = await self.broker.reader({at: 0})
+            position = 0
+            while position < end:
+                for chunk in await reader.read(max_records=10_000, timeout=5):
+                    position = chunk.next_position
+                    for record in chunk.records:
+                        assert record.key is not None
+                        assert record.value is not None
+                        assert home(record.key, SHARDS) == partition
+                        found.append(signal_codec.decode(record.key, record.value))
+            await reader.close()
+        return found
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
+    pool = await open_pool(database)
+    yield pool
+    await pool.close()
+
+
+@pytest.fixture
+async def broker() -> Broker:
+    broker = MemoryBroker(MemoryLog())
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
+    return broker
+
+
+@pytest.fixture
+async def bell(database: str) -> AsyncIterator[PostgresBell]:
+    bell = PostgresBell(database)
+    yield bell
+    await bell.close()
+
+
+@pytest.fixture
+def house(pool: asyncpg.Pool, bell: PostgresBell, broker: Broker) -> House:
+    return House(pool, bell, broker)
+
+
+@pytest.fixture
+async def open_house(house: House) -> AsyncIterator[House]:
+    """A house whose relay runs."""
+    async with house.relaying():
+        yield house
