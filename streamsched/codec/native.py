@@ -101,6 +101,11 @@ def from_json(
     )
 
 
+def plain(value: object) -> Any:
+    """`value` as `loads` would give it back: instants as text, mappings as dicts."""
+    return orjson.loads(dumps(value))
+
+
 def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
     """The type and the data of a fact."""
     match fact:
