@@ -1,0 +1,132 @@
+"""What a schedule should do, said as simply as possible: read the whole log again for every question.
+
+Shares the vocabulary of triggers and events with the product, and no line of its accumulation. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.signal import Drop, Occurred, Put, Signal
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    CustomEvent,
+    Leaf,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Trigger,
+    leaf_id,
+    leaves,
+)
+
+
+class ExpectedJob(NamedTuple):
+    """A job, by value: `place` is that of the signal in the log that completed it."""
+
+    place: int
+    generation: int
+    sequence: int
+    contributions: tuple[tuple[str, int, tuple[str, ...]], ...]
+
+
+class Judge(NamedTuple):
+    """The definition in force at the end of a log."""
+
+    put: Put
+    since: int
+
+
+def judge(log: Sequence[Signal]) -> Judge | None:
+    """Who judges after this log."""
+    found: Judge | None = None
+    for place, signal in enumerate(log):
+        if isinstance(signal, Put) and (found is None or signal.generation > found.put.generation):
+            found = Judge(signal, place)
+        if isinstance(signal, Drop) and found is not None and signal.generation >= found.put.generation:
+            found = None
+    return found
+
+
+def expected_jobs(log: Sequence[Signal]) -> list[ExpectedJob]:
+    """Every job that this log must start."""
+    jobs: list[ExpectedJob] = []
+    last_fire = -1
+    for place, signal in enumerate(log):
+        judging = judge(log[: place + 1])
+        if judging is None or not isinstance(signal, Occurred) or not judging.put.enabled:
+            continue
+        seen = [(i, s.event) for i, s in enumerate(log[: place + 1]) if i > judging.since and isinstance(s, Occurred)]
+        if holds(judging.put.trigger, judging.put, seen, last_fire):
+            mine = [job for job in jobs if job.place > judging.since]
+            told = told_of(judging.put, seen, last_fire)
+            jobs.append(ExpectedJob(place, judging.put.generation, len(mine) + 1, told))
+            last_fire = place
+    return jobs
+
+
+def progress(log: Sequence[Signal]) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Leaf → how much and which events it has at the end of the log; empty when there is no enabled definition."""
+    judging = judge(log)
+    if judging is None or not judging.put.enabled:
+        return {}
+    jobs = expected_jobs(log)
+    last_fire = jobs[-1].place if jobs else -1
+    seen = [(i, s.event) for i, s in enumerate(log) if i > judging.since and isinstance(s, Occurred)]
+    return {leaf: (count, ids) for leaf, count, ids in told_of(judging.put, seen, last_fire)}
+
+
+def holds(trigger: Trigger, put: Put, seen: list[tuple[int, Event]], last_fire: int) -> bool:
+    match trigger:
+        case AllOf(triggers=children):
+            return all(holds(child, put, seen, last_fire) for child in children)
+        case AnyOf(triggers=children):
+            return any(holds(child, put, seen, last_fire) for child in children)
+        case Partitions(count=wanted) | CustomEvent(times=wanted) | ProgramStatus(times=wanted):
+            pass
+        case StreamGrowth(bytes=wanted):
+            pass
+        case _:
+            wanted = 1
+    return sum(amount for i, _, amount in amounts(trigger, put, seen) if i > last_fire) >= wanted
+
+
+def told_of(put: Put, seen: list[tuple[int, Event]], last_fire: int) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
+    told: dict[str, tuple[str, int, tuple[str, ...]]] = {}
+    for leaf in leaves(put.trigger):
+        counted = [(event.id, amount) for i, event, amount in amounts(leaf, put, seen) if i > last_fire]
+        if counted:
+            told[leaf_id(leaf)] = leaf_id(leaf), sum(n for _, n in counted), tuple(name for name, _ in counted)
+    return tuple(told.values())
+
+
+def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[int, Event, int]]:
+    """What each event since the definition came into force adds to a leaf, where it adds anything."""
+    found: list[tuple[int, Event, int]] = []
+    size: int | None = None
+    for i, event in seen:
+        added = 0
+        match leaf, event.fact:
+            case Partitions(dataset=wanted), PartitionsAdded(dataset=dataset, count=count) if dataset == wanted:
+                added = count
+            case ProgramStatus(program=wanted, outcomes=outcomes), ProgramReached(program=program, outcome=outcome):
+                added = int(program == wanted and outcome in outcomes)
+            case CustomEvent(name=wanted), CustomHappened(name=name):
+                added = int(name == wanted)
+            case StreamGrowth(stream=wanted), StreamSize(stream=stream, bytes=now, absolute=absolute):
+                if stream != wanted:
+                    continue
+                if not absolute:
+                    added, size = now, None if size is None else size + now
+                elif size is None:
+                    size = now
+                else:
+                    added, size = (now - size if now >= size else now), now
+            case _, Ticked(generation=generation, leaf=name):
+                added = int(generation == put.generation and name == leaf_id(leaf))
+        if added:
+            found.append((i, event, added))
+    return found

@@ -1,0 +1,231 @@
+"""The fold does what a reader of the whole log would do, and keeps the laws of the algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from streamsched.codec import signal as signal_codec
+from streamsched.codec import state as state_codec
+from streamsched.domain.event import Event, Fact
+from streamsched.domain.explain import Explanation, explain
+from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.job import ReadyJob
+from streamsched.domain.signal import Drop, Occurred, Put, Signal
+from streamsched.domain.trigger import AllOf, AnyOf, Trigger
+from streamsched.testing import oracle
+from streamsched.testing import strategies as world
+
+AT = datetime(2013, 1, 7, tzinfo=UTC)
+THOROUGH = settings(max_examples=250, deadline=None)
+USUAL = settings(max_examples=80, deadline=None)
+
+
+def run(
+    log: Sequence[Signal], state: TriggerState | None = None
+) -> tuple[TriggerState | None, list[tuple[int, ReadyJob]]]:
+    """The state after a log and the jobs, each with the place of the signal that completed it."""
+    jobs: list[tuple[int, ReadyJob]] = []
+    for place, signal in enumerate(log):
+        folded = fold(state, signal, at=AT)
+        state = folded.state
+        jobs += [(place, effect.job) for effect in folded.effects]
+    return state, jobs
+
+
+def plain(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
+    return [
+        (
+            place,
+            job.generation,
+            job.sequence,
+            tuple((c.leaf, c.count, tuple(event.id for event in c.events)) for c in job.contributions),
+        )
+        for place, job in jobs
+    ]
+
+
+def fired(trigger: Trigger, log: Sequence[Signal]) -> list[int]:
+    """Where a trigger fires on the events of a log."""
+    return [place for place, _ in run([Put(world.SCHEDULE, 1, True, trigger), *log[1:]])[1]]
+
+
+def unordered(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
+    return [(place, job.id, {c.leaf: (c.count, c.events) for c in job.contributions}) for place, job in jobs]
+
+
+@THOROUGH
+@given(world.logs())
+def test_the_fold_starts_the_jobs_that_a_rescan_of_the_whole_log_would_start(log: list[Signal]) -> None:
+    state, jobs = run(log)
+
+    assert plain(jobs) == oracle.expected_jobs(log)
+    have = {} if state is None else {name: has for name, has in state.accumulations.items() if has.events}
+    assert {
+        name: (has.count, tuple(event.id for event in has.events)) for name, has in have.items()
+    } == oracle.progress(log)
+
+
+@USUAL
+@given(world.logs(control=False))
+def test_without_changes_of_definition_too(log: list[Signal]) -> None:
+    assert plain(run(log)[1]) == oracle.expected_jobs(log)
+
+
+@THOROUGH
+@given(world.logs(), st.data())
+def test_a_log_split_anywhere_with_the_state_through_its_bytes_gives_the_same(
+    log: list[Signal], data: st.DataObject
+) -> None:
+    cuts = data.draw(st.sets(st.integers(0, len(log)), max_size=4))
+    whole, jobs = run(log)
+
+    state: TriggerState | None = None
+    split: list[tuple[int, ReadyJob]] = []
+    for place, signal in enumerate(log):
+        if place in cuts and state is not None:
+            state = state_codec.decode(state_codec.encode(state))
+        folded = fold(state, signal_codec.decode(*signal_codec.encode(signal)), at=AT)
+        state = folded.state
+        split += [(place, effect.job) for effect in folded.effects]
+
+    assert split == jobs
+    assert state == whole
+
+
+@USUAL
+@given(world.triggers(), world.triggers(), world.logs(control=False))
+def test_and_and_or_commute(a: Trigger, b: Trigger, log: list[Signal]) -> None:
+    for one, other in ((a & b, b & a), (a | b, b | a)):
+        jobs = [run([Put(world.SCHEDULE, 1, True, trigger), *log[1:]])[1] for trigger in (one, other)]
+        assert unordered(jobs[0]) == unordered(jobs[1])
+
+
+@USUAL
+@given(world.triggers(3), world.triggers(3), world.triggers(3), world.logs(control=False))
+def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Signal]) -> None:
+    for kind in (AllOf, AnyOf):
+        shapes = kind((a, kind((b, c)))), kind((kind((a, b)), c)), kind((a, b, c))
+        first, *others = (run([Put(world.SCHEDULE, 1, True, shape), *log[1:]])[1] for shape in shapes)
+        assert all(other == first for other in others)
+
+
+@USUAL
+@given(world.triggers(), world.triggers(), world.logs(control=False))
+def test_absorption_and_idempotence(a: Trigger, b: Trigger, log: list[Signal]) -> None:
+    alone = fired(a, log)
+
+    assert fired(a & (a | b), log) == alone
+    assert fired(a | (a & b), log) == alone
+    assert fired(a & a, log) == alone
+    assert fired(a | a, log) == alone
+
+
+@USUAL
+@given(world.logs())
+def test_once_satisfied_a_branch_stays_so_until_the_whole_fires(log: list[Signal]) -> None:
+    state: TriggerState | None = None
+    for signal in log:
+        folded = fold(state, signal, at=AT)
+        same = state is not None and folded.state is not None and folded.state.generation == state.generation
+        if state is not None and folded.state is not None and same and not folded.effects:
+            assert not lost(explain(state), explain(folded.state))
+        state = folded.state
+        if state is not None:
+            assert not explain(state).holds, "what holds has fired"
+
+
+def lost(before: Explanation, after: Explanation) -> bool:
+    gone = (before.holds and not after.holds) or before.have > after.have
+    return gone or any(lost(*pair) for pair in zip(before.children, after.children, strict=True))
+
+
+@USUAL
+@given(world.logs(), st.integers(0, 9), world.triggers(), st.booleans())
+def test_a_redelivered_or_older_definition_changes_nothing(
+    log: list[Signal], back: int, trigger: Trigger, enabled: bool
+) -> None:
+    state, _ = run(log)
+    assume(state is not None)
+    assert state is not None
+    generation = max(0, state.generation - back)
+
+    folded = fold(state, Put(world.SCHEDULE, generation, enabled, trigger), at=AT)
+
+    assert folded.state is state
+    assert folded.effects == ()
+
+
+@USUAL
+@given(st.none() | world.trigger_states(), world.signals())
+def test_any_signal_meets_any_state(state: TriggerState | None, signal: Signal) -> None:
+    before = None if state is None else state_codec.encode(state)
+
+    folded = fold(state, signal, at=AT)
+
+    assert folded == fold(state, signal, at=AT), "the same twice: nothing inside remembers"
+    assert before == (None if state is None else state_codec.encode(state)), "the state that came in is untouched"
+    if folded.state is not None:
+        assert state_codec.decode(state_codec.encode(folded.state)) == folded.state
+
+
+class ScheduleHome(RuleBasedStateMachine):
+    """Events, ticks, definitions, drops and restarts in any order, beside a model that rescans the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[Signal] = []
+        self.state: TriggerState | None = None
+        self.jobs: list[tuple[int, ReadyJob]] = []
+
+    def tell(self, signal: Signal) -> None:
+        folded = fold(self.state, signal, at=AT)
+        self.state = folded.state
+        self.jobs += [(len(self.log), effect.job) for effect in folded.effects]
+        self.log.append(signal)
+
+    @initialize(trigger=world.triggers())
+    def create(self, trigger: Trigger) -> None:
+        self.tell(Put(world.SCHEDULE, 1, True, trigger))
+
+    @rule(some=st.lists(world.small_facts(), min_size=1, max_size=5))
+    def happen(self, some: list[Fact]) -> None:
+        for fact in some:
+            self.tell(Occurred(Event(f"e{len(self.log)}", "machine", AT, fact)))
+
+    @rule(trigger=world.triggers(), enabled=st.booleans())
+    def change(self, trigger: Trigger, enabled: bool) -> None:
+        newest = max((s.generation for s in self.log if isinstance(s, Put | Drop)), default=0)
+        self.tell(Put(world.SCHEDULE, newest + 1, enabled, trigger))
+
+    @rule(trigger=world.triggers(), generation=st.integers(0, 2))
+    def redeliver_an_old_definition(self, trigger: Trigger, generation: int) -> None:
+        if self.state is not None and generation <= self.state.generation:
+            self.tell(Put(world.SCHEDULE, generation, True, trigger))
+
+    @rule(generation=st.integers(0, 3))
+    def drop(self, generation: int) -> None:
+        self.tell(Drop(world.SCHEDULE, generation))
+
+    @rule()
+    def restart(self) -> None:
+        if self.state is not None:
+            self.state = state_codec.decode(state_codec.encode(self.state))
+
+    @invariant()
+    def jobs_are_those_of_a_rescan(self) -> None:
+        assert plain(self.jobs) == oracle.expected_jobs(self.log)
+
+    @invariant()
+    def job_ids_are_unique_within_a_life(self) -> None:
+        if not any(isinstance(signal, Drop) for signal in self.log):
+            ids = [job.id for _, job in self.jobs]
+            assert len(set(ids)) == len(ids)
+
+
+ScheduleHome.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestScheduleHome = ScheduleHome.TestCase
