@@ -25,16 +25,14 @@ class Case:
         schedule: the definition that stands now; None when nobody knows such a schedule.
         generation: the generation that stands now; 0 when there is none.
         enabled: whether the schedule is enabled now; a deleted one never is.
-        waited: the job was checked before and told to wait.
-        reasons: the reasons it was told then.
+        held_by: the constraints that held it back when it was told to wait, by their places; None: it never was.
     """
 
     ready: ReadyJob
     schedule: Schedule | None
     generation: int
     enabled: bool
-    waited: bool = False
-    reasons: tuple[str, ...] = ()
+    held_by: tuple[int, ...] | None = None
 
     @property
     def job(self) -> str:
@@ -47,14 +45,14 @@ class Docket:
 
     Attributes:
         program: None when it was removed.
-        waiting: for each schedule and generation the oldest job that was told to wait, due now or not.
+        waiting: for each schedule and generation the lowest sequence that was told to wait, due now or not.
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
         last_completed_at: end of the program's latest completed run.
     """
 
     program: Program | None
     cases: tuple[Case, ...]
-    waiting: Mapping[tuple[ScheduleRef, int], str] = field(default_factory=dict)
+    waiting: Mapping[tuple[ScheduleRef, int], int] = field(default_factory=dict)
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
 
@@ -74,7 +72,7 @@ class Admit:
 class Wait:
     """The job waits; `until` (UTC) is when to look again, None when only a wake-up can help.
 
-    `news` says that the reasons are others than last time, so history should know.
+    `news` says that other constraints hold it than last time, so history should know.
     """
 
     job: str
@@ -86,7 +84,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The job's contributions go to `into`, which waits longer already; that one is looked at again."""
+    """The job's contributions, and those that joined it, go to `into`, which waits longer already."""
 
     job: str
     into: str
@@ -103,3 +101,14 @@ class End:
 
 
 Ruling = Admit | Wait | Join | End
+
+
+def superseded(*, known: bool, standing: int, enabled: bool, generation: int) -> str | None:
+    """Why a job of `generation` must not run any more (promise G4), or None when its schedule stands as it stood."""
+    if not known:
+        return "its schedule was deleted"
+    if generation != standing:
+        return f"its schedule changed: this is generation {generation}, now {standing} stands"
+    if not enabled:
+        return "its schedule is disabled"
+    return None

@@ -6,8 +6,8 @@ A job's id is a function of schedule, generation and sequence, so a repeat anywh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -110,6 +110,19 @@ class ReadyJob:
     @property
     def id(self) -> str:
         return job_id(self.schedule, self.generation, self.sequence)
+
+
+def merged(ready: ReadyJob, joined: Sequence[ReadyJob]) -> ReadyJob:
+    """`ready` with the contributions of those that joined it, leaf by leaf, oldest first; its identity stays."""
+    leaves: dict[str, Contribution] = {}
+    for contribution in (each for one in (ready, *joined) for each in one.contributions):
+        known = leaves.get(contribution.leaf)
+        leaves[contribution.leaf] = (
+            contribution
+            if known is None
+            else Contribution(known.leaf, known.count + contribution.count, known.events + contribution.events)
+        )
+    return replace(ready, contributions=tuple(leaves.values()))
 
 
 def job_id(schedule: ScheduleRef, generation: int, sequence: int) -> str:

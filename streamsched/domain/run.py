@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from streamsched.domain.errors import IllegalTransitionError
-from streamsched.domain.event import Outcome
+from streamsched.domain.event import Event, Outcome, ProgramReached
+from streamsched.domain.names import ProgramRef
 
 
 class RunState(StrEnum):
@@ -86,6 +88,28 @@ def advance(state: RunState, fact: RunFact) -> RunState:
         return TRANSITIONS[state, fact]
     except KeyError:
         raise IllegalTransitionError("run", state, fact) from None
+
+
+def status_event(
+    run: str,
+    program: ProgramRef,
+    state: RunState,
+    *,
+    at: datetime,
+    arguments: Mapping[str, str],
+    error: str | None = None,
+) -> Event | None:
+    """What the persisted state of a run says on `program-status`; None when it is not announced. `at` in UTC."""
+    outcome = OUTCOMES.get(state)
+    if outcome is None:
+        return None
+    ended_at = at if state.terminal else None
+    return Event(
+        id=f"{run}:{state}",
+        source="streamsched/runs",
+        time=at,
+        fact=ProgramReached(program, run, outcome, arguments, ended_at, error),
+    )
 
 
 def run_id(job: str, attempt: int) -> str:

@@ -1,0 +1,116 @@
+"""Judges a docket: which due jobs run, wait, join another or end. Pure: the launcher's whole policy, without a store.
+
+Jobs are judged oldest satisfaction first, and a run admitted here counts at once for those that come after it, so the
+docket of one program is decided as if its jobs had come one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from streamsched.domain.constraint import Admission, Facts, Satisfied, check_all
+from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
+from streamsched.domain.job import JobFact, ReadyJob, job_id, merged
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.run import run_id
+from streamsched.domain.schedule import OnTimeout, Overlap, Program, Schedule
+from streamsched.launcher.arguments import arguments
+
+
+def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
+    """One ruling for each case of the docket."""
+    rulings: list[Ruling] = []
+    waiting = dict(docket.waiting)
+    active = docket.active_runs
+    for case in docket.cases:
+        ruling = _rule(docket, case, waiting, active, now)
+        key = case.ready.schedule, case.ready.generation
+        match ruling:
+            case Wait():
+                waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
+            case Admit(run=run):
+                active = (*active, run)
+                _leaves(waiting, key, case)
+            case End():
+                _leaves(waiting, key, case)
+            case Join():
+                pass
+            case _:
+                assert_never(ruling)
+        rulings.append(ruling)
+    return _with_joined(docket, rulings)
+
+
+def _rule(
+    docket: Docket,
+    case: Case,
+    waiting: dict[tuple[ScheduleRef, int], int],
+    active: tuple[str, ...],
+    now: datetime,
+) -> Ruling:
+    ready = case.ready
+    gone = superseded(
+        known=case.schedule is not None, standing=case.generation, enabled=case.enabled, generation=ready.generation
+    )
+    if gone is not None:
+        return End(case.job, JobFact.SUPERSEDED, gone)
+    if docket.program is None or case.schedule is None:
+        return End(case.job, JobFact.SUPERSEDED, "its program was removed")
+    elder = waiting.get((ready.schedule, ready.generation))
+    if case.schedule.overlap is Overlap.COALESCE and elder is not None and elder < ready.sequence:
+        into = job_id(ready.schedule, ready.generation, elder)
+        return Join(case.job, into, f"joined {into}, which still waits")
+    facts = Facts(
+        satisfied_at=ready.satisfied_at,
+        active_runs=active,
+        last_completed_at=docket.last_completed_at,
+        program=docket.program.ref,
+    )
+    admission = check_all(case.schedule.constraints, facts, now)
+    return _by_admission(case, docket.program, case.schedule, admission, now)
+
+
+def _by_admission(case: Case, program: Program, schedule: Schedule, admission: Admission, now: datetime) -> Ruling:
+    if admission.aborted:
+        return End(case.job, JobFact.ABORTED, admission.why)
+    if admission.admitted:
+        return _admit(case, program, schedule, admission.why or "no constraints")
+    deadline = None if schedule.timeout is None else case.ready.satisfied_at + schedule.timeout
+    if deadline is not None and now >= deadline:
+        late = f"waited {schedule.timeout} in vain: {admission.why}"
+        match schedule.on_timeout:
+            case OnTimeout.DISCARD:
+                return End(case.job, JobFact.TIMED_OUT, late)
+            case OnTimeout.LAUNCH:
+                return _admit(case, program, schedule, f"launched all the same: {late}")
+            case _:
+                assert_never(schedule.on_timeout)
+    until = min((at for at in (admission.wait_until, deadline) if at is not None), default=None)
+    held_by = tuple(n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied))
+    return Wait(case.job, admission.verdicts, until, admission.why, news=held_by != case.held_by)
+
+
+def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
+    return Admit(case.job, case.ready, run_id(case.job, 1), arguments(program, schedule, case.ready), why)
+
+
+def _leaves(waiting: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], case: Case) -> None:
+    if waiting.get(key) == case.ready.sequence:
+        del waiting[key]
+
+
+def _with_joined(docket: Docket, rulings: list[Ruling]) -> tuple[Ruling, ...]:
+    """What joined a job in this very docket goes with it when the job is admitted in it."""
+    readies = {case.job: case.ready for case in docket.cases}
+    joined: dict[str, list[ReadyJob]] = {}
+    for ruling in rulings:
+        if isinstance(ruling, Join):
+            joined.setdefault(ruling.into, []).append(readies[ruling.job])
+    return tuple(
+        replace(ruling, ready=merged(ruling.ready, joined[ruling.job]))
+        if isinstance(ruling, Admit) and ruling.job in joined
+        else ruling
+        for ruling in rulings
+    )
