@@ -106,6 +106,7 @@ CREATE TABLE jobs (
     created_at timestamptz NOT NULL,
     next_check_at timestamptz,                 -- when the launcher looks again ('epoch': at once); NULL: when woken
     waiting jsonb,                             -- the verdicts of the last check; NULL: never had to wait
+    checked_at timestamptz,                    -- when that was
     ready jsonb NOT NULL,                      -- codec.launch: ReadyJob; those who joined are merged in at admission
     joined text REFERENCES jobs (id),          -- COALESCED: the job it joined
     ended_at timestamptz,
@@ -114,8 +115,9 @@ CREATE TABLE jobs (
     CHECK (program IS NOT NULL OR state = 'OBSOLETE'),
     CHECK (next_check_at IS NULL OR state = 'PENDING_CONSTRAINT')
 );
-CREATE INDEX jobs_due ON jobs (next_check_at) WHERE state = 'PENDING_CONSTRAINT';
-CREATE INDEX jobs_waiting_by_program ON jobs (program, satisfied_at, id) WHERE state = 'PENDING_CONSTRAINT';
+CREATE INDEX jobs_due ON jobs (next_check_at, program) WHERE state = 'PENDING_CONSTRAINT';
+CREATE INDEX jobs_waiting_by_program ON jobs (program, satisfied_at, sequence, next_check_at)
+    WHERE state = 'PENDING_CONSTRAINT';
 CREATE INDEX jobs_waiting_by_schedule ON jobs (schedule) WHERE state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH');
 CREATE INDEX jobs_joined ON jobs (joined) WHERE joined IS NOT NULL;
 CREATE INDEX jobs_recent ON jobs (created_at DESC, id DESC);

@@ -11,6 +11,8 @@ OUTBOX: Final = "outbox"
 RELAYED: Final = "relayed"
 #: A timer may be due sooner than anybody knew.
 TIMERS: Final = "timers"
+#: A job came in or may be admitted now, a run wants a runner process, or a schedule of waiting jobs changed.
+LAUNCHER: Final = "launcher"
 
 
 class Ring(Protocol):

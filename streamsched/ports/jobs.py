@@ -98,9 +98,9 @@ class Decisions(Protocol):
         """
         ...
 
-    async def recall(self, now: datetime, *, before: datetime) -> int:
-        """The sweep behind the wake-ups: makes due what waits for a wake-up since `before`, and what waits or is
-        ready for a schedule that changed, was disabled or deleted. Returns how many.
+    async def recall(self, *, before: datetime) -> int:
+        """The sweep behind the wake-ups: makes due what waits for a wake-up since `before`, and what waits for a
+        schedule that changed, was disabled or deleted since. Returns how many.
         """
         ...
 

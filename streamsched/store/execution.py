@@ -1,0 +1,88 @@
+"""`ports.runs.RunBook` on PostgreSQL: what a runner writes about the run it executes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+import asyncpg
+
+from streamsched.codec import launch
+from streamsched.codec.schedule import program_from_json, schedule_from_json
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.job import JobFact
+from streamsched.domain.run import RunFact, RunState, advance
+from streamsched.ports.runs import Assignment, Ending
+from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, record
+from streamsched.store.pool import translated
+
+_FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
+    {
+        RunState.COMPLETED: RunFact.SUCCEEDED,
+        RunState.FAILED: RunFact.FAILED,
+        RunState.KILLED: RunFact.KILLED,
+    }
+)
+
+
+class PostgresRunBook:
+    """See `ports.runs.RunBook`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is None or row["state"] != RunState.PENDING:
+                    return None
+                why, standing = await gone(connection, row)
+                if why is not None:
+                    await move_job(connection, row, JobFact.SUPERSEDED, why, at=now)
+                    await end(connection, row, RunFact.KILLED, why, at=now)
+                    return None
+                state = advance(RunState.PENDING, RunFact.CLAIMED)
+                await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now)
+                await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
+                await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)
+        return Assignment(
+            run,
+            row["attempt"],
+            program_from_json(row["executable"]),
+            row["arguments"],
+            row["job"],
+            launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
+            schedule_from_json(standing["definition"]) if standing is not None else None,
+        )
+
+    async def started(self, run: str, *, runner: str, now: datetime) -> None:
+        state = advance(RunState.STARTING, RunFact.STARTED)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                moved = await connection.fetchval(SQL["run_moves"], run, runner, RunState.STARTING, state, now)
+                row = await connection.fetchrow(SQL["state"], run)
+                if moved is not None:
+                    await announce(connection, row, state, at=now)
+                    await record(connection, "run", run, "run.started", "", at=now)
+                elif row is None or (row["runner"], row["state"]) != (runner, state):
+                    raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+
+    async def beat(self, run: str, *, runner: str, now: datetime) -> str | None:
+        with translated():
+            row = await self._pool.fetchrow(SQL["beat"], run, runner, now)
+        if row is None:
+            raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+        return row["stop_requested"]
+
+    async def finish(self, run: str, ending: Ending) -> bool:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is None or RunState(row["state"]).terminal:
+                    return False
+                fact = _FACTS[ending.state]
+                await end(connection, row, fact, ending.reason, at=ending.at, exit_code=ending.exit_code)
+        return True

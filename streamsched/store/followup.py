@@ -1,0 +1,71 @@
+"""`ports.runs.FollowUpBook` on PostgreSQL: what the launchers write about runs whose runner is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from streamsched.domain.job import JobFact
+from streamsched.domain.run import RunFact, RunState, run_id
+from streamsched.ports.runs import Silent, Unclaimed
+from streamsched.store.ending import SQL, end, gone, locked, move_job, record
+from streamsched.store.execution import PostgresRunBook
+from streamsched.store.pool import translated
+
+_BEATING: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
+
+
+class PostgresFollowUpBook(PostgresRunBook):
+    """See `ports.runs.FollowUpBook`."""
+
+    async def unclaimed(self, now: datetime, *, retry_at: Sequence[datetime], limit: int) -> Sequence[Unclaimed]:
+        with translated():
+            rows = await self._pool.fetch(SQL["unclaimed"], now, list(retry_at), limit)
+        return [Unclaimed(row["id"], row["spawns"]) for row in rows]
+
+    async def next_spawn(self) -> datetime | None:
+        with translated():
+            return await self._pool.fetchval(SQL["next_spawn"])
+
+    async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
+        with translated():
+            await record(self._pool, "run", run, "run.spawn_failed", reason, at=now)
+
+    async def give_up(self, now: datetime, *, spawns: int) -> Sequence[str]:
+        given_up: list[str] = []
+        with translated():
+            for candidate in await self._pool.fetch(SQL["hopeless"], now, spawns):
+                async with self._pool.acquire() as connection, connection.transaction():
+                    row = await locked(connection, candidate["id"])
+                    if row is None or row["state"] != RunState.PENDING:
+                        continue
+                    why = f"{spawns} runner processes were started for it and none came to claim it"
+                    await move_job(connection, row, JobFact.LAUNCH_FAILED, why, at=now)
+                    await end(connection, row, RunFact.FAILED, why, at=now)
+                    given_up.append(row["id"])
+        return given_up
+
+    async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
+        with translated():
+            rows = await self._pool.fetch(SQL["silent"], before, limit)
+        return [Silent(row["id"], row["attempt"], row["runner"], row["heartbeat_at"]) for row in rows]
+
+    async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run.run)
+                if row is None or row["state"] not in _BEATING or row["heartbeat_at"] != run.heartbeat_at:
+                    return None
+                await end(connection, row, RunFact.VANISHED, reason, at=now)
+                if row["job"] is None or row["attempt"] >= attempts:
+                    return None
+                why, _ = await gone(connection, row)
+                if why is not None:
+                    await record(connection, "job", row["job"], "job.not_retried", why, at=now)
+                    return None
+                again = run_id(row["job"], row["attempt"] + 1)
+                await connection.execute(SQL["next_attempt"], run.run, again, RunState.PENDING, now)
+                await record(connection, "run", again, "run.created", f"run {run.run} was lost: {reason}", at=now)
+                await connection.execute(SQL["ring"])
+                return again

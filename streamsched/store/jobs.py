@@ -1,0 +1,94 @@
+"""`ports.jobs.Jobs` on PostgreSQL: what people ask about jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec import launch
+from streamsched.codec.schedule import schedule_from_json
+from streamsched.domain.errors import NotFoundError
+from streamsched.domain.job import JobState, merged
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.ports.jobs import Background, Decided, Holder, JobRecord
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs")
+
+
+class PostgresJobs:
+    """See `ports.jobs.Jobs`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def get(self, job: str) -> JobRecord:
+        with translated():
+            row = await self._pool.fetchrow(_SQL["get"], job)
+        if row is None:
+            raise NotFoundError("job", job)
+        return _record(row)
+
+    async def recent(
+        self, *, schedule: ScheduleRef | None = None, states: Sequence[JobState] = (), limit: int = 100
+    ) -> Sequence[JobRecord]:
+        name = None if schedule is None else str(schedule)
+        with translated():
+            return [_record(row) for row in await self._pool.fetch(_SQL["recent"], name, list(states), limit)]
+
+    async def background(self, job: str) -> Background:
+        with translated():
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                row = await connection.fetchrow(_SQL["get"], job)
+                if row is None:
+                    raise NotFoundError("job", job)
+                record = _record(row)
+                standing = await connection.fetchrow(_SQL["standing"], row["schedule"])
+                known = standing is not None and standing["deleted_at"] is None
+                apart = not record.runs  # admission merges those who joined into the job
+                readies = [
+                    launch.decode(each["ready"].encode()) for each in await connection.fetch(_SQL["ready"], job, apart)
+                ]
+                holders = await connection.fetch(_SQL["holders"], row["program"])
+                last = await connection.fetchval(_SQL["last_completed"], row["program"])
+                history = await connection.fetch(_SQL["history"], [job, *record.runs])
+        return Background(
+            job=record,
+            ready=merged(readies[0], readies[1:]),
+            schedule=schedule_from_json(standing["definition"]) if standing is not None and known else None,
+            generation=standing["generation"] if standing is not None else 0,
+            enabled=bool(standing is not None and standing["enabled"]),
+            holders=tuple(_holder(each) for each in holders),
+            last_completed_at=last,
+            history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
+        )
+
+
+def _record(row: Any) -> JobRecord:
+    return JobRecord(
+        id=row["id"],
+        schedule=ScheduleRef.parse(row["schedule"]),
+        generation=row["generation"],
+        sequence=row["sequence"],
+        program=None if row["program"] is None else ProgramRef.parse(row["program"]),
+        state=JobState(row["state"]),
+        reason=row["reason"],
+        satisfied_at=row["satisfied_at"],
+        created_at=row["created_at"],
+        next_check_at=row["next_check_at"],
+        waiting=tuple(row["waiting"] or ()),
+        joined=row["joined"],
+        ended_at=row["ended_at"],
+        runs=tuple(row["runs"]),
+    )
+
+
+def _holder(row: Any) -> Holder:
+    schedule = None if row["schedule"] is None else ScheduleRef.parse(row["schedule"])
+    return Holder(row["id"], row["state"], row["since"], schedule)

@@ -1,0 +1,99 @@
+"""`ports.runs.Runs` on PostgreSQL: what people ask and do about runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from streamsched.codec.schedule import program_from_json, program_to_json
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.job import JobFact
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.run import RunFact, RunState, run_id
+from streamsched.ports.runs import RunRecord
+from streamsched.store.ending import SQL, end, locked, move_job, record
+from streamsched.store.pool import translated
+
+
+class PostgresRuns:
+    """See `ports.runs.Runs`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def get(self, run: str) -> RunRecord:
+        with translated():
+            row = await self._pool.fetchrow(SQL["get"], run)
+        if row is None:
+            raise NotFoundError("run", run)
+        return _record(row)
+
+    async def recent(
+        self, *, program: ProgramRef | None = None, states: Sequence[RunState] = (), limit: int = 100
+    ) -> Sequence[RunRecord]:
+        name = None if program is None else str(program)
+        with translated():
+            return [_record(row) for row in await self._pool.fetch(SQL["recent"], name, list(states), limit)]
+
+    async def start(
+        self, program: ProgramRef, arguments: Mapping[str, str], *, token: str, at_most: int | None, now: datetime
+    ) -> str:
+        run = run_id(f"{program}.manual-{token}", 1)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                definition = await connection.fetchval(SQL["lock_program"], str(program))
+                if definition is None:
+                    raise NotFoundError("program", str(program))
+                if await connection.fetchrow(SQL["get"], run) is not None:
+                    return run
+                active = await connection.fetchval(SQL["active"], str(program))
+                if at_most is not None and active >= at_most:
+                    raise ConflictError(
+                        f"program '{program}' has {active} active runs; at most {at_most} were asked for"
+                    )
+                known = program_from_json(definition)
+                given = {**known.arguments, **arguments}
+                await connection.execute(
+                    SQL["start"], run, str(program), program_to_json(known), given, RunState.PENDING, now
+                )
+                await record(connection, "run", run, "run.created", "by hand", at=now)
+                await connection.execute(SQL["ring"])
+        return run
+
+    async def stop(self, run: str, reason: str, *, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is None:
+                    raise NotFoundError("run", run)
+                if RunState(row["state"]).terminal:
+                    raise ConflictError(f"run '{run}' has ended already: {row['state']}")
+                await record(connection, "run", run, "run.stop_requested", reason, at=now)
+                if row["state"] == RunState.PENDING:
+                    await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=now)
+                    await end(connection, row, RunFact.KILLED, reason, at=now)
+                else:
+                    await connection.execute(SQL["request_stop"], run, reason)
+
+
+def _record(row: Any) -> RunRecord:
+    return RunRecord(
+        id=row["id"],
+        job=row["job"],
+        schedule=None if row["schedule"] is None else ScheduleRef.parse(row["schedule"]),
+        attempt=row["attempt"],
+        program=ProgramRef.parse(row["program"]),
+        arguments=row["arguments"],
+        state=RunState(row["state"]),
+        reason=row["reason"],
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        exit_code=row["exit_code"],
+        runner=row["runner"],
+        heartbeat_at=row["heartbeat_at"],
+        log_path=row["log_path"],
+    )

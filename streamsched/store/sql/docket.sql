@@ -1,0 +1,116 @@
+-- name: due
+-- Programs with due jobs, those due longest first; bounded, whatever the backlog.
+SELECT program FROM (
+    SELECT program, next_check_at FROM jobs
+    WHERE state = 'PENDING_CONSTRAINT' AND next_check_at <= $1
+    ORDER BY next_check_at
+    LIMIT 1000
+) AS first
+GROUP BY program ORDER BY min(next_check_at) LIMIT $2;
+
+-- name: next_due
+-- When the next waiting job wants to be looked at.
+SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_check_at IS NOT NULL;
+
+-- name: lock_program
+-- Whoever holds this row decides about the program: nobody else admits, starts by hand, or wakes meanwhile.
+SELECT definition FROM programs WHERE id = $1 FOR UPDATE SKIP LOCKED;
+
+-- name: program_exists
+-- Tells a locked program from a removed one.
+SELECT EXISTS (SELECT FROM programs WHERE id = $1);
+
+-- name: due_of_program
+-- The due jobs of a program, oldest satisfaction first.
+SELECT id, schedule FROM jobs
+WHERE program = $1 AND state = 'PENDING_CONSTRAINT' AND next_check_at <= $2
+ORDER BY satisfied_at, sequence
+LIMIT $3;
+
+-- name: lock_schedules
+-- The definitions that stand, held until the rulings are stored: disabling waits for us, or we see it done.
+SELECT id, definition, generation, enabled, deleted_at FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
+
+-- name: lock_cases
+-- The jobs to rule on, as they are after the wait for their locks.
+SELECT id, waiting, ready::text AS ready FROM jobs
+WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT'
+ORDER BY satisfied_at, sequence
+FOR UPDATE;
+
+-- name: joiners
+-- What joined these jobs while they waited, in order.
+SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, sequence;
+
+-- name: elders
+-- The waiting job others of its schedule and generation join.
+SELECT schedule, generation, min(sequence) AS sequence FROM jobs
+WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND waiting IS NOT NULL
+GROUP BY schedule, generation;
+
+-- name: facts
+-- What constraints ask about the program.
+SELECT array(
+        SELECT id FROM runs
+        WHERE program = $1 AND state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
+        ORDER BY created_at, id
+    ) AS active_runs, (
+        SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1
+    ) AS last_completed_at;
+
+-- name: admit
+-- Ready: its run exists from here on. `ready` is given when others joined.
+UPDATE jobs j SET state = $1, reason = n.reason, next_check_at = NULL, ready = coalesce(n.ready::jsonb, j.ready)
+FROM unnest($3::text[], $4::text[], $5::text[]) AS n (id, reason, ready)
+WHERE j.id = n.id AND j.state = $2
+RETURNING j.id;
+
+-- name: make_runs
+-- The runs of admitted jobs; the unique index lets one live or successful run of a job exist.
+INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at)
+SELECT n.id, n.job, 1, $3, $4::jsonb, n.arguments::jsonb, $1, $2::timestamptz, timestamptz 'epoch'
+FROM unnest($5::text[], $6::text[], $7::text[]) AS n (id, job, arguments);
+
+-- name: wait
+-- Told to wait: looked at again at that time, or when woken.
+UPDATE jobs j SET next_check_at = n.until, waiting = n.waiting::jsonb, reason = n.reason, checked_at = $1::timestamptz
+FROM unnest($2::text[], $3::timestamptz[], $4::text[], $5::text[]) AS n (id, until, waiting, reason)
+WHERE j.id = n.id AND j.state = 'PENDING_CONSTRAINT'
+RETURNING j.id;
+
+-- name: join
+-- Joined an older waiting job; whoever joined it goes along.
+WITH coalesced AS (
+    UPDATE jobs j SET state = $1, joined = n.into_job, reason = n.reason, next_check_at = NULL, ended_at = $3::timestamptz
+    FROM unnest($4::text[], $5::text[], $6::text[]) AS n (id, into_job, reason)
+    WHERE j.id = n.id AND j.state = $2
+    RETURNING j.id, n.into_job
+), along AS (
+    UPDATE jobs j SET joined = c.into_job FROM coalesced c WHERE j.joined = c.id
+)
+SELECT id FROM coalesced;
+
+-- name: end
+-- Ends without a run.
+UPDATE jobs j SET state = n.state, reason = n.reason, next_check_at = NULL, ended_at = $2::timestamptz
+FROM unnest($3::text[], $4::text[], $5::text[]) AS n (id, state, reason)
+WHERE j.id = n.id AND j.state = $1
+RETURNING j.id;
+
+-- name: record
+-- History.
+INSERT INTO decisions (at, subject_kind, subject, action, reason)
+SELECT $1::timestamptz, n.kind, n.subject, n.action, n.reason
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS n (kind, subject, action, reason);
+
+-- name: recall
+-- The sweep behind the wake-ups: jobs nobody woke since $1, and jobs whose schedule moved on without telling.
+UPDATE jobs SET next_check_at = timestamptz 'epoch'
+WHERE id IN (
+    SELECT j.id FROM jobs j LEFT JOIN schedules s ON s.id = j.schedule
+    WHERE j.state = 'PENDING_CONSTRAINT' AND j.next_check_at IS DISTINCT FROM timestamptz 'epoch'
+        AND ((j.next_check_at IS NULL AND j.checked_at <= $1::timestamptz)
+            OR s.id IS NULL OR s.deleted_at IS NOT NULL OR NOT s.enabled OR s.generation <> j.generation)
+    LIMIT 10000
+    FOR UPDATE OF j SKIP LOCKED
+);

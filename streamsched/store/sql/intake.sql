@@ -1,0 +1,57 @@
+-- name: ensure
+-- Every partition of the topic has its position; a new one starts at 0.
+INSERT INTO intake_positions (topic, partition, position)
+SELECT $1, partition, 0 FROM generate_series(0, $2::integer - 1) AS partition
+ON CONFLICT DO NOTHING;
+
+-- name: positions
+-- Where to go on reading.
+SELECT partition, position FROM intake_positions WHERE topic = $1;
+
+-- name: take
+-- One statement, so that jobs and positions change together and no client can die or sleep between the two.
+-- A batch counts when its partition still stands where the batch starts and nobody else is at it. A schedule that was
+-- changed, disabled or deleted after this snapshot was taken is noticed by the launcher, under lock.
+WITH held AS MATERIALIZED (
+    SELECT p.partition, b.next
+    FROM intake_positions p
+    JOIN unnest($2::integer[], $3::bigint[], $4::bigint[]) AS b (partition, start, next) USING (partition)
+    WHERE p.topic = $1 AND p.position = b.start
+    FOR UPDATE OF p SKIP LOCKED
+), moved AS (
+    UPDATE intake_positions p SET position = h.next
+    FROM held h
+    WHERE p.topic = $1 AND p.partition = h.partition
+    RETURNING p.partition
+), incoming AS (
+    SELECT i.*, s.program, CASE
+            WHEN s.id IS NULL THEN 'its schedule is unknown'
+            WHEN s.deleted_at IS NOT NULL THEN 'its schedule was deleted'
+            WHEN s.generation <> i.generation THEN
+                format('its schedule changed: this is generation %s, now %s stands', i.generation, s.generation)
+            WHEN NOT s.enabled THEN 'its schedule is disabled'
+        END AS superseded
+    FROM unnest($5::integer[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::text[])
+        AS i (partition, id, schedule, generation, sequence, satisfied_at, ready)
+    JOIN held h ON h.partition = i.partition
+    LEFT JOIN schedules s ON s.id = i.schedule
+), inserted AS (
+    INSERT INTO jobs (id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at,
+        next_check_at, ready, ended_at)
+    SELECT id, schedule, generation, sequence, program,
+        CASE WHEN superseded IS NULL THEN $13 ELSE $14 END, coalesce(superseded, ''), satisfied_at, $12::timestamptz,
+        CASE WHEN superseded IS NULL THEN timestamptz 'epoch' END, ready::jsonb,
+        CASE WHEN superseded IS NOT NULL THEN $12::timestamptz END
+    FROM incoming
+    ON CONFLICT DO NOTHING
+    RETURNING id, ended_at, reason
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason)
+    SELECT $12::timestamptz, 'job', id, 'job.obsolete', reason FROM inserted WHERE ended_at IS NOT NULL
+), rung AS (
+    SELECT pg_notify('launcher', '') FROM inserted WHERE ended_at IS NULL LIMIT 1
+)
+SELECT array(SELECT partition FROM moved) AS partitions,
+    (SELECT count(*) FROM inserted) AS jobs,
+    (SELECT count(*) FROM inserted WHERE ended_at IS NOT NULL) AS obsolete,
+    (SELECT count(*) FROM rung) AS rung;

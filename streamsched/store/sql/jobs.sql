@@ -1,0 +1,35 @@
+-- name: get
+-- One job with the ids of its runs.
+SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1;
+
+-- name: recent
+-- The newest jobs, of all schedules and states where none is named.
+SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
+WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT $3;
+
+-- name: standing
+-- The schedule of a job as it stands now.
+SELECT definition, generation, enabled, deleted_at FROM schedules WHERE id = $1;
+
+-- name: ready
+-- A job's satisfaction, and those that joined it, in order.
+SELECT ready::text AS ready FROM jobs WHERE id = $1 OR (joined = $1 AND $2) ORDER BY id <> $1, sequence;
+
+-- name: holders
+-- The program's non-terminal runs, oldest first.
+SELECT r.id, r.state, coalesce(r.started_at, r.created_at) AS since, j.schedule
+FROM runs r LEFT JOIN jobs j ON j.id = r.job
+WHERE r.program = $1 AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
+ORDER BY r.created_at, r.id;
+
+-- name: last_completed
+-- The end of the program's latest completed run.
+SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1;
+
+-- name: history
+-- What was decided about these subjects, oldest first, the newest thousand.
+SELECT * FROM (
+    SELECT id, at, subject, action, reason FROM decisions WHERE subject = ANY($1::text[]) ORDER BY id DESC LIMIT 1000
+) AS newest ORDER BY id;
