@@ -1,0 +1,103 @@
+"""Follow-up: every PENDING run gets a runner process, and every run whose runner fell silent gets an end.
+
+A run that goes on after its launcher died is found through its heartbeats; there is nothing to re-attach but the row.
+A silent run is LOST only when its process is really gone (on this host), or silent beyond all patience (on another):
+never two live attempts of one job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.clock import Clock
+from streamsched.ports.runner import RunnerId, Runners
+from streamsched.ports.runs import FollowUpBook, Silent
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long what is waited for.
+
+    Attributes:
+        spawns: after each runner process that was started, how long it may take to claim its run; when all were in
+            vain the launch has failed.
+        silence: without a heartbeat for this long, a run is looked after.
+        elsewhere: and on a host that is not ours it is lost after this long.
+        attempts: so many runs a job gets when they are lost.
+    """
+
+    spawns: tuple[timedelta, ...] = (timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60))
+    silence: timedelta = timedelta(seconds=15)
+    elsewhere: timedelta = timedelta(minutes=10)
+    attempts: int = 3
+
+
+class FollowUp:
+    """Starts runners and looks after runs; any number may work side by side."""
+
+    def __init__(self, book: FollowUpBook, runners: Runners, clock: Clock, patience: Patience | None = None) -> None:
+        self._book = book
+        self._runners = runners
+        self._clock = clock
+        self._patience = patience or Patience()
+
+    async def spawn(self) -> int:
+        """Starts a runner process for each PENDING run that wants one now; returns how many.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        now = self._clock.now()
+        retry_at = [now + patience for patience in self._patience.spawns]
+        wanted = await self._book.unclaimed(now, retry_at=retry_at, limit=32)
+        for run in wanted:
+            try:
+                self._runners.spawn(run.run)
+                log.info("runner.spawned", run=run.run, spawns=run.spawns)
+            except UnavailableError as exc:
+                log.error("runner.not_spawned", run=run.run, spawns=run.spawns, reason=str(exc))
+                await self._book.spawn_failed(run.run, str(exc), now=now)
+        return len(wanted)
+
+    async def next_due(self) -> datetime | None:
+        """When `spawn` has something to do."""
+        return await self._book.next_spawn()
+
+    async def look_after(self) -> Sequence[str]:
+        """Gives up launches that were tried often enough, and ends runs whose runner is gone; returns the ids of the
+        runs that ended.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        now = self._clock.now()
+        ended = list(await self._book.give_up(now, spawns=len(self._patience.spawns)))
+        for run in ended:
+            log.error("launch.failed", run=run)
+        for run in await self._book.silent(now - self._patience.silence, limit=100):
+            if await self._end(run, now):
+                ended.append(run.run)
+        return ended
+
+    async def _end(self, run: Silent, now: datetime) -> bool:
+        runner = RunnerId.parse(run.runner)
+        alive = self._runners.alive(runner)
+        if alive:
+            return False  # it cannot reach PostgreSQL, or is paused: it goes on when it can
+        ending = self._runners.ending(run.run)
+        if ending is not None:
+            return await self._book.finish(run.run, ending)
+        silent_for = now - run.heartbeat_at
+        if alive is None and silent_for < self._patience.elsewhere:
+            return False
+        gone = f"its runner {runner} is gone" if alive is False else f"its runner {runner} was silent for {silent_for}"
+        again = await self._book.lose(run, gone, now=now, attempts=self._patience.attempts)
+        log.error("run.lost", run=run.run, reason=gone, again=again)
+        return True

@@ -1,0 +1,148 @@
+"""A launcher's world on a real PostgreSQL: definitions, ready jobs, runner processes that are only counted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from streamsched_brokers.memory import open_broker
+
+from streamsched.codec import launch
+from streamsched.codec.schedule import program_to_json, schedule_to_json
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.home import home
+from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.trigger import CustomEvent, leaf_id
+from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.intake import Intake
+from streamsched.launcher.loop import Launcher
+from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Ending
+from streamsched.ports.topics import LAUNCH, topic_specs
+from streamsched.store.bell import PostgresBell
+from streamsched.store.docket import PostgresDecisions
+from streamsched.store.followup import PostgresFollowUpBook
+from streamsched.store.intake import PostgresIntake
+from streamsched.store.jobs import PostgresJobs
+from streamsched.store.pool import open_pool
+from streamsched.store.runs import PostgresRuns
+from streamsched.testing.clock import SettableClock
+
+SHARDS = 4
+PROGRAM = ProgramRef("default", "app", "load")
+LEAF = CustomEvent(EventName("default", "go"))
+
+
+class CountedRunners:
+    """`ports.runner.Runners` that starts nothing: tests claim the runs themselves."""
+
+    def __init__(self) -> None:
+        self.spawned: list[str] = []
+        self.living: dict[RunnerId, bool] = {}
+        self.endings: dict[str, Ending] = {}
+
+    def spawn(self, run: str) -> None:
+        self.spawned.append(run)
+
+    def alive(self, runner: RunnerId) -> bool | None:
+        return self.living.get(runner)
+
+    def ending(self, run: str) -> Ending | None:
+        return self.endings.get(run)
+
+
+class World:
+    """Everything a launcher touches, and a few verbs to move it."""
+
+    def __init__(self, dsn: str, pool: asyncpg.Pool, broker: Broker) -> None:
+        self.dsn = dsn
+        self.pool = pool
+        self.broker = broker
+        self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
+        self.runners = CountedRunners()
+        self.bell = PostgresBell(dsn)
+        self.book = PostgresFollowUpBook(pool)
+        self.jobs = PostgresJobs(pool)
+        self.runs = PostgresRuns(pool)
+        self.decisions = PostgresDecisions(pool)
+        self.followup = FollowUp(self.book, self.runners, self.clock, Patience())
+        self.launcher = Launcher(self.decisions, self.followup, self.bell, self.clock)
+
+    def intake(self) -> Intake:
+        return Intake(self.broker, PostgresIntake(self.pool), self.clock)
+
+    async def define(self, *schedules: Schedule, enabled: bool = True, generation: int = 1) -> None:
+        now = self.clock.now()
+        for schedule in schedules:
+            program = Program(schedule.program, BashJob("true"), {"a": "program", "b": "program"})
+            app = str(schedule.ref.owner)
+            await self.pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
+            await self.pool.execute("INSERT INTO apps VALUES ($1, 'default', $2, $2) ON CONFLICT DO NOTHING", app, now)
+            await self.pool.execute(
+                "INSERT INTO programs VALUES ($1, $2, $3, $4, $4) ON CONFLICT DO NOTHING",
+                *(str(program.ref), app, program_to_json(program), now),
+            )
+            await self.pool.execute(
+                "INSERT INTO schedules VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (id) DO UPDATE "
+                "SET definition = excluded.definition, generation = excluded.generation, enabled = excluded.enabled",
+                *(str(schedule.ref), app, str(schedule.program), schedule_to_json(schedule), generation, enabled, now),
+            )
+
+    def ready(self, schedule: Schedule, sequence: int, *, generation: int = 1, events: int = 1) -> ReadyJob:
+        now = self.clock.now()
+        happened = tuple(
+            Event(f"{sequence}-{n}", "test", now, CustomHappened(EventName("default", "go"))) for n in range(events)
+        )
+        return ReadyJob(schedule.ref, generation, sequence, now, (Contribution(leaf_id(LEAF), events, happened),))
+
+    async def emit(self, jobs: Sequence[ReadyJob]) -> None:
+        await self.broker.append(
+            [
+                Outgoing(LAUNCH, home(f"schedule:{job.schedule}", SHARDS), job.id.encode(), launch.encode(job))
+                for job in jobs
+            ]
+        )
+
+    async def satisfy(self, *jobs: ReadyJob) -> None:
+        """The jobs are in the table, as intake leaves them."""
+        await self.emit(jobs)
+        intake = self.intake()
+        while await intake.run_once(timeout=0.01):
+            pass
+        await intake.close()
+
+    async def states(self) -> dict[str, str]:
+        rows = await self.pool.fetch("SELECT id, state FROM jobs ORDER BY schedule, generation, sequence")
+        return {row["id"].split(".", 2)[2]: row["state"] for row in rows}
+
+    async def column(self, sql: str, *args: Any) -> list[Any]:
+        return [row[0] for row in await self.pool.fetch(sql, *args)]
+
+
+def schedule(name: str, **fields: Any) -> Schedule:
+    plain = Schedule(ScheduleRef("default", "app", name), PROGRAM, LEAF)
+    return replace(plain, **fields)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def world(database: str) -> AsyncIterator[World]:
+    pool = await open_pool(database, min_size=1, max_size=6)
+    broker = await open_broker("memory://")
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    world = World(database, pool, broker)
+    try:
+        yield world
+    finally:
+        await world.bell.close()
+        await broker.close()
+        await pool.close()

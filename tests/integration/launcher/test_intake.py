@@ -1,0 +1,177 @@
+"""Intake: each ready job becomes one row, whatever is repeated, raced or interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+import orjson
+import pytest
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.launcher.intake import Intake
+from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched.ports.intake import Batch, Taken
+from streamsched.ports.topics import DEAD_LETTER, LAUNCH
+from streamsched.store.intake import PostgresIntake
+
+from .conftest import SHARDS, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+NIGHTLY = schedule("nightly")
+
+
+async def drained(intake: Intake) -> int:
+    total = 0
+    while got := await intake.run_once(timeout=0.01):
+        total += got
+    return total
+
+
+async def test_a_ready_job_becomes_a_waiting_row_that_is_due_at_once(world: World) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, 1)])
+
+    assert await drained(world.intake()) == 1
+
+    job = await world.jobs.get("default.app.nightly.1.1")
+    assert job.state == "PENDING_CONSTRAINT"
+    assert job.satisfied_at == world.clock.now()
+    assert await world.decisions.due(world.clock.now(), limit=10) == ["default.app.load"]
+
+
+async def test_a_job_read_again_changes_nothing(world: World) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, 1)])
+    await drained(world.intake())
+    await world.pool.execute("UPDATE intake_positions SET position = 0")
+    await world.emit([world.ready(NIGHTLY, 2)])
+
+    assert await drained(world.intake()) == 1
+    assert list(await world.states()) == ["nightly.1.1", "nightly.1.2"]
+
+
+async def test_a_new_intake_goes_on_behind_what_was_stored(world: World) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, 1)])
+    await drained(world.intake())
+
+    positions = await PostgresIntake(world.pool).positions(LAUNCH, SHARDS)
+    ends = await world.broker.ends([TopicPartition(LAUNCH, n) for n in range(SHARDS)])
+
+    assert {TopicPartition(LAUNCH, n): at for n, at in positions.items()} == dict(ends)
+
+
+async def test_several_intakes_on_the_same_partitions_store_every_job_once(world: World) -> None:
+    schedules = [schedule(f"s{n}") for n in range(20)]
+    await world.define(*schedules)
+    intakes = [Intake(world.broker, PostgresIntake(world.pool), world.clock, max_records=17) for _ in range(3)]
+    stored = 0
+
+    async def work(intake: Intake) -> None:
+        nonlocal stored
+        for _ in range(400):
+            got = await intake.run_once(timeout=0.02)
+            stored += got
+            if stored == 600:
+                return
+
+    async def feed() -> None:
+        for sequence in range(1, 31):
+            await world.emit([world.ready(each, sequence) for each in schedules])
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(asyncio.gather(feed(), *(work(intake) for intake in intakes)), 60)
+
+    assert stored == 600
+    assert await world.column("SELECT count(*) FROM jobs") == [600]
+
+
+async def test_two_takes_of_one_batch_at_the_same_time_count_once(world: World) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, 1)])
+    one, other = world.intake(), world.intake()
+
+    assert sorted(await asyncio.gather(one.run_once(timeout=1), other.run_once(timeout=1))) == [0, 1]
+
+
+class DiesAfterTheCommit(PostgresIntake):
+    """PostgreSQL has stored the take, but its answer never arrives."""
+
+    async def take(self, topic: str, batches: Sequence[Batch], *, now: datetime) -> Taken:
+        await super().take(topic, batches, now=now)
+        raise UnavailableError("the connection broke")
+
+
+async def test_an_answer_that_is_lost_loses_and_doubles_no_job(world: World) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, 1)])
+    intake = Intake(world.broker, DiesAfterTheCommit(world.pool), world.clock)
+
+    with pytest.raises(UnavailableError):
+        await intake.run_once(timeout=1)
+
+    await world.emit([world.ready(NIGHTLY, 2)])
+    assert await drained(world.intake()) == 1
+    assert list(await world.states()) == ["nightly.1.1", "nightly.1.2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("UPDATE schedules SET enabled = false", "disabled"),
+        ("UPDATE schedules SET enabled = false, deleted_at = now()", "deleted"),
+        ("UPDATE schedules SET generation = 2", "generation 1, now 2 stands"),
+        ("DELETE FROM schedules", "unknown"),
+    ],
+)
+async def test_a_job_of_a_schedule_that_moved_on_is_recorded_as_obsolete(
+    world: World, change: str, reason: str
+) -> None:
+    await world.define(NIGHTLY)
+    await world.pool.execute(change)
+    await world.emit([world.ready(NIGHTLY, 1)])
+
+    await drained(world.intake())
+
+    job = await world.jobs.get("default.app.nightly.1.1")
+    assert job.state == "OBSOLETE"
+    assert reason in job.reason
+    assert await world.column("SELECT action FROM decisions WHERE subject = $1", job.id) == ["job.obsolete"]
+    assert await world.launcher.run_once() == 0
+
+
+async def test_a_record_nobody_can_read_goes_to_the_dead_letters_and_blocks_nobody(world: World) -> None:
+    await world.define(NIGHTLY)
+    partition = 0
+    await world.broker.append([Outgoing(LAUNCH, partition, b"x", b'{"v": 1}')])
+    await world.emit([world.ready(NIGHTLY, 1)])
+
+    assert await drained(world.intake()) == 1
+
+    reader = await world.broker.reader({TopicPartition(DEAD_LETTER, partition): 0})
+    [chunk] = await reader.read(max_records=10, timeout=1)
+    letter = orjson.loads(chunk.records[0].value or b"")
+    assert (letter["topic"], letter["partition"], letter["offset"]) == (LAUNCH, 0, 0)
+    assert letter["path"].startswith("$.")
+
+
+async def test_a_take_rings_the_launchers_bell(world: World) -> None:
+    await world.define(NIGHTLY)
+    async with world.bell.listen("launcher") as ring:
+        await world.emit([world.ready(NIGHTLY, 1)])
+        await drained(world.intake())
+
+        assert await ring.wait(5)
+
+
+async def test_a_position_that_stands_elsewhere_counts_no_batch(world: World) -> None:
+    store = PostgresIntake(world.pool)
+    await store.positions(LAUNCH, 1)
+
+    taken = await store.take(LAUNCH, [Batch(0, 7, 9, [])], now=world.clock.now())
+
+    assert taken == Taken(frozenset(), 0, 0)
+    assert await store.positions(LAUNCH, 1) == {0: 0}
