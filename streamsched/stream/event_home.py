@@ -71,10 +71,9 @@ class EventHome:
         value = record.value
         if key is None or value is None:
             raise DecodeError("$", "is empty: a signal must have a key and say something")
-        identity = signal_codec.identity(value)
-        if identity is None:
+        if not signal_codec.occurred(value):
             self._control(key, value)
-        elif self._seen.first_time(key, *identity, record.time_ms):
+        elif self._seen.first_time(key, *signal_codec.identity(value), record.time_ms):
             for partition, schedule in self._listeners(key).forward:
                 self._emit(SIGNALS, partition, schedule, value)
 

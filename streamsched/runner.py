@@ -1,0 +1,73 @@
+"""`python -m streamsched.runner RUN_ID`: the process that executes one run. Started by a launcher, outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+from streamsched.config import Settings
+from streamsched.domain.errors import StreamschedError, UnavailableError
+from streamsched.ports.clock import SystemClock
+from streamsched.spark.command import Installation
+from streamsched.spark.runner import Pace, Runner
+from streamsched.store.execution import PostgresRunBook
+from streamsched.store.pool import open_pool
+
+_ATTEMPTS = 60
+
+
+async def execute(run: str, environ: Mapping[str, str]) -> None:
+    """Executes the run with settings from `environ`; SIGTERM and SIGINT kill it.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+        UnavailableError: PostgreSQL stayed away.
+    """
+    settings = Settings.from_env(environ)
+    pool = await _pool(settings.database_url)
+    try:
+        place = Installation(
+            data_dir=settings.data_dir.absolute(),
+            spark_master=settings.spark_master,
+            emit_url=environ.get("STREAMSCHED_EMIT_URL") or _api(settings),
+            environ=environ,
+        )
+        runner = Runner(PostgresRunBook(pool), SystemClock(), place, Pace(heartbeat=settings.heartbeat))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
+        await runner.execute(run)
+    finally:
+        pool.terminate()
+
+
+async def _pool(dsn: str):
+    for attempt in range(_ATTEMPTS):
+        try:
+            return await open_pool(dsn, min_size=1, max_size=2)
+        except UnavailableError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(1.0)
+    raise AssertionError("unreachable")
+
+
+def _api(settings: Settings) -> str:
+    host = "127.0.0.1" if settings.api_host in {"0.0.0.0", "::", ""} else settings.api_host
+    return f"http://{host}:{settings.api_port}"
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m streamsched.runner RUN_ID")
+    try:
+        asyncio.run(execute(sys.argv[1], os.environ))
+    except StreamschedError as exc:
+        sys.exit(str(exc))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""What a run's program is as a command: argv, environment, and everything that can be refused before it costs a JVM."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, assert_never
+
+from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.schedule import BashJob, SparkJob
+from streamsched.ports.runs import Assignment
+
+JAVA_NEEDED: Final = 17
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+)\}")
+_NOT_IN_A_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
+_VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What a runner knows of the place it runs at.
+
+    Attributes:
+        data_dir: logs, run files, spooled events and Spark's scratch live below it; absolute.
+        spark_master: where Spark programs run that name no master of their own.
+        emit_url: where programs send their events.
+        environ: the environment programs inherit, but for our own settings, which may hold secrets.
+    """
+
+    data_dir: Path
+    spark_master: str
+    emit_url: str
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def command(assignment: Assignment, place: Installation, run_file: Path) -> Command:
+    """How to execute the assignment.
+
+    Raises:
+        ConfigurationError: it cannot be executed here; the message says what is missing and is the run's reason.
+    """
+    env = _environment(assignment, place, run_file)
+    match assignment.program.executable:
+        case BashJob(command=line):
+            return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
+        case SparkJob() as job:
+            return _spark_submit(assignment, job, place, env)
+        case _:
+            assert_never(assignment.program.executable)
+
+
+def filled(text: str, arguments: Mapping[str, str]) -> str:
+    """`text` with each `{name}` replaced by the run's argument of that name.
+
+    Raises:
+        ConfigurationError: the run has no such argument.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in arguments:
+            raise ConfigurationError(f"the command line asks for argument '{found[1]}', which the run does not have")
+        return arguments[found[1]]
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def find_java(environ: Mapping[str, str]) -> Path:
+    """The `java` that spark-submit will take.
+
+    Raises:
+        ConfigurationError: there is none, or it is too old.
+    """
+    home = environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home, "bin")) if home else environ.get("PATH"))
+    if found is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java in PATH"
+        raise ConfigurationError(f"Java {JAVA_NEEDED} or newer is needed: {where}")
+    version = _java_version(Path(found))
+    if version is not None and version < JAVA_NEEDED:
+        raise ConfigurationError(f"Java {JAVA_NEEDED} or newer is needed: {found} is Java {version}")
+    return Path(found)
+
+
+def _environment(assignment: Assignment, place: Installation, run_file: Path) -> dict[str, str]:
+    env = {name: value for name, value in place.environ.items() if not name.startswith("STREAMSCHED_")}
+    for name, value in assignment.arguments.items():
+        env[f"STREAMSCHED_ARG_{_NOT_IN_A_VARIABLE.sub('_', name.upper())}"] = value
+    return env | {
+        "STREAMSCHED_RUN_ID": assignment.run,
+        "STREAMSCHED_RUN_FILE": str(run_file),
+        "STREAMSCHED_EMIT_URL": place.emit_url,
+        "STREAMSCHED_SPOOL": str(place.data_dir / "spool"),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _spark_submit(assignment: Assignment, job: SparkJob, place: Installation, env: dict[str, str]) -> Command:
+    main = Path(filled(job.main, assignment.arguments))
+    if not main.is_file():
+        raise ConfigurationError(f"the program's main file {main} does not exist (looked from {Path.cwd()})")
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ConfigurationError("PySpark is not installed: pip install 'streamsched[spark]'")
+    find_java(place.environ)
+    home = Path(spec.origin).parent
+    master = job.master or place.spark_master
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(place.data_dir / "spark-warehouse"),
+        **job.conf,
+    }
+    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if master.startswith("local"):
+        env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    return Command(
+        (
+            *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
+            *("--name", assignment.run, *settings, str(main)),
+            *(filled(argument, assignment.arguments) for argument in job.arguments),
+        ),
+        env,
+    )
+
+
+def _java_version(java: Path) -> int | None:
+    """From the file beside it, which costs nothing, else by asking it; None when neither says."""
+    release = java.resolve().parent.parent / "release"
+    if release.is_file() and (found := _VERSION.search(release.read_text(errors="replace"))):
+        return int(found[1])
+    try:
+        asked = subprocess.run(
+            [os.fspath(java), "-version"], capture_output=True, text=True, timeout=20, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(asked)
+    return int(found[1]) if found else None

@@ -1,0 +1,112 @@
+"""A run's files below the data directory: its log, what it is told, and the note of how it ended."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from streamsched.codec import facts
+from streamsched.domain.run import RunState
+from streamsched.ports.runs import Assignment, Ending
+
+_TAIL: Final = 64 * 1024
+_ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
+_NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
+_REASON_LENGTH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """Where the files of a run are."""
+
+    data_dir: Path
+    run: str
+
+    @property
+    def log(self) -> Path:
+        return self.data_dir / "logs" / f"{self.run}.log"
+
+    @property
+    def runner_log(self) -> Path:
+        """What the runner itself says, when something is wrong with it."""
+        return self.data_dir / "logs" / f"{self.run}.runner.log"
+
+    @property
+    def told(self) -> Path:
+        return self.data_dir / "runs" / f"{self.run}.json"
+
+    @property
+    def note(self) -> Path:
+        return self.data_dir / "runs" / f"{self.run}.exit"
+
+    def make_folders(self) -> None:
+        for folder in ("logs", "runs", "spool"):
+            (self.data_dir / folder).mkdir(parents=True, exist_ok=True)
+
+
+def write_told(files: RunFiles, assignment: Assignment) -> Path:
+    """What the program is told, for `streamsched.spark.current_run()`:
+
+    {"run", "attempt", "program", "arguments",
+     "trigger": `codec.facts.native` or null, "triggeringScheduleInfo": CDAP's shape or null}
+    """
+    ready, schedule = assignment.ready, assignment.schedule
+    told: dict[str, Any] = {
+        "run": assignment.run,
+        "attempt": assignment.attempt,
+        "program": str(assignment.program.ref),
+        "arguments": dict(assignment.arguments),
+        "trigger": None if ready is None else facts.native(ready),
+        "triggeringScheduleInfo": None,
+    }
+    if ready is not None and schedule is not None:
+        told["triggeringScheduleInfo"] = facts.triggering_schedule_info(
+            ready, trigger=schedule.trigger, description=schedule.description, properties=schedule.properties
+        )
+    _write(files.told, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    return files.told
+
+
+def write_note(files: RunFiles, ending: Ending) -> None:
+    """How the run ended, on disk before anybody else is told: it outlives the runner and an absent PostgreSQL."""
+    _write(
+        files.note,
+        orjson.dumps({"state": ending.state, "reason": ending.reason, "at": ending.at, "exit_code": ending.exit_code}),
+    )
+
+
+def read_note(files: RunFiles) -> Ending | None:
+    """The note, or None when the runner left none."""
+    try:
+        found = orjson.loads(files.note.read_bytes())
+    except FileNotFoundError:
+        return None
+    return Ending(RunState(found["state"]), found["reason"], datetime.fromisoformat(found["at"]), found["exit_code"])
+
+
+def last_words(log: Path) -> str:
+    """The line of a log that most likely says what went wrong: the last one that names an error, else the last one that
+    is no stack frame and no chatter. Empty when there is none.
+    """
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        lines = [line.rstrip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    telling = [line for line in lines if not _NOISE.search(line)]
+    errors = [line for line in telling if _ERROR.match(line)]
+    return (errors or telling or [""])[-1].strip()[:_REASON_LENGTH]
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All or nothing, also when the machine stops."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

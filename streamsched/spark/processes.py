@@ -1,0 +1,90 @@
+"""Runner processes of this host: `ports.runner` with plain processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Ending
+from streamsched.spark.files import RunFiles, read_note
+
+
+class LocalRunners:
+    """Starts `python -m streamsched.runner <run>` in a session of its own, its output in a file: nothing of it ends
+    with the process that started it.
+
+    Args:
+        environ: the runner's environment; it reads its `Settings` from it.
+    """
+
+    def __init__(self, data_dir: Path, environ: Mapping[str, str]) -> None:
+        self._data_dir = data_dir
+        self._environ = dict(environ)
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def spawn(self, run: str) -> None:
+        files = RunFiles(self._data_dir, run)
+        self._reap()
+        try:
+            files.make_folders()
+            with files.runner_log.open("ab") as log:
+                self._started.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "streamsched.runner", run],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        env=self._environ,
+                        start_new_session=True,
+                    )
+                )
+        except OSError as exc:
+            raise UnavailableError(f"no runner process can be started: {exc}") from exc
+
+    def alive(self, runner: RunnerId) -> bool | None:
+        if runner.host != socket.gethostname():
+            return None
+        self._reap()
+        return is_alive(runner.pid, runner.start_ticks)
+
+    def ending(self, run: str) -> Ending | None:
+        return read_note(RunFiles(self._data_dir, run))
+
+    def _reap(self) -> None:
+        """Collects those that ended, so that none stays a zombie."""
+        self._started = [process for process in self._started if process.poll() is None]
+
+
+def this_process() -> RunnerId:
+    """Who we are."""
+    pid = os.getpid()
+    return RunnerId(socket.gethostname(), pid, start_ticks(pid) or 0)
+
+
+def is_alive(pid: int, ticks: int) -> bool:
+    """Whether a process of that pid lives, and is the one that started then (0: whichever)."""
+    if Path("/proc/self/stat").exists():
+        now = start_ticks(pid)
+        return now is not None and ticks in (0, now)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a living process started, in clock ticks since boot; None when there is none (a zombie is none)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
