@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -18,6 +19,13 @@ def missing(service: str) -> None:
     if IN_CI:
         pytest.fail(f"{service} is missing, and CI must have it")
     pytest.skip(f"{service} is missing on this machine")
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Java is there, which Spark needs."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        missing("Java 17")
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,13 @@ from pathlib import Path
 
 
 @contextmanager
-def claimed(path: Path, *, create: bool = False) -> Iterator[int | None]:
-    """Holds the file while the block runs; gives its descriptor, or None when another holder has it or it is not there.
+def claimed(path: Path, *, create: bool = False, wait: bool = False) -> Iterator[int | None]:
+    """Holds the file while the block runs; gives its descriptor, or None when it is not there (and not to `create`), or
+    another holder has it (and this one does not `wait` until that ends).
 
     The holder may delete or rename the file; whoever waited for it will then not mistake the dead inode for the path.
     """
-    descriptor = _claim(path, create)
+    descriptor = _claim(path, create, wait)
     try:
         yield descriptor
     finally:
@@ -27,7 +28,7 @@ def claimed(path: Path, *, create: bool = False) -> Iterator[int | None]:
             os.close(descriptor)
 
 
-def _claim(path: Path, create: bool) -> int | None:
+def _claim(path: Path, create: bool, wait: bool) -> int | None:
     flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
     while True:
         try:
@@ -35,7 +36,7 @@ def _claim(path: Path, create: bool) -> int | None:
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             os.close(descriptor)
             return None

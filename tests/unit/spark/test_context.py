@@ -1,0 +1,88 @@
+"""What a program reads about its run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from streamsched.codec import facts
+from streamsched.domain.errors import ConfigurationError, DecodeError
+from streamsched.domain.event import Event, Outcome, Partition, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
+from streamsched.spark.context import RUN_FILE, current_run
+
+NOW = datetime(2013, 1, 8, tzinfo=UTC)
+FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
+NIGHTLY = ScheduleRef("default", "air", "nightly")
+LAND = ProgramRef("default", "air", "land")
+
+
+def landed(dataset: DatasetRef, *keys: str) -> Event:
+    partitions = tuple(Partition(key, dict([key.split("=")]), 10, 1) for key in keys)
+    return Event("-".join(keys), f"/datasets/{dataset}", NOW, PartitionsAdded(dataset, partitions, len(keys)))
+
+
+def told(tmp_path: Path, **given: Any) -> dict[str, str]:
+    """The environment of a program whose run file says `given`."""
+    said = {"run": "default.air.nightly.1.1.r1", "program": "default.air.join", "arguments": {"a": "b"}, **given}
+    (tmp_path / "run.json").write_bytes(orjson.dumps(said))
+    return {RUN_FILE: str(tmp_path / "run.json")}
+
+
+def test_a_run_knows_every_event_that_started_it(tmp_path: Path) -> None:
+    both = landed(FLIGHTS, "day=3")
+    reached = Event("r", "s", NOW, ProgramReached(LAND, "land.r1", Outcome.SUCCEEDED, {"weeks": "2"}, NOW))
+    tick = Event("t", "s", NOW, Ticked(NIGHTLY, 1, "cron:0 0 * * *@UTC", NOW))
+    leaves = (
+        Contribution("a", 3, (landed(FLIGHTS, "day=1", "day=2"), both)),
+        Contribution("b", 1, (landed(WEATHER, "day=1"),)),
+        Contribution("c", 3, (both, reached, tick)),
+    )
+    ready = ReadyJob(NIGHTLY, 1, 1, NOW, leaves)
+
+    run = current_run(told(tmp_path, trigger=facts.native(ready), attempt=2))
+
+    assert (run.job_id, run.attempt, run.arguments) == (ready.id, 2, {"a": "b"})
+    assert run.contributions == leaves
+    assert [p.key for p in run.new_partitions("flights")] == ["day=1", "day=2", "day=3"]
+    assert [p.key for p in run.new_partitions("default.weather")] == ["day=1"]
+    assert [fact.run_id for fact in run.programs()] == ["land.r1"]
+    assert run.logical_start_time == NOW
+
+
+def test_a_run_started_by_hand_has_no_contributions(tmp_path: Path) -> None:
+    run = current_run(told(tmp_path, trigger=None))
+
+    assert (run.job_id, run.schedule, run.contributions, run.new_partitions("flights")) == (None, None, (), ())
+
+
+def test_outside_a_run_the_error_says_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match="no run of streamsched"):
+        current_run({})
+
+
+def test_a_run_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        current_run({RUN_FILE: str(tmp_path / "nowhere.json")})
+
+
+def test_a_damaged_run_file_names_the_field(tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match=r"\$\.trigger\.job"):
+        current_run(told(tmp_path, trigger={"leaves": []}))
+
+
+def test_what_runs_inside_a_job_imports_nothing_heavy() -> None:
+    heavy = {"asyncpg", "faust", "fastapi", "pyspark", "pandas", "pyarrow", "httpx", "structlog", "sqlalchemy"}
+    modules = "streamsched.spark.pfs, streamsched.spark.context"
+    code = f"import sys, {modules}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert not heavy & set(found.stdout.split())
