@@ -194,7 +194,7 @@ def leaf_id(leaf: Leaf) -> str:
         case Cron(expression=expression, zone=zone):
             return f"cron:{expression}@{zone}"
         case Every(interval=interval, start=start):
-            return f"every:{interval.total_seconds():g}s" + (f"@{start.isoformat()}" if start else "")
+            return f"every:{interval.total_seconds():.15g}s" + (f"@{start.isoformat()}" if start else "")
         case At(instant=instant):
             return f"at:{instant.isoformat()}"
         case Partitions(dataset=dataset, count=count):
