@@ -1,0 +1,165 @@
+"""The state machines of jobs and runs: walked, compared with the database's lists, and drawn.
+
+`docs/states.md` is made from the tables: `UPDATE_DOCS=1 pytest tests/unit/domain/test_states.py` writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.domain import job, run
+from streamsched.domain.errors import IllegalTransitionError
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "states.md"
+MIGRATIONS = sorted((ROOT / "migrations" / "versions").glob("*.sql"))
+
+Table = Mapping[tuple[Any, Any], Any]
+Advance = Callable[[Any, Any], StrEnum]
+
+
+class Machine:
+    """One of the two, so that every test is told of both."""
+
+    def __init__(self, noun: str, states: type[StrEnum], facts: type[StrEnum], *, module: Any) -> None:
+        self.noun, self.states, self.facts = noun, states, facts
+        self.table: Table = module.TRANSITIONS
+        self.terminal: frozenset[StrEnum] = module.TERMINAL
+        self.advance: Advance = module.advance
+        self.first: StrEnum = next(iter(states))
+
+    def __repr__(self) -> str:
+        return self.noun
+
+
+JOB = Machine("job", job.JobState, job.JobFact, module=job)
+RUN = Machine("run", run.RunState, run.RunFact, module=run)
+both = pytest.mark.parametrize("machine", [JOB, RUN], ids=repr)
+
+
+@both
+def test_every_state_is_reached_from_the_first_and_leads_to_an_end(machine: Machine) -> None:
+    def closure(pairs: set[tuple[StrEnum, StrEnum]], seeds: set[StrEnum]) -> set[StrEnum]:
+        reached = set(seeds)
+        while more := {after for before, after in pairs if before in reached} - reached:
+            reached |= more
+        return reached
+
+    steps = {(before, after) for (before, _), after in machine.table.items()}
+    assert closure(steps, {machine.first}) == set(machine.states)
+    assert closure({(after, before) for before, after in steps}, set(machine.terminal)) == set(machine.states)
+
+
+@both
+def test_the_ends_are_exactly_the_states_without_a_way_on(machine: Machine) -> None:
+    left = {before for before, _ in machine.table}
+    assert machine.terminal == set(machine.states) - left
+    assert {state for state in machine.states if getattr(state, "terminal", False)} == machine.terminal
+
+
+@both
+def test_every_fact_can_be_told_to_some_state(machine: Machine) -> None:
+    assert {fact for _, fact in machine.table} == set(machine.facts)
+
+
+@both
+@given(data=st.data())
+def test_a_walk_never_leaves_the_table_and_a_refused_fact_changes_nothing(
+    machine: Machine, data: st.DataObject
+) -> None:
+    state = machine.first
+    ended = False
+    for fact in data.draw(st.lists(st.sampled_from(list(machine.facts)), max_size=40)):
+        if (state, fact) in machine.table:
+            assert not ended, "an end has no way on"
+            state = machine.advance(state, fact)
+        else:
+            with pytest.raises(IllegalTransitionError) as refused:
+                machine.advance(state, fact)
+            assert (refused.value.machine, refused.value.state, refused.value.fact) == (machine.noun, state, fact)
+        ended = state in machine.terminal
+        assert state in machine.states
+
+
+def test_a_run_says_at_most_one_thing_to_triggers_in_each_state_and_every_outcome_is_said() -> None:
+    assert len(set(run.OUTCOMES.values())) == len(run.OUTCOMES)
+    assert set(run.OUTCOMES) & run.TERMINAL == run.TERMINAL - {run.RunState.LOST}
+
+
+def _listed(table: str) -> set[str]:
+    """The states that the database accepts in `<table>.state`: the last migration that says so."""
+    pattern = re.compile(rf"CREATE TABLE {table} \(.*?state IN \((?P<states>.*?)\)", re.DOTALL)
+    found = [matched["states"] for path in MIGRATIONS for matched in pattern.finditer(path.read_text())]
+    assert found, f"no migration lists the states of {table}"
+    return set(re.findall(r"'([A-Z_]+)'", found[-1]))
+
+
+def test_the_database_accepts_exactly_the_states_of_a_job_that_become_rows() -> None:
+    assert _listed("jobs") == set(job.JobState) - {job.JobState.PENDING_TRIGGER}
+
+
+def test_the_database_accepts_exactly_the_states_of_a_run() -> None:
+    assert _listed("runs") == set(run.RunState)
+
+
+@pytest.mark.parametrize(("table", "machine"), [("jobs", JOB), ("runs", RUN)], ids=["jobs", "runs"])
+def test_the_database_knows_which_states_are_ends(table: str, machine: Machine) -> None:
+    """`(ended_at IS NOT NULL) = (state …)`: either form, of ends or of the states before them."""
+    body = next(
+        matched[1]
+        for path in MIGRATIONS
+        if (matched := re.search(rf"CREATE TABLE {table} \((.*?)\n\);", path.read_text(), re.DOTALL))
+    )
+    rule = re.search(r"\(ended_at IS NOT NULL\) = \(state (NOT )?IN \((.*?)\)\)", body, re.DOTALL)
+    assert rule, f"{table} does not say when a row has ended"
+    named = set(re.findall(r"'([A-Z_]+)'", rule[2]))
+    rows = _listed(table)
+    assert (rows - named if rule[1] else named) == machine.terminal
+
+
+def _diagram(machine: Machine) -> str:
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {machine.first}"]
+    lines += [f"    {before} --> {after}: {fact}" for (before, fact), after in machine.table.items()]
+    lines += [f"    {state} --> [*]" for state in machine.states if state in machine.terminal]
+    return "\n".join([*lines, "```"])
+
+
+def _page() -> str:
+    return "\n".join(
+        [
+            "# States",
+            "",
+            "Made from the tables in `streamsched/domain/job.py` and `streamsched/domain/run.py`; a test keeps it true.",
+            "",
+            "## A job: one satisfaction of one schedule",
+            "",
+            "`PENDING_TRIGGER` is the accumulation in the log's table and never a row in the database.",
+            "",
+            _diagram(JOB),
+            "",
+            "## A run: one execution of a program",
+            "",
+            "What triggers are told: "
+            + ", ".join(f"`{state}` as *{outcome}*" for state, outcome in run.OUTCOMES.items())
+            + ".",
+            "",
+            _diagram(RUN),
+            "",
+        ]
+    )
+
+
+def test_the_diagrams_show_the_tables() -> None:
+    if os.environ.get("UPDATE_DOCS"):
+        DOCS.parent.mkdir(exist_ok=True)
+        DOCS.write_text(_page())
+    assert DOCS.read_text() == _page(), "docs/states.md is stale: run with UPDATE_DOCS=1"
