@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedule import Program, Schedule
+from streamsched.domain.trigger import ProgramStatus, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +20,27 @@ class AppDefinition:
     enabled: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for kind, things in (("program", self.programs), ("schedule", self.schedules)):
-            names = [thing.ref.name for thing in things]
-            for thing in things:
+        for kind, things in (("programs", self.programs), ("schedules", self.schedules)):
+            seen: set[str] = set()
+            for index, thing in enumerate(things):
                 if thing.ref.owner != self.ref:
-                    raise InvalidDefinitionError(f"$.{kind}s", f"{thing.ref} is not of app {self.ref}")
-                if names.count(thing.ref.name) > 1:
-                    raise InvalidDefinitionError(f"$.{kind}s", f"{kind} '{thing.ref.name}' is defined twice")
+                    raise InvalidDefinitionError(f"$.{kind}[{index}]", f"{thing.ref} is not of app {self.ref}")
+                if thing.ref.name in seen:
+                    raise InvalidDefinitionError(f"$.{kind}[{index}]", f"'{thing.ref.name}' is defined twice")
+                seen.add(thing.ref.name)
         known = {program.ref for program in self.programs}
-        for schedule in self.schedules:
+        for index, schedule in enumerate(self.schedules):
+            path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
             if schedule.program not in known:
                 raise InvalidDefinitionError(
-                    "$.schedules", f"schedule '{schedule.ref.name}' starts unknown program '{schedule.program.name}'"
+                    f"{path}.program", f"{named} starts unknown program '{schedule.program.name}'"
                 )
+            for leaf in leaves(schedule.trigger):
+                # Another app's program may come later; one of this app would have come with it.
+                if isinstance(leaf, ProgramStatus) and leaf.program.owner == self.ref and leaf.program not in known:
+                    raise InvalidDefinitionError(
+                        f"{path}.trigger", f"{named} waits for unknown program '{leaf.program.name}'"
+                    )
+        unknown = self.enabled - {schedule.ref.name for schedule in self.schedules}
+        if unknown:
+            raise InvalidDefinitionError("$.enabled", f"names unknown schedules: {', '.join(sorted(unknown))}")

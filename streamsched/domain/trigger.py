@@ -27,9 +27,13 @@ class _Composable:
     __slots__ = ()
 
     def __and__(self, other: Trigger) -> AllOf:
+        if not isinstance(other, _Composable):
+            return NotImplemented
         return AllOf(_children(AllOf, self) + _children(AllOf, other))
 
     def __or__(self, other: Trigger) -> AnyOf:
+        if not isinstance(other, _Composable):
+            return NotImplemented
         return AnyOf(_children(AnyOf, self) + _children(AnyOf, other))
 
 

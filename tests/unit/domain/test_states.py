@@ -138,7 +138,7 @@ def _page() -> str:
         [
             "# States",
             "",
-            "Made from the tables in `streamsched/domain/job.py` and `streamsched/domain/run.py`; a test keeps it true.",
+            "Made from the tables in `streamsched/domain/{job,run}.py`; a test keeps it true.",
             "",
             "## A job: one satisfaction of one schedule",
             "",

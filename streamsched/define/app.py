@@ -1,0 +1,212 @@
+"""The builder users write: an app, its programs, its schedules.
+
+>>> from streamsched import App, partitions, program
+>>> app = App("flights")
+>>> join = app.spark("join", main="join.py", arguments=["--out", "{out}"])
+>>> weekly = app.schedule("weekly", join, when=partitions("flights", 7) & partitions("weather", 7), max_concurrent=1)
+>>> print(app.definition().schedules[0].trigger)
+7 new partitions of default.flights and 7 new partitions of default.weather
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from streamsched.codec.reading import anchored, below
+from streamsched.define.quantity import Duration, duration, texts, time_of_day, whole
+from streamsched.define.when import When, as_when
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
+from streamsched.domain.trigger import Trigger
+
+_E = TypeVar("_E", bound=StrEnum)
+
+#: ("22:00", "06:00"), in UTC, or ("22:00", "06:00", "Europe/Berlin").
+Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
+
+
+class App:
+    """Programs and schedules that are deployed together.
+
+    A mistake is told where it is made: an `InvalidError` whose path names the program or schedule and the field.
+    """
+
+    def __init__(self, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        with anchored("$.application"):
+            self.ref = AppRef(namespace, name)
+        self._programs: dict[str, Program] = {}
+        self._schedules: dict[str, Schedule] = {}
+        self._enabled: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"App({str(self.ref)!r}, {len(self._programs)} programs, {len(self._schedules)} schedules)"
+
+    def spark(
+        self,
+        name: str,
+        *,
+        main: str | Path,
+        arguments: Iterable[str] = (),
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """A PySpark application, run by `spark-submit`.
+
+        Args:
+            name: unique among the app's programs.
+            main: the Python file; a relative path counts from the folder of the file that defines the app.
+            arguments: its command line; `{name}` is replaced by the run's argument of that name.
+            master: Spark master URL; left out, the installation's.
+            conf: `--conf` settings.
+            defaults: arguments of every run, which schedules may override.
+        """
+        path = below("$.programs", name)
+        if not str(main).strip():
+            raise InvalidDefinitionError(f"{path}.main", "is empty")
+        if isinstance(arguments, str):
+            raise InvalidDefinitionError(f"{path}.arguments", "must be a list of texts but is one text")
+        job = SparkJob(str(main), tuple(str(each) for each in arguments), master, texts(conf, f"{path}.conf"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def bash(self, name: str, command: str, *, defaults: Mapping[str, str] | None = None) -> ProgramRef:
+        """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+        path = below("$.programs", name)
+        if not command.strip():
+            raise InvalidDefinitionError(f"{path}.command", "is empty")
+        return self._add(name, BashJob(command), texts(defaults, f"{path}.defaults"))
+
+    def schedule(
+        self,
+        name: str,
+        program: ProgramRef | str,
+        *,
+        when: When | Trigger,
+        max_concurrent: int | None = None,
+        delay: Duration | None = None,
+        since_last_run: Duration | None = None,
+        window: Window | None = None,
+        wait: bool | None = None,
+        constraints: Iterable[Constraint] = (),
+        properties: Mapping[str, str] | None = None,
+        description: str = "",
+        overlap: Overlap | str = Overlap.COALESCE,
+        misfire: Misfire | str = Misfire.ONE,
+        timeout: Duration | None = None,
+        on_timeout: OnTimeout | str = OnTimeout.DISCARD,
+        enabled: bool = True,
+    ) -> ScheduleRef:
+        """Starts `program` whenever `when` is satisfied and the constraints allow it.
+
+        Args:
+            name: unique among the app's schedules.
+            program: what `spark` or `bash` returned, or its name.
+            when: such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
+            max_concurrent: so many runs of the program may be active, whoever started them.
+            delay: time to pass after the satisfaction; always waits.
+            since_last_run: time to pass after the program's last completed run; an active run blocks.
+            window: opening and closing time of day and their zone (UTC when left out); may cross midnight.
+            wait: True: the job waits until all of these hold. False: it ends when one does not. Left out: it waits for
+                the window, and ends by `max_concurrent` and `since_last_run`.
+            constraints: further ones, each saying for itself whether it waits.
+            properties: arguments this schedule gives to its runs.
+            description: for people.
+            overlap: a satisfaction while a job still waits: `"coalesce"` joins it, `"queue"` is a job of its own.
+            misfire: ticks missed while nobody looked: fire `"all"`, `"one"` for all, or `"skip"` them.
+            timeout: how long a job may wait for its constraints; left out, for ever.
+            on_timeout: `"discard"` the job then, or `"launch"` it all the same.
+            enabled: whether it counts events from its deployment on.
+        """
+        path = below("$.schedules", name)
+        if name in self._schedules:
+            raise InvalidDefinitionError(path, "is defined twice")
+        with anchored(path):
+            ref = ScheduleRef(self.ref.namespace, self.ref.app, name)
+        with anchored(f"{path}.program"):
+            started = self._known(program)
+        with anchored(f"{path}.when"):
+            trigger = as_when(when).build(self.ref)
+        limits: list[Constraint] = []
+        if max_concurrent is not None:
+            with anchored(f"{path}.max_concurrent", limit=""):
+                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait is True))
+        if delay is not None:
+            with anchored(f"{path}.delay", delay=""):
+                limits.append(Delay(duration(delay, "$")))
+        if since_last_run is not None:
+            with anchored(f"{path}.since_last_run", interval=""):
+                limits.append(LastRun(duration(since_last_run, "$"), wait=wait is True))
+        if window is not None:
+            with anchored(f"{path}.window"):
+                limits.append(_window(window, wait=wait is not False))
+        with anchored(path):
+            self._schedules[name] = Schedule(
+                ref,
+                started,
+                trigger,
+                constraints=(*limits, *constraints),
+                properties=texts(properties, "$.properties"),
+                description=description,
+                overlap=_choice(Overlap, overlap, "$.overlap"),
+                misfire=_choice(Misfire, misfire, "$.misfire"),
+                timeout=None if timeout is None else duration(timeout, "$.timeout"),
+                on_timeout=_choice(OnTimeout, on_timeout, "$.on_timeout"),
+            )
+        if enabled:
+            self._enabled.add(name)
+        return ref
+
+    def definition(self, base: Path | None = None) -> AppDefinition:
+        """The app as it is deployed; relative main files become absolute, counted from the folder `base`.
+
+        Raises:
+            InvalidDefinitionError: a trigger waits for a program of this app that it does not define.
+        """
+        programs = (located(program, base) if base else program for program in self._programs.values())
+        return AppDefinition(self.ref, tuple(programs), tuple(self._schedules.values()), frozenset(self._enabled))
+
+    def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:
+        path = below("$.programs", name)
+        if name in self._programs:
+            raise InvalidDefinitionError(path, "is defined twice")
+        with anchored(path):
+            ref = ProgramRef(self.ref.namespace, self.ref.app, name)
+        self._programs[name] = Program(ref, executable, defaults)
+        return ref
+
+    def _known(self, program: ProgramRef | str) -> ProgramRef:
+        for known in self._programs.values():
+            if program in (known.ref, known.ref.name):
+                return known.ref
+        names = ", ".join(self._programs) or "none yet"
+        raise InvalidDefinitionError("$", f"'{program}' is no program of {self.ref} (known: {names})")
+
+
+def located(program: Program, base: Path) -> Program:
+    """The program with its main file as an absolute path, counted from `base`; URLs stay as they are."""
+    executable = program.executable
+    if not isinstance(executable, SparkJob) or "://" in executable.main:
+        return program
+    return replace(program, executable=replace(executable, main=str((base / executable.main).resolve())))
+
+
+def _window(window: Window, *, wait: bool) -> TimeWindow:
+    if isinstance(window, str) or len(window) not in (2, 3):
+        raise InvalidDefinitionError("$", f"must be (opening, closing) or (opening, closing, zone) but is {window!r}")
+    start, end, zone = window if len(window) == 3 else (*window, "UTC")
+    return TimeWindow(time_of_day(start, "$.start"), time_of_day(end, "$.end"), zone, wait=wait)
+
+
+def _choice(options: type[_E], given: _E | str, path: str) -> _E:
+    for option in options:
+        if given == option.value:
+            return option
+    raise InvalidDefinitionError(path, f"must be one of {', '.join(options)} but is {given!r}")

@@ -1,0 +1,103 @@
+"""Durations, sizes, instants and times of day as users write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+from typing import Final
+
+from streamsched.domain.duration import parse_duration
+from streamsched.domain.errors import InvalidDefinitionError
+
+Duration = timedelta | str
+Size = int | str
+Instant = datetime | str
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_WALL = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+def duration(value: Duration, path: str) -> timedelta:
+    """`"2h30m"`, or a timedelta as it is.
+
+    Raises:
+        InvalidDefinitionError: it is no duration.
+    """
+    match value:
+        case timedelta():
+            return value
+        case str():
+            return parse_duration(value, path)
+        case _:
+            raise InvalidDefinitionError(path, f"must be a timedelta or a text such as '15m' but is {value!r}")
+
+
+def size(value: Size, path: str) -> int:
+    """Bytes: a number, or a text such as `"64MB"` (1000²) or `"64MiB"` (1024²).
+
+    >>> size("64MiB", "$"), size("1.5 kB", "$"), size(7, "$")
+    (67108864, 1500, 7)
+
+    Raises:
+        InvalidDefinitionError: it is no size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    matched = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if matched is None:
+        raise InvalidDefinitionError(path, f"must be a number of bytes or a text such as '64MB' but is {value!r}")
+    return int(float(matched[1]) * (1024 if matched[3] else 1000) ** _POWERS[matched[2].lower()])
+
+
+def instant(value: Instant, path: str) -> datetime:
+    """An aware datetime or an ISO 8601 text with an offset, as UTC.
+
+    Raises:
+        InvalidDefinitionError: it is no instant, or does not name its offset.
+    """
+    try:
+        read = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError) as exc:
+        raise InvalidDefinitionError(path, f"must be an instant such as '2013-01-08T04:00Z' but is {value!r}") from exc
+    if read.tzinfo is None:
+        raise InvalidDefinitionError(path, f"must name its offset from UTC, as in '{read.isoformat()}Z'")
+    return read.astimezone(UTC)
+
+
+def time_of_day(value: time | str, path: str) -> time:
+    """`"22:00"`, or a time as it is.
+
+    Raises:
+        InvalidDefinitionError: it is no time of day.
+    """
+    if isinstance(value, time):
+        return value
+    matched = _WALL.fullmatch(value) if isinstance(value, str) else None
+    if matched is None:
+        raise InvalidDefinitionError(path, f"must be a time of day such as '22:00' but is {value!r}")
+    return time(int(matched[1]), int(matched[2]))
+
+
+def whole(value: int, path: str) -> int:
+    """A whole number as it is.
+
+    Raises:
+        InvalidDefinitionError: it is something else.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidDefinitionError(path, f"must be a whole number but is {value!r}")
+    return value
+
+
+def texts(given: Mapping[str, str] | None, path: str) -> dict[str, str]:
+    """A mapping of texts, copied; empty for None.
+
+    Raises:
+        InvalidDefinitionError: a name or value is something else.
+    """
+    for name, value in (given or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidDefinitionError(f"{path}.{name}", f"must be a text but is {value!r}")
+    return dict(given or {})

@@ -1,0 +1,141 @@
+"""When a schedule fires: `partitions("flights", 7) & partitions("weather", 7) | cron("0 6 * * *", "Europe/Berlin")`.
+
+Names without a namespace are those of the app that uses the trigger, so a `When` becomes a trigger there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streamsched.define.quantity import Duration, Instant, Size, duration, instant, size, whole
+from streamsched.domain.cron import check_cron, check_zone
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.event import Outcome
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.trigger import At, Cron, CustomEvent, Every, Partitions, ProgramStatus, StreamGrowth, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A trigger in its owner's words. `&`: both hold; `|`: either holds; nesting has no limit."""
+
+    text: str
+    build: Callable[[AppRef], Trigger] = field(repr=False, compare=False)
+
+    def __and__(self, other: When | Trigger) -> When:
+        right = as_when(other)
+        return When(f"({self} & {right})", lambda app: self.build(app) & right.build(app))
+
+    def __or__(self, other: When | Trigger) -> When:
+        right = as_when(other)
+        return When(f"({self} | {right})", lambda app: self.build(app) | right.build(app))
+
+    def __rand__(self, other: Trigger) -> When:
+        return as_when(other) & self
+
+    def __ror__(self, other: Trigger) -> When:
+        return as_when(other) | self
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def as_when(trigger: When | Trigger) -> When:
+    """A trigger of the domain among those of this module.
+
+    Raises:
+        InvalidDefinitionError: it is neither.
+    """
+    if isinstance(trigger, When):
+        return trigger
+    if not isinstance(trigger, Trigger):
+        raise InvalidDefinitionError(
+            "$", f"must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') but is {trigger!r}"
+        )
+    return When(str(trigger), lambda _: trigger)
+
+
+def partitions(dataset: str, count: int = 1) -> When:
+    """`count` new partitions of a dataset (`"name"` or `"namespace.name"`); one commit of seven counts seven."""
+    return _leaf(
+        f"partitions({dataset!r}, {count!r})",
+        lambda app: Partitions(DatasetRef.parse(dataset, app.namespace), whole(count, "$.count")),
+    )
+
+
+def stream_size(stream: str, amount: Size) -> When:
+    """A stream grew by that much since the last satisfaction: bytes, or a text such as `"64MB"`."""
+    return _leaf(
+        f"stream_size({stream!r}, {amount!r})",
+        lambda app: StreamGrowth(StreamRef.parse(stream, app.namespace), size(amount, "$.amount")),
+    )
+
+
+def program(ref: ProgramRef | str, *outcomes: str, times: int = 1) -> When:
+    """A program's runs `"succeeded"` (the default), `"failed"`, were `"killed"` or `"started"`; any of those given.
+
+    The program is what `App.spark` returned, a name in the same app, or `"namespace.app.program"`.
+    """
+    known = {outcome.value: outcome for outcome in Outcome}
+
+    def build(app: AppRef) -> Trigger:
+        for outcome in outcomes:
+            if outcome not in known:
+                raise InvalidDefinitionError("$.outcomes", f"must be one of {', '.join(known)} but is {outcome!r}")
+        chosen = frozenset(known[outcome] for outcome in outcomes or ("succeeded",))
+        return ProgramStatus(_program(ref, app), chosen, whole(times, "$.times"))
+
+    return _leaf(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
+
+
+def event(name: str, times: int = 1) -> When:
+    """A custom event (`"name"` or `"namespace.name"`) came that many times."""
+    return _leaf(
+        f"event({name!r}, {times!r})",
+        lambda app: CustomEvent(EventName.parse(name, app.namespace), whole(times, "$.times")),
+    )
+
+
+def cron(expression: str, zone: str = "UTC") -> When:
+    """A tick at every match of a Unix cron expression (five fields, or six that start with seconds) in an IANA zone."""
+
+    def build(_: AppRef) -> Trigger:
+        check_zone(zone, "$.zone")
+        check_cron(expression, zone, "$.expression")
+        return Cron(expression, zone)
+
+    return _leaf(f"cron({expression!r}, {zone!r})", build)
+
+
+def every(interval: Duration, *, start: Instant | None = None) -> When:
+    """A tick each `interval` of real time, from `start` on, or from one interval after the schedule's creation."""
+
+    def build(_: AppRef) -> Trigger:
+        begin = None if start is None else instant(start, "$.start")
+        return Every(duration(interval, "$.interval"), begin)
+
+    return _leaf(f"every({str(interval)!r})", build)
+
+
+def at(moment: Instant) -> When:
+    """One tick at an instant: an aware datetime, or a text such as `"2013-01-08T04:00+01:00"`."""
+    return _leaf(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
+
+
+def _leaf(text: str, build: Callable[[AppRef], Trigger]) -> When:
+    """A leaf whose mistakes quote it: among many leaves, the field alone would not say which."""
+
+    def quoted(app: AppRef) -> Trigger:
+        try:
+            return build(app)
+        except InvalidError as exc:
+            raise InvalidDefinitionError(exc.path, f"{exc.reason}, in {text}") from exc
+
+    return When(text, quoted)
+
+
+def _program(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
+    if isinstance(ref, ProgramRef):
+        return ref
+    return ProgramRef.parse(ref) if "." in ref else ProgramRef(app.namespace, app.app, ref)

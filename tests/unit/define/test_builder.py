@@ -1,0 +1,290 @@
+"""The builder: what users write becomes the same values as any other way, and mistakes name schedule and field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import streamsched
+from streamsched import App, at, cron, event, every, partitions, program, stream_size
+from streamsched.codec.schedule import app_from_json, app_to_json
+from streamsched.define.quantity import size
+from streamsched.domain.constraint import Concurrency, Delay, LastRun, TimeWindow
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.event import Outcome
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, Overlap, SparkJob
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    At,
+    Cron,
+    CustomEvent,
+    Every,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Trigger,
+)
+from streamsched.testing.definitions import triggers
+
+SHOP = AppRef("prod", "shop")
+
+
+def test_twelve_lines_make_an_app(tmp_path: Path) -> None:
+    app = App("flights")
+    join = app.spark("join", main="join.py", arguments=["--out", "{out}"])
+    report = app.spark("report", main="report.py")
+    app.schedule(
+        "weekly-join",
+        join,
+        when=partitions("flights", 7) & partitions("weather", 7),
+        max_concurrent=1,
+        wait=True,
+        properties={"out": "/tmp/joined"},
+    )
+    app.schedule("weekly-report", report, when=program(join, "succeeded"))
+    definition = app.definition(tmp_path)
+
+    weekly, after = definition.schedules
+    assert definition.ref == AppRef("default", "flights")
+    assert definition.enabled == {"weekly-join", "weekly-report"}
+    assert definition.programs[0].executable == SparkJob(str(tmp_path / "join.py"), ("--out", "{out}"))
+    assert weekly.ref == ScheduleRef("default", "flights", "weekly-join")
+    assert weekly.trigger == AllOf(
+        (Partitions(DatasetRef("default", "flights"), 7), Partitions(DatasetRef("default", "weather"), 7))
+    )
+    assert weekly.constraints == (Concurrency(1, wait=True),)
+    assert after.trigger == ProgramStatus(ProgramRef("default", "flights", "join"))
+    assert app_from_json(app_to_json(definition)) == definition
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (partitions("flights"), Partitions(DatasetRef("prod", "flights"), 1)),
+        (partitions("raw.flights", 7), Partitions(DatasetRef("raw", "flights"), 7)),
+        (stream_size("clicks", "1.5kB"), StreamGrowth(StreamRef("prod", "clicks"), 1500)),
+        (program("join"), ProgramStatus(ProgramRef("prod", "shop", "join"))),
+        (
+            program("up.app.join", "failed", "killed", times=3),
+            ProgramStatus(ProgramRef("up", "app", "join"), frozenset({Outcome.FAILED, Outcome.KILLED}), 3),
+        ),
+        (event("arrived", times=2), CustomEvent(EventName("prod", "arrived"), 2)),
+        (cron("0 4 * * *", "Europe/Berlin"), Cron("0 4 * * *", "Europe/Berlin")),
+        (every("1h30m"), Every(timedelta(minutes=90))),
+        (
+            every(timedelta(days=1), start="2013-01-01T01:00+01:00"),
+            Every(timedelta(days=1), datetime(2013, 1, 1, tzinfo=UTC)),
+        ),
+        (at("2013-01-08T04:00Z"), At(datetime(2013, 1, 8, 4, tzinfo=UTC))),
+        (
+            partitions("a") & partitions("b") & partitions("c") | event("d"),
+            AnyOf(
+                (
+                    AllOf(tuple(Partitions(DatasetRef("prod", name)) for name in "abc")),
+                    CustomEvent(EventName("prod", "d")),
+                )
+            ),
+        ),
+        (
+            Partitions(DatasetRef("x", "a")) & partitions("b"),
+            AllOf((Partitions(DatasetRef("x", "a")), Partitions(DatasetRef("prod", "b")))),
+        ),
+        (
+            partitions("b") | Partitions(DatasetRef("x", "a")),
+            AnyOf((Partitions(DatasetRef("prod", "b")), Partitions(DatasetRef("x", "a")))),
+        ),
+    ],
+    ids=str,
+)
+def test_a_trigger_in_words_is_the_trigger(written: streamsched.When, meant: Trigger) -> None:
+    assert written.build(SHOP) == meant
+
+
+@given(triggers)
+def test_a_trigger_of_the_domain_may_be_given_as_it_is(trigger: Trigger) -> None:
+    app = App("shop")
+    app.schedule("s", app.bash("p", "true"), when=trigger)
+    assert app._schedules["s"].trigger == trigger
+
+
+def test_constraints_and_policies_are_said_in_words() -> None:
+    app = App("shop", namespace="prod")
+    app.bash("tidy", "rm -rf scratch", defaults={"days": "7"})
+    app.schedule(
+        "nightly",
+        "tidy",
+        when=cron("@daily"),
+        max_concurrent=2,
+        delay="5m",
+        since_last_run=timedelta(hours=6),
+        window=("22:00", time(6), "Europe/Berlin"),
+        constraints=[Concurrency(9)],
+        description="tidies",
+        overlap="queue",
+        misfire=Misfire.ALL,
+        timeout="2h",
+        on_timeout="launch",
+        enabled=False,
+    )
+    definition = app.definition()
+    (nightly,) = definition.schedules
+    assert nightly.constraints == (
+        Concurrency(2, wait=False),
+        Delay(timedelta(minutes=5)),
+        LastRun(timedelta(hours=6), wait=False),
+        TimeWindow(time(22), time(6), "Europe/Berlin", wait=True),
+        Concurrency(9),
+    )
+    assert (nightly.overlap, nightly.misfire, nightly.on_timeout) == (Overlap.QUEUE, Misfire.ALL, OnTimeout.LAUNCH)
+    assert nightly.timeout == timedelta(hours=2)
+    assert definition.enabled == frozenset()
+    assert definition.programs[0].executable == BashJob("rm -rf scratch")
+    assert definition.programs[0].arguments == {"days": "7"}
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_wait_is_for_all_of_them(wait: bool) -> None:
+    app = App("shop")
+    app.schedule(
+        "s",
+        app.bash("p", "true"),
+        when=every("1h"),
+        max_concurrent=1,
+        since_last_run="1h",
+        window=("01:00", "02:00"),
+        wait=wait,
+    )
+    assert {constraint.wait for constraint in app.definition().schedules[0].constraints} == {wait}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"when": partitions("a", 7) & partitions("b", 0)},
+            "$.schedules.s.when.count: must be at least 1 but is 0, in partitions('b', 0)",
+        ),
+        (
+            {"when": partitions("a", "7")},  # type: ignore[arg-type]
+            "$.schedules.s.when.count: must be a whole number but is '7', in partitions('a', '7')",
+        ),
+        (
+            {"when": cron("0 0 30 2 *")},
+            "$.schedules.s.when.expression: '0 0 30 2 *' never matches: no such month has that day, "
+            "in cron('0 0 30 2 *', 'UTC')",
+        ),
+        (
+            {"when": cron("0 4 * * *", "Europe/Berlni")},
+            "$.schedules.s.when.zone: 'Europe/Berlni' is no IANA time zone; did you mean 'Europe/Berlin'?, "
+            "in cron('0 4 * * *', 'Europe/Berlni')",
+        ),
+        (
+            {"when": program("p", "suceeded")},
+            "$.schedules.s.when.outcomes: must be one of started, succeeded, failed, killed but is 'suceeded', "
+            "in program('p', 'suceeded')",
+        ),
+        (
+            {"when": every("often")},
+            "$.schedules.s.when.interval: 'often' is no duration; write numbers with units, as in 90s, 15m, 2h30m, 1d, "
+            "in every('often')",
+        ),
+        (
+            {"when": at("2013-01-08T04:00")},
+            "$.schedules.s.when.moment: must name its offset from UTC, as in '2013-01-08T04:00:00Z', "
+            "in at('2013-01-08T04:00')",
+        ),
+        (
+            {"when": stream_size("s", "much")},
+            "$.schedules.s.when.amount: must be a number of bytes or a text such as '64MB' but is 'much', "
+            "in stream_size('s', 'much')",
+        ),
+        (
+            {"when": "0 4 * * *"},
+            "$.schedules.s.when: must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') "
+            "but is '0 4 * * *'",
+        ),
+        ({"program": "q"}, "$.schedules.s.program: 'q' is no program of default.shop (known: p)"),
+        ({"name": "taken"}, "$.schedules.taken: is defined twice"),
+        (
+            {"name": "a.b"},
+            "$.schedules['a.b']: program or schedule name 'a.b' may only hold [a-zA-Z0-9_-], and something of it",
+        ),
+        ({"max_concurrent": 0}, "$.schedules.s.max_concurrent: must be at least 1 but is 0"),
+        ({"max_concurrent": True}, "$.schedules.s.max_concurrent: must be a whole number but is True"),
+        ({"delay": "0s"}, "$.schedules.s.delay: must be positive but is 0:00:00"),
+        ({"delay": 5}, "$.schedules.s.delay: must be a timedelta or a text such as '15m' but is 5"),
+        ({"since_last_run": "x"}, "$.schedules.s.since_last_run: 'x' is no duration"),
+        ({"window": ("22:00", "22:00")}, "$.schedules.s.window.end: must not equal the start, 22:00"),
+        ({"window": ("22", "23")}, "$.schedules.s.window.start: must be a time of day such as '22:00' but is '22'"),
+        ({"window": "22:00"}, "$.schedules.s.window: must be (opening, closing) or (opening, closing, zone)"),
+        ({"window": ("1:00", "2:00", "UCT2")}, "$.schedules.s.window.zone: 'UCT2' is no IANA time zone"),
+        ({"properties": {"n": 7}}, "$.schedules.s.properties.n: must be a text but is 7"),
+        ({"overlap": "pile"}, "$.schedules.s.overlap: must be one of coalesce, queue but is 'pile'"),
+        ({"misfire": "two"}, "$.schedules.s.misfire: must be one of all, one, skip but is 'two'"),
+        ({"timeout": "-1h"}, "$.schedules.s.timeout: '-1h' is no duration"),
+        ({"timeout": timedelta(0)}, "$.schedules.s.timeout: must be positive but is 0:00:00"),
+    ],
+)
+def test_a_mistake_names_the_schedule_and_the_field(change: dict[str, Any], message: str) -> None:
+    app = App("shop")
+    app.bash("p", "true")
+    app.schedule("taken", "p", when=every("1h"))
+    given = {"name": "s", "program": "p", "when": every("1h")} | change
+    with pytest.raises(InvalidError) as refused:
+        app.schedule(given.pop("name"), given.pop("program"), **given)
+    assert str(refused.value).startswith(message)
+    assert [schedule.ref.name for schedule in app.definition().schedules] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: App("a b"), "$.application: app name 'a b'"),
+        (lambda: App("a", namespace="n-s"), "$.application: namespace name 'n-s'"),
+        (lambda: App("a").bash("p", " "), "$.programs.p.command: is empty"),
+        (lambda: App("a").spark("p", main=""), "$.programs.p.main: is empty"),
+        (lambda: App("a").spark("p", main="x", arguments="--x"), "$.programs.p.arguments: must be a list of texts"),
+        (lambda: App("a").spark("p", main="x", conf={"a": 1}), "$.programs.p.conf.a: must be a text but is 1"),
+        (lambda: App("a").spark("p/q", main="x"), "$.programs['p/q']: program or schedule name 'p/q'"),
+    ],
+)
+def test_a_mistake_in_a_program_names_it(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        build()
+    assert str(refused.value).startswith(message)
+
+
+def test_a_program_of_the_app_that_is_waited_for_must_be_defined_and_one_of_another_app_need_not() -> None:
+    app = App("shop")
+    app.schedule("after", app.bash("p", "true"), when=program("other.app.join") | program("gone"))
+    with pytest.raises(InvalidDefinitionError, match="schedule 'after' waits for unknown program 'gone'"):
+        app.definition()
+
+
+def test_a_program_that_is_defined_twice_is_refused() -> None:
+    app = App("shop")
+    app.bash("p", "true")
+    with pytest.raises(InvalidDefinitionError, match=r"^\$\.programs\.p: is defined twice$"):
+        app.spark("p", main="p.py")
+
+
+def test_main_files_with_an_address_or_an_absolute_path_stay_where_they_are(tmp_path: Path) -> None:
+    app = App("shop")
+    for name, main in (("a", "s3a://jobs/a.py"), ("b", "/srv/b.py"), ("c", "lib/../c.py")):
+        app.spark(name, main=main)
+    mains = [job.executable.main for job in app.definition(tmp_path).programs]  # type: ignore[union-attr]
+    assert mains == ["s3a://jobs/a.py", "/srv/b.py", str(tmp_path / "c.py")]
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"), [("1", 1), ("64MB", 64_000_000), ("64 MiB", 67_108_864), ("2k", 2000), ("1TiB", 1 << 40)]
+)
+def test_sizes_are_decimal_unless_they_say_otherwise(text: str, amount: int) -> None:
+    assert size(text, "$") == amount

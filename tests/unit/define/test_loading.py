@@ -1,0 +1,219 @@
+"""Loading an app from Python, YAML and JSON: what is found, and what is said when it is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamsched.codec.schedule import app_to_json
+from streamsched.define.loading import load_app
+from streamsched.define.yaml import YamlError, read_yaml
+from streamsched.domain.constraint import TimeWindow
+from streamsched.domain.errors import InvalidError, NotFoundError
+from streamsched.domain.schedule import SparkJob
+
+PIPELINE = """
+from streamsched import App, partitions
+app = App("flights")
+join = app.spark("join", main="jobs/join.py")
+app.schedule("weekly", join, when=partitions("flights", 7))
+"""
+
+PIPELINE_YAML = """
+application: flights
+programs:
+  join: {type: spark, main: jobs/join.py, arguments: [--days, "7"]}
+  tidy: {type: bash, command: rm -rf scratch}
+schedules:
+  weekly:
+    program: join
+    trigger:
+      type: AND
+      triggers:
+        - {type: PARTITION, dataset: flights, numPartitions: 7}
+        - {type: PARTITION, dataset: weather, numPartitions: 7}
+    constraints:
+      - {type: TIME_RANGE, startTime: 22:00, endTime: 06:00, timeZone: Europe/Berlin}
+    properties: {from: 2013-01-01, loud: "no"}
+  cleanup:
+    program: tidy
+    enabled: false
+    trigger: {type: PROGRAM_STATUS, programId: join, programStatuses: [COMPLETED]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path  # type: ignore[misc]
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def _main(target: str) -> str:
+    executable = load_app(target).programs[0].executable
+    assert isinstance(executable, SparkJob)
+    return executable.main
+
+
+@pytest.mark.parametrize("target", ["pipe.py", "./pipe.py", "pipe.py:app", "pipe", "pipe:app"])
+def test_python_is_found_by_file_and_by_module(folder: Path, target: str) -> None:
+    Path("pipe.py").write_text(PIPELINE)
+    assert _main(target) == str(folder / "jobs" / "join.py")
+
+
+def test_a_module_in_a_package_counts_its_main_files_from_its_own_folder(folder: Path) -> None:
+    (folder / "town").mkdir()
+    (folder / "town" / "pipes.py").write_text(PIPELINE)
+    assert _main("town.pipes:app") == str(folder / "town" / "jobs" / "join.py")
+
+
+def test_a_file_may_import_its_neighbours_and_leaves_the_path_as_it_was(folder: Path) -> None:
+    Path("names.py").write_text("NAME = 'flights'\n")
+    Path("pipe.py").write_text(PIPELINE.replace('App("flights")', "App(__import__('names').NAME)"))
+    before = list(sys.path)
+    assert str(load_app("pipe.py").ref) == "default.flights"
+    assert sys.path == before
+
+
+def test_the_same_app_under_two_names_is_one_app(folder: Path) -> None:
+    Path("pipe.py").write_text(PIPELINE + "other = app\n")
+    assert str(load_app("pipe.py").ref) == "default.flights"
+
+
+def test_yaml_and_json_say_the_same(folder: Path) -> None:
+    Path("pipe.yaml").write_text(PIPELINE_YAML)
+    app = load_app("pipe.yaml")
+    Path("pipe.json").write_text(json.dumps(app_to_json(app)))
+    assert load_app("pipe.json") == app
+    assert app.enabled == {"weekly"}
+    weekly = app.schedules[0]
+    assert str(weekly.trigger) == "7 new partitions of default.flights and 7 new partitions of default.weather"
+    assert isinstance(weekly.constraints[0], TimeWindow)
+    assert weekly.properties == {"from": "2013-01-01", "loud": "no"}
+    assert app.programs[0].executable == SparkJob(str(folder / "jobs" / "join.py"), ("--days", "7"))
+
+
+@pytest.mark.parametrize("target", ["gone.py", "gone.py:app", "folder/gone", "gone.yaml", "gone.json"])
+def test_a_missing_file_is_named(folder: Path, target: str) -> None:
+    with pytest.raises(NotFoundError, match=re.escape(f"file '{target.partition(':')[0]}' was not found")):
+        load_app(target)
+
+
+@pytest.mark.parametrize("target", ["gone_module", "town.gone_module"])
+def test_a_missing_module_is_named(folder: Path, target: str) -> None:
+    (folder / "town").mkdir()
+    (folder / "town" / "__init__.py").touch()
+    with pytest.raises(NotFoundError, match=f"module '{target}' was not found"):
+        load_app(target)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("x = 1\n", "pipe.py", "pipe.py: defines no App at its top level, as in: app = App('flights')"),
+        (
+            PIPELINE + "second = App('b')\n",
+            "pipe.py",
+            "pipe.py: defines several Apps, choose one: pipe.py:app, pipe.py:second",
+        ),
+        (PIPELINE, "pipe.py:nope", "pipe.py: 'nope' is not there"),
+        (PIPELINE, "pipe.py:join", "pipe.py: 'join' is a ProgramRef, not an App"),
+        ("def broken(:\n", "pipe.py", "pipe.py:1: is no Python: invalid syntax"),
+        ("\n\nx = 1 / 0\n", "pipe.py", "pipe.py:3: failed when it was executed: ZeroDivisionError: division by zero"),
+        (
+            "import not_installed_here\n",
+            "pipe",
+            "pipe:1: failed when it was executed: ModuleNotFoundError: No module named 'not_installed_here'",
+        ),
+        (
+            PIPELINE.replace("7)", "0)"),
+            "pipe.py",
+            "pipe.py:5 $.schedules.weekly.when.count: must be at least 1 but is 0, in partitions('flights', 0)",
+        ),
+        (
+            PIPELINE.replace("when=", "when=__import__('streamsched').program('gone') | "),
+            "pipe.py",
+            "pipe.py $.schedules[0].trigger: schedule 'weekly' waits for unknown program 'gone'",
+        ),
+    ],
+)
+def test_what_is_wrong_in_python_is_told_with_its_line(folder: Path, text: str, target: str, message: str) -> None:
+    Path("pipe.py").write_text(text)
+    with pytest.raises(InvalidError) as refused:
+        load_app(target)
+    assert str(refused.value).replace(f"{folder}/", "") == message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("numPartitions: 7", "numPartitions: 0"),
+            "$.schedules.weekly.trigger.triggers[0].numPartitions: must be at least",
+        ),
+        (("numPartitions: 7", "count: 7"), "$.schedules.weekly.trigger.triggers[0].numPartitions: is missing"),
+        (("type: AND", "type: NOR"), "$.schedules.weekly.trigger.type: is no trigger we know: 'NOR'"),
+        (("Europe/Berlin", "Europe/Bonn"), "$.schedules.weekly.constraints[0].timeZone: 'Europe/Bonn' is no IANA"),
+        (
+            ("program: tidy", "program: gone"),
+            "$.schedules[1].program: schedule 'cleanup' starts unknown program 'gone'",
+        ),
+        (
+            ("programId: join", "programId: gone"),
+            "$.schedules[1].trigger: schedule 'cleanup' waits for unknown program",
+        ),
+        (("type: bash", "type: perl"), "$.programs.tidy.type: is no program we know: 'perl' (known: bash, spark)"),
+        (("  join: {", "  join: {name: j, "), "$.programs.join.name: is said already by the field it stands in"),
+        (("application: flights", "app: flights"), "$.application: is missing"),
+        (("enabled: false", "enabled: no"), "$.schedules.cleanup.enabled: must be true or false but is 'no'"),
+        (("weekly:", "weekly: {"), "is no YAML: while parsing a flow mapping"),
+        (("  tidy:", "  join:"), "is no YAML: 'join' stands twice"),
+    ],
+)
+def test_what_is_wrong_in_yaml_is_told_with_file_and_path(folder: Path, change: tuple[str, str], message: str) -> None:
+    Path("pipe.yml").write_text(PIPELINE_YAML.replace(*change, 1))
+    with pytest.raises(InvalidError) as refused:
+        load_app("pipe.yml")
+    assert re.sub(r"^pipe\.yml:? ", "", str(refused.value)).startswith(message)
+
+
+def test_json_that_is_none_says_where(folder: Path) -> None:
+    Path("pipe.json").write_text('{"application": }')
+    with pytest.raises(InvalidError, match=r"^pipe\.json: is no JSON: Expecting value: line 1 column 17"):
+        load_app("pipe.json")
+
+
+@pytest.mark.parametrize("text", ["[]", "", "7", "- a"])
+def test_a_file_that_holds_no_object_is_refused(folder: Path, text: str) -> None:
+    Path("pipe.yaml").write_text(text)
+    with pytest.raises(InvalidError, match=r"^pipe\.yaml: must be an object but is"):
+        load_app("pipe.yaml")
+
+
+def test_yaml_reads_what_people_mean() -> None:
+    assert read_yaml(b"{a: 22:00, b: no, c: 2013-01-08, d: 7, e: 1.5, f: true, g: ~, h: , i: 0o7, j: 1_000}") == {
+        "a": "22:00",
+        "b": "no",
+        "c": "2013-01-08",
+        "d": 7,
+        "e": 1.5,
+        "f": True,
+        "g": None,
+        "h": None,
+        "i": "0o7",
+        "j": "1_000",
+    }
+
+
+@pytest.mark.parametrize(
+    "raw", [b"a: 1\na: 2", b"1: 2", b"a: 1\n---\nb: 2", b"!!python/object:os.system {}", b"\xff\x00"]
+)
+def test_yaml_refuses_what_it_cannot_mean(raw: bytes) -> None:
+    with pytest.raises(YamlError):
+        read_yaml(raw)
