@@ -81,7 +81,7 @@ class Town:
         )
 
     async def settled(self, within_s: float = 20.0) -> None:
-        """Until the shards have taken every record of every source, and what came of it too.
+        """Until the shards have started and taken every record of every source, and what came of it too.
 
         Raises:
             TimeoutError: they did not get there.
@@ -90,7 +90,7 @@ class Town:
             while True:
                 positions = {source: at for shard in self.shards for source, at in shard.positions.items()}
                 ends = await self.broker.ends(list(positions))
-                if all(positions[source] >= end for source, end in ends.items()):
+                if all(shard.positions for shard in self.shards) and all(positions[at] >= ends[at] for at in ends):
                     return
                 await asyncio.sleep(0.002)
 

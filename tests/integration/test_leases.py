@@ -1,0 +1,201 @@
+"""Leases in a real PostgreSQL: taken, renewed, handed over, run out, judged by the database's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.membership.member import Member
+from streamsched.membership.role import Role
+from streamsched.ports.leases import Worker
+from streamsched.store.leases import PostgresLeases
+from streamsched.store.pool import open_pool
+
+pytestmark = pytest.mark.postgres
+
+LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=150)
+NAMES = [f"shard-{n:04d}" for n in range(4)]
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
+    made = await open_pool(database)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def leases(pool: asyncpg.Pool) -> PostgresLeases:
+    return PostgresLeases(pool)
+
+
+def member(leases: PostgresLeases, name: str, ttl: timedelta = LONG) -> Member:
+    return Member(leases, Worker(name, "localhost", 1), NAMES, ttl=ttl)
+
+
+async def run_out(pool: asyncpg.Pool, *, worker: str) -> None:
+    """As if the worker had been silent for longer than its leases last."""
+    await pool.execute("UPDATE leases SET expires_at = now() - interval '1 ms' WHERE owner = $1", worker)
+    await pool.execute("UPDATE workers SET seen_at = now() - interval '1 hour' WHERE id = $1", worker)
+
+
+async def test_the_first_worker_takes_everything(leases: PostgresLeases) -> None:
+    step = await member(leases, "a").step()
+
+    assert step.taken == tuple(NAMES)
+    assert (step.lost, step.hand_over) == ((), ())
+
+
+async def test_a_second_worker_is_handed_its_half_and_then_nothing_moves(leases: PostgresLeases) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    await a.step()
+
+    asked = await b.step()
+    given = await a.step()
+    for name in given.hand_over:
+        await a.release(name)
+    got = await b.step()
+
+    assert asked.taken == ()
+    assert asked.again_in < timedelta(seconds=1)
+    assert given.hand_over == got.taken == tuple(NAMES[2:])
+    for _ in range(3):
+        for each in (a, b):
+            step = await each.step()
+            assert (step.taken, step.lost, step.hand_over) == ((), (), ())
+
+
+async def test_nothing_is_handed_over_that_nobody_asked_for(leases: PostgresLeases) -> None:
+    a = member(leases, "a")
+    await a.step()
+    await leases.beat(Worker("b", "localhost", 2), {}, LONG)
+
+    step = await a.step()
+
+    assert step.hand_over == ()
+
+
+async def test_the_shards_of_a_silent_worker_go_to_the_other(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    await a.step()
+    await run_out(pool, worker="a")
+
+    taken = await b.step()
+    back = await a.step()
+
+    assert taken.taken == tuple(NAMES)
+    assert back.lost == tuple(NAMES)
+    assert a.held == frozenset()
+
+
+async def test_a_lease_that_ran_out_and_nobody_took_is_kept(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
+    a = member(leases, "a")
+    await a.step()
+    await run_out(pool, worker="a")
+
+    step = await a.step()
+
+    assert (step.taken, step.lost) == ((), ())
+    assert a.held == frozenset(NAMES)
+
+
+async def test_a_worker_that_comes_back_under_its_name_gets_its_shards_at_once(leases: PostgresLeases) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    first = await a.step()
+    await b.step()
+
+    again = await member(leases, "a").step()
+
+    assert first.taken == tuple(NAMES)
+    assert again.taken == tuple(NAMES[:2])
+
+
+async def test_a_worker_cut_off_from_the_database_keeps_what_it_holds(pool: asyncpg.Pool) -> None:
+    leases = PostgresLeases(pool)
+    a = member(leases, "a")
+    await a.step()
+    await pool.close()
+
+    with pytest.raises(UnavailableError):
+        await a.step()
+
+    assert a.held == frozenset(NAMES)
+
+
+async def test_who_leaves_gives_everything_back_at_once(leases: PostgresLeases) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    await a.step()
+
+    await a.leave()
+
+    assert (await b.step()).taken == tuple(NAMES)
+
+
+async def test_an_epoch_is_never_used_twice(leases: PostgresLeases) -> None:
+    seen = []
+    for owner in "abcab":
+        (epoch,) = (await leases.claim(["x"], owner, LONG)).values()
+        await leases.release({"x": epoch}, owner)
+        seen.append(epoch)
+
+    assert seen == sorted(set(seen))
+
+
+async def test_of_many_who_claim_together_one_wins(leases: PostgresLeases) -> None:
+    wins = await asyncio.gather(*(leases.claim(["x"], owner, LONG) for owner in "abcdefgh"))
+
+    assert sum("x" in win for win in wins) == 1
+
+
+async def test_the_database_judges_expiry(leases: PostgresLeases) -> None:
+    await leases.claim(["x"], "a", SHORT)
+    assert await leases.claim(["x"], "b", SHORT) == {}
+
+    async with asyncio.timeout(10):
+        while not (won := await leases.claim(["x"], "b", LONG)):  # noqa: ASYNC110 - the database is asked, it calls nobody
+            await asyncio.sleep(0.02)
+
+    assert won == {"x": 2}
+    assert await leases.renew({"x": 1}, "a", LONG) == frozenset()
+
+
+async def test_a_role_is_one_process_s_until_it_gives_it_back(leases: PostgresLeases) -> None:
+    first, second = Role(leases, "relay", "a", ttl=LONG), Role(leases, "relay", "b", ttl=LONG)
+
+    assert [await first.held(), await second.held(), await first.held()] == [True, False, True]
+    await first.release()
+    assert [await second.held(), await first.held()] == [True, False]
+
+
+async def test_the_work_of_a_role_stops_when_another_takes_it(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.create_task(Role(leases, "relay", "a", ttl=SHORT).run(work))
+    await asyncio.wait_for(began.wait(), 10)
+    await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now() + interval '1 hour'")
+    await asyncio.wait_for(ended.wait(), 10)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_what_the_work_of_a_role_raises_is_raised_and_the_role_is_free(leases: PostgresLeases) -> None:
+    async def work() -> None:
+        raise ValueError("as it may happen")
+
+    with pytest.raises(ValueError, match="as it may"):
+        await Role(leases, "relay", "a", ttl=LONG).run(work)
+
+    assert await Role(leases, "relay", "b", ttl=LONG).held()
