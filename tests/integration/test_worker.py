@@ -1,0 +1,188 @@
+"""Workers that share shards by leases in a real PostgreSQL, over a log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.ports import leases
+from streamsched.store.leases import PostgresLeases
+from streamsched.store.pool import open_pool
+from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.worker import Worker
+from streamsched.testing.town import Town, event_ids, landed, schedule
+
+pytestmark = pytest.mark.postgres
+
+SHARDS = 4
+FLIGHTS = DatasetRef("default", "flights")
+QUICK = ShardSettings(idle_s=0.1)
+
+
+@pytest.fixture
+async def town() -> Town:
+    return await Town.found(MemoryBroker(MemoryLog()), SHARDS)
+
+
+class Agency:
+    """Hires workers, each with a connection pool of its own."""
+
+    def __init__(self, town: Town, database: str) -> None:
+        self._town = town
+        self._database = database
+        self._pools: dict[Worker, asyncpg.Pool] = {}
+        self._running: dict[Worker, asyncio.Task[None]] = {}
+
+    async def hire(self, name: str) -> Worker:
+        pool = await open_pool(self._database)
+        identity = leases.Worker(name, "localhost", 1)
+        worker = Worker(self._town.broker, PostgresLeases(pool), identity, ttl=timedelta(seconds=1), settings=QUICK)
+        self._pools[worker] = pool
+        self._running[worker] = asyncio.create_task(worker.run())
+        return worker
+
+    async def cut(self, worker: Worker) -> None:
+        """From now on the worker cannot reach the database."""
+        await self._pools[worker].close()
+
+    async def kill(self, worker: Worker) -> None:
+        """The worker dies without a word to the database."""
+        await self.cut(worker)
+        self._running[worker].cancel()
+
+    async def close(self) -> None:
+        for worker in self._running:
+            await worker.stop()
+        await asyncio.wait(self._running.values(), timeout=20)
+        for pool in self._pools.values():
+            await pool.close()
+
+
+@pytest.fixture
+async def agency(town: Town, database: str) -> AsyncIterator[Agency]:
+    made = Agency(town, database)
+    yield made
+    await made.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 - what is watched calls nobody
+            await asyncio.sleep(0.01)
+
+
+async def launched(town: Town, count: int) -> list[str]:
+    """The ids of the first events of all launches, once there are `count`."""
+    async with asyncio.timeout(20):
+        while len(jobs := await town.jobs()) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return sorted(event_ids(job)[0] for job in jobs)
+
+
+async def test_one_worker_runs_all_shards(town: Town, agency: Agency) -> None:
+    worker = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 2))
+    await town.emit(landed(0), landed(1))
+
+    assert await launched(town, 1) == ["flights-0"]
+    assert worker.shards == [0, 1, 2, 3]
+
+
+async def test_a_second_worker_takes_half_under_load_and_nothing_is_lost_or_doubled(town: Town, agency: Agency) -> None:
+    for number in range(20):
+        await town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
+    first = await agency.hire("a")
+    emitted = 0
+
+    async def emit(rounds: int) -> None:
+        nonlocal emitted
+        for _ in range(rounds):
+            await town.emit(*(landed(emitted, f"d{number}") for number in range(20)))
+            emitted += 1
+            await asyncio.sleep(0.01)
+
+    await emit(10)
+    second = await agency.hire("b")
+    await emit(100)
+    await until(lambda: len(first.shards) == len(second.shards) == 2)
+    await second.stop()
+    await emit(50)
+    await until(lambda: len(first.shards) == 4)
+
+    ids = await launched(town, 20 * emitted)
+
+    assert len(ids) == 20 * emitted == len(set(ids))
+
+
+async def test_a_worker_that_dies_is_replaced(town: Town, agency: Agency) -> None:
+    dead = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+    await agency.kill(dead)
+
+    survivor = await agency.hire("b")
+    await town.emit(landed(1))
+
+    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert survivor.shards == [0, 1, 2, 3]
+
+
+async def test_of_two_that_believe_they_own_a_shard_only_the_newest_is_heard(town: Town, agency: Agency) -> None:
+    worker = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    usurpers = [Shard(town.broker, number, QUICK) for number in range(SHARDS)]
+    await asyncio.gather(*(shard.start() for shard in usurpers))
+    await town.emit(*(landed(n) for n in range(1, 30)))
+    ids = await launched(town, 30)
+
+    assert len(ids) == 30 == len(set(ids))
+    await asyncio.gather(*(shard.stop() for shard in usurpers))
+    await town.emit(landed(30))
+    assert len(await launched(town, 31)) == 31
+    assert worker.shards == [0, 1, 2, 3]
+
+
+async def test_a_shard_that_fails_is_taken_anew_from_the_log(
+    town: Town, agency: Agency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from streamsched.stream import schedule_home
+
+    failures = iter([True, True, True])
+    fold = schedule_home.fold
+
+    def fails_thrice(*args: object, **kwargs: object) -> object:
+        if next(failures, False):
+            raise ZeroDivisionError
+        return fold(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(schedule_home, "fold", fails_thrice)
+    await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 2))
+    await town.emit(landed(0), landed(1), landed(2), landed(3))
+
+    assert await launched(town, 2) == ["flights-0", "flights-2"]
+
+
+async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) -> None:
+    worker = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    await agency.cut(worker)
+    assert await worker.run_once() > timedelta(0)
+    await town.emit(landed(1))
+
+    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert worker.shards == [0, 1, 2, 3]
