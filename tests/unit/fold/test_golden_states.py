@@ -57,7 +57,7 @@ FAILED = Event(
     "e4",
     "runs",
     NOON,
-    ProgramReached(LOAD, "default.flights.load.1.1.r1", Outcome.FAILED, {"day": "7"}, NOON, "exit 1"),
+    ProgramReached(LOAD, "default.flights.load.1.r1", Outcome.FAILED, {"day": "7"}, NOON, "exit 1"),
 )
 APPROVED = Event("e5 “é”", "people", NOON, CustomHappened(EventName("default", "approved"), {"by": "Zoë"}))
 NIGHTLY = Cron("0 4 * * *", "Europe/Berlin")
