@@ -71,9 +71,10 @@ class EventHome:
         value = record.value
         if key is None or value is None:
             raise DecodeError("$", "is empty: a signal must have a key and say something")
-        if not signal_codec.occurred(value):
+        identity = signal_codec.identity(value)
+        if identity is None:
             self._control(key, value)
-        elif self._seen.first_time(key, *signal_codec.identity(value), record.time_ms):
+        elif self._seen.first_time(key, *identity, record.time_ms):
             for partition, schedule in self._listeners(key).forward:
                 self._emit(SIGNALS, partition, schedule, value)
 
