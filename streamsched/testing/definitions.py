@@ -1,13 +1,29 @@
-"""Hypothesis strategies for definitions: names, triggers, constraints."""
+"""Hypothesis strategies for what users define, in its whole width: triggers, constraints, programs, schedules, apps.
+
+`streamsched.testing.strategies` draws from a small world instead, where what happens often meets who listens.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
 from streamsched.domain.event import Outcome
-from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.schedule import (
+    BashJob,
+    Executable,
+    Misfire,
+    OnTimeout,
+    Overlap,
+    Program,
+    Schedule,
+    SparkJob,
+)
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
@@ -20,6 +36,7 @@ from streamsched.domain.trigger import (
     StreamGrowth,
     Trigger,
 )
+from streamsched.domain.trigger import leaves as leaves_of
 
 _namespaces = st.sampled_from(["default", "prod_2"])
 _names = st.from_regex(r"[a-zA-Z0-9_-]{1,8}", fullmatch=True)
@@ -52,3 +69,55 @@ triggers: st.SearchStrategy[Trigger] = st.recursive(
     ),
     max_leaves=12,
 )
+
+_walls = st.builds(time, st.integers(0, 23), st.integers(0, 59), st.sampled_from([0, 0, 0, 30]))
+_windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
+
+constraints: st.SearchStrategy[Constraint] = st.one_of(
+    st.builds(Concurrency, _counts, st.booleans()),
+    st.builds(Delay, durations),
+    st.builds(LastRun, durations, st.booleans()),
+    st.tuples(_windows, _zones, st.booleans()).map(lambda all_: TimeWindow(*all_[0], all_[1], wait=all_[2])),
+)
+
+_mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3)
+
+executables: st.SearchStrategy[Executable] = st.one_of(
+    st.builds(SparkJob, st.text(min_size=1), st.lists(st.text(), max_size=3).map(tuple), st.none() | _names, _mappings),
+    st.builds(BashJob, st.text(min_size=1)),
+)
+
+
+@st.composite
+def app_definitions(draw: st.DrawFn) -> AppDefinition:
+    """Apps whose schedules start programs they have, and wait for anything that can come."""
+    app = draw(apps)
+    names = draw(st.lists(_names, min_size=1, max_size=3, unique=True))
+    programs_of = tuple(
+        Program(ProgramRef(app.namespace, app.app, name), draw(executables), draw(_mappings)) for name in names
+    )
+    schedules = tuple(
+        draw(
+            st.builds(
+                Schedule,
+                st.just(ScheduleRef(app.namespace, app.app, name)),
+                st.sampled_from([program.ref for program in programs_of]),
+                triggers,
+                constraints=st.lists(constraints, max_size=3).map(tuple),
+                properties=_mappings,
+                description=st.text(max_size=9),
+                overlap=st.sampled_from(Overlap),
+                misfire=st.sampled_from(Misfire),
+                timeout=st.none() | durations,
+                on_timeout=st.sampled_from(OnTimeout),
+            )
+        )
+        for name in draw(st.lists(_names, max_size=3, unique=True))
+    )
+    known = {program.ref for program in programs_of}
+    waited_for = (
+        leaf.program for each in schedules for leaf in leaves_of(each.trigger) if isinstance(leaf, ProgramStatus)
+    )
+    assume(all(program in known or program.owner != app for program in waited_for))
+    enabled = draw(st.frozensets(st.sampled_from([each.ref.name for each in schedules]))) if schedules else frozenset()
+    return AppDefinition(app, programs_of, schedules, enabled)
