@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -59,15 +59,13 @@ class PostgresRunBook:
         )
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
-        state = advance(RunState.STARTING, RunFact.STARTED)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                moved = await connection.fetchval(SQL["run_moves"], run, runner, RunState.STARTING, state, now)
                 row = await connection.fetchrow(SQL["state"], run)
-                if moved is not None:
-                    await announce(connection, row, state, at=now)
-                    await record(connection, "run", run, "run.started", "", at=now)
-                elif row is None or (row["runner"], row["state"]) != (runner, state):
+                if row is not None and await _start(connection, row, runner, now):
+                    return
+                row = await connection.fetchrow(SQL["state"], run)
+                if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
     async def beat(self, run: str, *, runner: str, now: datetime) -> str | None:
@@ -83,6 +81,18 @@ class PostgresRunBook:
                 row = await locked(connection, run)
                 if row is None or RunState(row["state"]).terminal:
                     return False
+                if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
+                    row = {**row, "state": RunState.RUNNING}  # it was quicker than the news of its start
                 fact = _FACTS[ending.state]
                 await end(connection, row, fact, ending.reason, at=ending.at, exit_code=ending.exit_code)
         return True
+
+
+async def _start(connection: Any, row: Any, runner: str, now: datetime) -> bool:
+    """STARTING → RUNNING with all that goes with it; False when it is not STARTING, or not this runner's."""
+    state = advance(RunState.STARTING, RunFact.STARTED)
+    if await connection.fetchval(SQL["run_moves"], row["id"], runner, RunState.STARTING, state, now) is None:
+        return False
+    await announce(connection, row, state, at=now)
+    await record(connection, "run", row["id"], "run.started", "", at=now)
+    return True

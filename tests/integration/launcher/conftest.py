@@ -17,7 +17,7 @@ from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.home import home
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedule import BashJob, Executable, Program, Schedule
 from streamsched.domain.trigger import CustomEvent, leaf_id
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
@@ -94,6 +94,11 @@ class World:
                 "SET definition = excluded.definition, generation = excluded.generation, enabled = excluded.enabled",
                 *(str(schedule.ref), app, str(schedule.program), schedule_to_json(schedule), generation, enabled, now),
             )
+
+    async def execute(self, executable: Executable) -> None:
+        """From here on the program is this."""
+        program = Program(PROGRAM, executable, {"a": "program"})
+        await self.pool.execute("UPDATE programs SET definition = $1", program_to_json(program))
 
     def ready(self, schedule: Schedule, sequence: int, *, generation: int = 1, events: int = 1) -> ReadyJob:
         now = self.clock.now()
