@@ -1,0 +1,168 @@
+"""Compaction and retention: what may go goes without a reader noticing; what must stay stays where it was."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from streamsched.ports.broker import Cleanup, Outgoing
+from streamsched.testing.broker_contract.harness import Log, newest, numbers, outgoing
+
+
+class Cleaning:
+    """`Broker.maintain`. How soon a driver cleans is its own business; what it keeps is not."""
+
+    async def test_compaction_keeps_the_newest_of_each_key_in_order_at_its_offset(self, log: Log) -> None:
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        for start in range(0, 3000, 100):
+            await log.broker.append(
+                [Outgoing(*at, b"k%d" % (n * 7 % 53), b"%d" % n) for n in range(start, start + 100)]
+            )
+        before, end = await log.all(at), await log.end(at)
+        await log.broker.maintain()
+        after = await log.all(at)
+        offsets = [record.offset for record in after]
+
+        assert newest(after) == newest(before)
+        assert offsets == sorted(offsets)
+        assert set(after) <= set(before), "a record was changed, or moved to another offset"
+        assert await log.end(at) == end
+
+    async def test_compaction_goes_on_where_it_left_off(self, log: Log) -> None:
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        table: dict[bytes | None, bytes] = {}
+        for turn in range(8):
+            records = [Outgoing(*at, b"k%d" % (n * (turn + 3) % 97), b"%d.%d" % (turn, n)) for n in range(150)]
+            await log.broker.append(records)
+            table.update((record.key, record.value) for record in records if record.value is not None)
+            await log.broker.maintain()
+            await log.broker.maintain()
+
+            assert newest(await log.all(at)) == table
+
+    async def test_partitions_are_compacted_apart(self, log: Log) -> None:
+        first, second = await log.topic(partitions=2, cleanup=Cleanup.COMPACT)
+        await log.broker.append(outgoing(first, b"1", b"2", key=b"same") + outgoing(second, b"3", key=b"same"))
+        await log.broker.append(outgoing(first, b"x", key=b"last"))
+        await log.broker.maintain()
+
+        assert newest(await log.all(first)) == {b"same": b"2", b"last": b"x"}
+        assert newest(await log.all(second)) == {b"same": b"3"}
+
+    async def test_a_deleted_key_never_comes_back(self, log: Log) -> None:
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        for turn in range(4):
+            await log.broker.append(outgoing(at, b"v", None, key=b"gone") + outgoing(at, b"%d" % turn, key=b"here"))
+            await log.broker.maintain()
+
+            assert newest(await log.all(at)) == {b"here": b"%d" % turn}
+
+    async def test_a_reader_under_way_learns_of_every_deletion(self, log: Log) -> None:
+        """It has read a value; the tombstone that ends it must wait until it comes by."""
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        await log.broker.append(outgoing(at, b"v", key=b"gone"))
+        tail = await log.tail(at)
+        await tail.until(lambda: bool(tail.seen[at]))
+        await log.broker.append(outgoing(at, None, key=b"gone") + outgoing(at, b"v", key=b"here"))
+        await log.broker.append(outgoing(at, b"w", key=b"here"))
+        for _ in range(3):
+            await log.broker.maintain()
+        end = await log.end(at)
+        await tail.until(lambda: tail.positions[at] >= end)
+
+        assert newest(tail.seen[at]) == {b"here": b"w"}
+
+    async def test_reading_on_across_a_compaction_gives_the_same_table(self, log: Log) -> None:
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        for start in range(0, 2000, 40):
+            await log.broker.append([Outgoing(*at, b"k%d" % (n % 30), b"%d" % n) for n in range(start, start + 40)])
+        tail = await log.tail(at)
+        await tail.read(max_records=200)
+        await log.broker.maintain()
+        await log.broker.append(outgoing(at, b"new", key=b"k3"))
+        await log.broker.maintain()
+        end = await log.end(at)
+        await tail.until(lambda: tail.positions[at] >= end, max_records=10)
+
+        assert newest(tail.seen[at]) == newest(await log.all(at))
+
+    async def test_positions_within_what_was_compacted_read_on_from_the_next_record(self, log: Log) -> None:
+        (at,) = await log.topic(cleanup=Cleanup.COMPACT)
+        await log.broker.append([Outgoing(*at, b"k%d" % (n % 9), b"%d" % n) for n in range(60)])
+        end = await log.end(at)
+        await log.broker.maintain()
+        after = await log.all(at)
+
+        for position in range(end):
+            assert await log.all(at, position=position) == [r for r in after if r.offset >= position]
+
+    async def test_maintenance_beside_writers_and_by_several_processes_loses_nothing(self, log: Log) -> None:
+        partitions = await log.topic(partitions=2, cleanup=Cleanup.COMPACT)
+        other = await log.another()
+        tail = await log.tail(*partitions, broker=other)
+        table: dict[bytes | None, bytes] = {}
+        writer = await log.writer()
+
+        async def write() -> None:
+            for turn in range(60):
+                records = [
+                    Outgoing(*at, b"k%d" % (turn * n % 23), b"%d.%d" % (turn, n)) for at in partitions for n in (1, 5)
+                ]
+                await writer.commit(records)
+                table.update((record.key, record.value) for record in records if record.value is not None)
+
+        async def maintain(broker) -> None:
+            while not writing.done():
+                await broker.maintain()
+                await asyncio.sleep(0.002)
+
+        writing = asyncio.create_task(write())
+        async with asyncio.timeout(60):
+            await asyncio.gather(writing, maintain(log.broker), maintain(other), maintain(log.broker))
+        ends = await log.broker.ends(partitions)
+        await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
+
+        for at in partitions:
+            assert newest(await log.all(at)) == table
+            assert newest(tail.seen[at]) == table
+
+    async def test_the_end_can_be_reached_whatever_was_cleaned_away(self, log: Log) -> None:
+        (compacted,) = await log.topic(cleanup=Cleanup.COMPACT)
+        (expired,) = await log.topic(retention=timedelta(0))
+        await log.broker.append(outgoing(compacted, b"v", None, key=b"gone") + outgoing(expired, *numbers(0, 10)))
+        await log.broker.maintain()
+
+        for at in (compacted, expired):
+            await log.all(at)  # fails when it does not get to the end
+            assert await log.end(at) >= 2
+
+    async def test_offsets_go_on_after_everything_was_cleaned_away(self, log: Log) -> None:
+        (at,) = await log.topic(retention=timedelta(0))
+        await log.broker.append(outgoing(at, b"old", b"older"))
+        end = await log.end(at)
+        await log.broker.maintain()
+        await log.broker.append(outgoing(at, b"new"))
+        records = await log.all(at)
+
+        assert records[-1].value == b"new"
+        assert records[-1].offset >= end
+
+    async def test_retention_takes_from_the_beginning_only(self, log: Log) -> None:
+        (at,) = await log.topic(retention=timedelta(0))
+        for start in range(0, 40, 4):
+            await log.broker.append(outgoing(at, *numbers(start, start + 4)))
+        before = await log.all(at)
+        await log.broker.maintain()
+        after = await log.all(at)
+
+        assert after == before[len(before) - len(after) :]
+
+    async def test_nothing_goes_before_its_time(self, log: Log) -> None:
+        (kept,) = await log.topic()
+        (young,) = await log.topic(retention=timedelta(hours=1))
+        for at in (kept, young):
+            await log.broker.append(outgoing(at, *numbers(0, 50), key=b"same"))
+        await log.broker.maintain()
+
+        for at in (kept, young):
+            assert await log.values(at) == numbers(0, 50)

@@ -1,0 +1,65 @@
+"""No partition starves beside another one's backlog, and a read is no bigger than asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+
+
+class Fairness:
+    """`Reader.read` of many partitions."""
+
+    async def test_a_backlog_does_not_starve_the_other_partitions(self, log: Log) -> None:
+        partitions = await log.topic(partitions=4)
+        for start in range(0, 6000, 1500):
+            await log.broker.append(outgoing(partitions[1], *numbers(start, start + 1500)))
+        for quiet in (partitions[0], partitions[3]):
+            await log.broker.append(outgoing(quiet, b"me too"))
+        tail = await log.tail(*partitions)
+        for _ in range(4):
+            await tail.read(max_records=100)
+
+        assert len(tail.seen[partitions[0]]) == len(tail.seen[partitions[3]]) == 1
+
+    async def test_backlogs_everywhere_take_turns(self, log: Log) -> None:
+        partitions = await log.topic(partitions=6)
+        for at in partitions:
+            await log.broker.append(outgoing(at, *numbers(0, 2500)))
+        tail = await log.tail(*partitions)
+        for _ in range(2 * len(partitions)):
+            await tail.read(max_records=50)
+
+        assert all(tail.seen.values()), "a partition got nothing in twice as many reads as there are partitions"
+
+    async def test_a_partition_that_grows_all_the_time_does_not_starve_another(self, log: Log) -> None:
+        busy, quiet = await log.topic(partitions=2)
+        tail = await log.tail(busy, quiet)
+        await log.broker.append(outgoing(busy, *numbers(0, 300)))
+
+        async def grow() -> None:
+            for _ in range(1000):
+                await log.broker.append(outgoing(busy, *numbers(0, 100)))
+                await asyncio.sleep(0.0005)
+
+        growing = asyncio.create_task(grow())
+        try:
+            await tail.read(max_records=50)
+            await log.broker.append(outgoing(quiet, b"me too"))
+            for _ in range(6):
+                await tail.read(max_records=50)
+        finally:
+            growing.cancel()
+            await asyncio.gather(growing, return_exceptions=True)
+
+        assert len(tail.seen[quiet]) == 1
+
+    async def test_reads_stay_near_their_limit(self, log: Log) -> None:
+        partitions = await log.topic(partitions=8)
+        for at in partitions:
+            await log.broker.append(outgoing(at, *numbers(0, 1200)))
+        tail = await log.tail(*partitions)
+        # `Tail` checks each read against `max_records`.
+        await tail.until(lambda: sum(map(len, tail.seen.values())) == 9600, max_records=500)
+
+        assert all([r.value for r in tail.seen[at]] == numbers(0, 1200) for at in partitions)

@@ -1,0 +1,106 @@
+"""A newer writer of a name shuts the older ones out, at once and for good."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamsched.domain.errors import FencedError
+from streamsched.ports.broker import Writer
+from streamsched.testing.broker_contract.harness import Log, fresh, outgoing
+
+
+class Fencing:
+    """`Broker.writer`."""
+
+    async def test_an_older_writer_is_fenced_and_shows_nothing(self, log: Log) -> None:
+        log.needs("fenced")
+        (at,) = await log.topic()
+        name = fresh("writer")
+        old = await log.writer(name)
+        await old.commit(outgoing(at, b"mine"))
+        new = await log.writer(name, await log.another())
+        with pytest.raises(FencedError) as fenced:
+            await old.commit(outgoing(at, b"too late"))
+        await new.commit(outgoing(at, b"yours"))
+
+        assert fenced.value.name == name
+        assert await log.values(at) == [b"mine", b"yours"]
+
+    async def test_a_fenced_writer_stays_fenced(self, log: Log) -> None:
+        log.needs("fenced")
+        (at,) = await log.topic()
+        name = fresh("writer")
+        first, second, third = [await log.writer(name, await log.another()) for _ in range(3)]
+        for old in (first, second):
+            with pytest.raises(FencedError):
+                await old.commit(outgoing(at, b"too late"))
+        await third.commit(outgoing(at, b"mine"))
+        for old in (second, first):
+            await old.close()
+        await third.commit(outgoing(at, b"mine again"))
+
+        assert await log.values(at) == [b"mine", b"mine again"]
+
+    async def test_other_names_go_on(self, log: Log) -> None:
+        (at,) = await log.topic()
+        mine = await log.writer()
+        for _ in range(3):
+            await log.writer()
+        await mine.commit(outgoing(at, b"still here"))
+
+        assert await log.values(at) == [b"still here"]
+
+    async def test_plain_appends_know_no_fence(self, log: Log) -> None:
+        (at,) = await log.topic()
+        name = fresh("writer")
+        await log.writer(name)
+        await log.writer(name)
+        await log.broker.append(outgoing(at, b"anyone"))
+
+        assert await log.values(at) == [b"anyone"]
+
+    async def test_nothing_of_the_old_writer_appears_after_the_new_one_is_open(self, log: Log) -> None:
+        """The older writer never stops trying while the newer one opens: what it was told is written is there when the
+        newer one is open, and all else never comes."""
+        log.needs("fenced")
+        other = await log.another()
+        for _ in range(12):
+            (at,) = await log.topic()
+            name = fresh("writer")
+            acknowledged: list[bytes] = []
+            old = await log.writer(name)
+
+            async def hammer(old: Writer = old, acknowledged: list[bytes] = acknowledged, at=at) -> None:
+                for number in range(10_000):
+                    await old.commit(outgoing(at, b"%d" % number))
+                    acknowledged.append(b"%d" % number)
+
+            hammering = asyncio.create_task(hammer())
+            await asyncio.sleep(0.01)
+            new = await log.writer(name, other)
+            found = await log.values(at, other)
+            with pytest.raises(FencedError):
+                await hammering
+
+            assert await log.values(at, other) == found
+            assert found[: len(acknowledged)] == acknowledged
+            assert len(found) <= len(acknowledged) + 1
+
+            await new.commit(outgoing(at, b"mine"))
+
+            assert await log.values(at) == [*found, b"mine"]
+
+    async def test_of_many_who_open_together_one_remains(self, log: Log) -> None:
+        log.needs("fenced")
+        (at,) = await log.topic()
+        name = fresh("writer")
+        brokers = [log.broker, await log.another()]
+        writers = await asyncio.gather(*(brokers[n % 2].writer(name) for n in range(8)))
+        outcomes = await asyncio.gather(
+            *(writer.commit(outgoing(at, b"%d" % n)) for n, writer in enumerate(writers)), return_exceptions=True
+        )
+
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["FencedError"] * 7 + ["NoneType"]
+        assert await log.values(at) == [b"%d" % outcomes.index(None)]

@@ -1,0 +1,159 @@
+"""The log under test, opened as often as a test wants, and a reader that checks every chunk it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from streamsched.ports.broker import Broker, Chunk, Cleanup, Outgoing, Reader, Record, TopicPartition, TopicSpec, Writer
+
+OpenBroker = Callable[[], Awaitable[Broker]]
+
+#: A driver that has not done a thing by then never will. Every wait of the suite ends here.
+PATIENCE_SECONDS = 30.0
+
+#: How much more than `max_records` one read may bring: the rest of one stored batch.
+BATCH_RECORDS = 1000
+
+
+class Harness:
+    """Gives every test its `log`."""
+
+    pytestmark = pytest.mark.asyncio
+
+    @pytest_asyncio.fixture
+    async def log(self, broker: OpenBroker) -> AsyncIterator[Log]:
+        log = Log(broker, await broker())
+        try:
+            yield log
+        finally:
+            await log.close()
+
+
+class Log:
+    """One log, seen by as many brokers as asked for; `broker` is the first."""
+
+    def __init__(self, opens: OpenBroker, broker: Broker) -> None:
+        self._opens = opens
+        self._opened = [broker]
+
+    @property
+    def broker(self) -> Broker:
+        return self._opened[0]
+
+    def needs(self, capability: str) -> None:
+        """Skips the test when the driver says that it cannot do this."""
+        if not getattr(self.broker.capabilities, capability):
+            pytest.skip(f"the driver declares that it is not {capability}")
+
+    async def another(self) -> Broker:
+        """The same log from another process, as it were."""
+        self._opened.append(await self._opens())
+        return self._opened[-1]
+
+    async def reopen(self) -> None:
+        """Everyone goes; somebody comes back."""
+        await self.close()
+        self._opened = [await self._opens()]
+
+    async def close(self) -> None:
+        for broker in self._opened:
+            await broker.close()
+        self._opened = []
+
+    async def topic(
+        self, partitions: int = 1, cleanup: Cleanup = Cleanup.DELETE, retention: timedelta | None = None
+    ) -> list[TopicPartition]:
+        """The partitions of a fresh topic."""
+        name = fresh("topic")
+        await self.broker.create_topics([TopicSpec(name, partitions, cleanup, retention)])
+        return [TopicPartition(name, number) for number in range(partitions)]
+
+    async def writer(self, name: str = "", broker: Broker | None = None) -> Writer:
+        return await (broker or self.broker).writer(name or fresh("writer"))
+
+    async def tail(self, *partitions: TopicPartition, position: int = 0, broker: Broker | None = None) -> Tail:
+        """A checked reader of the partitions, all from `position`."""
+        positions = dict.fromkeys(partitions, position)
+        return Tail(await (broker or self.broker).reader(positions), positions)
+
+    async def end(self, partition: TopicPartition, broker: Broker | None = None) -> int:
+        return (await (broker or self.broker).ends([partition]))[partition]
+
+    async def all(self, partition: TopicPartition, *, position: int = 0, broker: Broker | None = None) -> list[Record]:
+        """What a fresh reader gets from `position` to the end as it is now."""
+        end = await self.end(partition, broker)
+        tail = await self.tail(partition, position=position, broker=broker)
+        await tail.until(lambda: tail.positions[partition] >= end)
+        return tail.seen[partition]
+
+    async def values(self, partition: TopicPartition, broker: Broker | None = None) -> list[bytes | None]:
+        return [record.value for record in await self.all(partition, broker=broker)]
+
+
+class Tail:
+    """Reads on and on, keeps what it saw, and checks what holds for every chunk of every reader."""
+
+    def __init__(self, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
+        self.reader = reader
+        self.positions = dict(positions)
+        self.seen: dict[TopicPartition, list[Record]] = {at: [] for at in positions}
+
+    async def read(self, *, max_records: int = 1000, timeout: float = PATIENCE_SECONDS) -> int:
+        """How many records came. Checks them."""
+        chunks = await self.reader.read(max_records=max_records, timeout=timeout)
+        self._check(chunks, max_records)
+        for chunk in chunks:
+            at = TopicPartition(chunk.topic, chunk.partition)
+            self.seen[at].extend(chunk.records)
+            self.positions[at] = chunk.next_position
+        return sum(len(chunk.records) for chunk in chunks)
+
+    async def until(self, enough: Callable[[], bool], *, max_records: int = 1000) -> None:
+        """Reads until `enough`, or fails after `PATIENCE_SECONDS`."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not enough():
+                await self.read(max_records=max_records, timeout=1.0)
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        self.reader.seek(partition, position)
+        self.positions[partition] = position
+
+    def _check(self, chunks: list[Chunk], max_records: int) -> None:
+        partitions = [TopicPartition(chunk.topic, chunk.partition) for chunk in chunks]
+
+        assert set(partitions) <= self.positions.keys(), "a chunk of a partition that was not asked for"
+        assert len(set(partitions)) == len(partitions), "two chunks of one partition"
+        assert sum(len(chunk.records) for chunk in chunks) <= max_records + BATCH_RECORDS, "far more than max_records"
+        for at, chunk in zip(partitions, chunks, strict=True):
+            offsets = [record.offset for record in chunk.records]
+
+            assert offsets == sorted(set(offsets)), f"{at}: offsets do not ascend"
+            assert chunk.next_position > self.positions[at], f"{at}: a chunk that leads nowhere"
+            assert all(self.positions[at] <= offset < chunk.next_position for offset in offsets), f"{at}: not the next"
+
+
+def fresh(kind: str) -> str:
+    """A name nobody used before."""
+    return f"{kind}-{uuid4().hex[:12]}"
+
+
+def outgoing(at: TopicPartition, *values: bytes | None, key: bytes | None = None) -> list[Outgoing]:
+    """Records for one partition, all with the same key."""
+    return [Outgoing(at.topic, at.partition, key, value) for value in values]
+
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    """Values that tell their order."""
+    return [b"%d" % number for number in range(start, stop)]
+
+
+def newest(records: Iterable[Record]) -> dict[bytes | None, bytes]:
+    """What a table made of a changelog holds."""
+    table = {record.key: record.value for record in records}
+    return {key: value for key, value in table.items() if value is not None}

@@ -1,0 +1,84 @@
+"""Order within a partition, whoever writes; and nothing lost, doubled or shown before what stands in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from streamsched.ports.broker import Broker, Outgoing, TopicPartition
+from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+
+
+class Order:
+    """`append` and `commit`, alone and against each other."""
+
+    async def test_appends_keep_their_order(self, log: Log) -> None:
+        (at,) = await log.topic()
+        for start in range(0, 60, 3):
+            await log.broker.append(outgoing(at, *numbers(start, start + 3)))
+
+        assert await log.values(at) == numbers(0, 60)
+
+    async def test_one_append_to_many_partitions_keeps_the_order_of_each(self, log: Log) -> None:
+        partitions = [*await log.topic(partitions=3), *await log.topic(partitions=2)]
+        await log.broker.append([Outgoing(*partitions[n % 5], None, b"%d" % n) for n in range(500)])
+
+        for index, at in enumerate(partitions):
+            assert await log.values(at) == [b"%d" % n for n in range(index, 500, 5)]
+
+    async def test_an_append_of_nothing_is_nothing(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append([])
+        await (await log.writer()).commit([])
+
+        assert await log.end(at) == 0
+
+    async def test_offsets_are_never_given_twice(self, log: Log) -> None:
+        (at,) = await log.topic()
+        brokers = [log.broker, await log.another()]
+        await asyncio.gather(*(brokers[n % 2].append(outgoing(at, b"%d" % n, b"%d'" % n)) for n in range(40)))
+        records = await log.all(at)
+
+        assert Counter(r.value for r in records) == Counter(v for n in range(40) for v in (b"%d" % n, b"%d'" % n))
+        assert len({record.offset for record in records}) == 80
+
+    async def test_a_tail_beside_concurrent_writers_misses_and_reorders_nothing(self, log: Log) -> None:
+        """A reader that is shown an offset before a smaller one has become visible skips the smaller one for good."""
+        partitions = await log.topic(partitions=3)
+        brokers = [log.broker, await log.another(), await log.another()]
+        tail = await log.tail(*partitions, broker=brokers[2])
+        rounds, width = 40, 4
+
+        async def write(number: int, broker: Broker) -> None:
+            writer = await log.writer(broker=broker)
+            for turn in range(rounds):
+                count = 1 + (turn * 7 + number) % 5 * (60 if turn % 10 == number else 1)
+                records = [
+                    Outgoing(*at, b"%d" % number, b"%d.%d" % (turn, i)) for at in partitions for i in range(count)
+                ]
+                if number % 2:
+                    await broker.append(records)
+                else:
+                    await writer.commit(records[::-1] if turn % 3 == 0 else records)
+
+        writing = asyncio.gather(*(write(number, brokers[number % 3]) for number in range(width)))
+        try:
+            await tail.until(writing.done)
+            await writing
+        finally:
+            writing.cancel()
+        ends = await log.broker.ends(partitions)
+        await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
+
+        for at in partitions:
+            assert tail.seen[at] == await log.all(at), f"{at}: a tail saw something else than a later reader"
+            for number in range(width):
+                self._turns_ascend(tail, at, number, rounds)
+
+    def _turns_ascend(self, tail, at: TopicPartition, number: int, rounds: int) -> None:
+        mine = [record.value for record in tail.seen[at] if record.key == b"%d" % number]
+        turns = [int(value.split(b".")[0]) for value in mine if value]
+
+        assert turns == sorted(turns), f"{at}: writer {number} was reordered"
+        assert set(turns) == set(range(rounds)), f"{at}: writer {number} lost a turn"
+        assert len(set(mine)) == len(mine), f"{at}: writer {number} was doubled"

@@ -1,0 +1,164 @@
+"""Readers: from any position, whole, waiting no longer than they must, forgetting nothing when they are disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+from statistics import median
+
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.clock import SystemClock
+from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+
+#: From the commit to a waiting reader. Milliseconds are usual; a driver that polls, or misses wake-ups, is far off.
+WAKE_SECONDS = 0.25
+
+
+class Reading:
+    """`Reader`."""
+
+    async def test_records_come_back_as_they_went(self, log: Log) -> None:
+        (at,) = await log.topic()
+        pairs = [(None, b"v"), (b"", b""), (b"k", None), (b"\x00\xff", bytes(range(256))), (b"big", b"x" * 3_000_000)]
+        now = SystemClock().now()
+        await log.broker.append([Outgoing(*at, key, value) for key, value in pairs])
+        records = await log.all(at)
+
+        assert [(record.key, record.value) for record in records] == pairs
+        assert all(abs(record.time_ms / 1000 - now.timestamp()) < 60 for record in records)
+
+    async def test_a_large_append_comes_back_whole_in_small_reads(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, *numbers(0, 3500)))
+        tail = await log.tail(at)
+        await tail.until(lambda: len(tail.seen[at]) >= 3500, max_records=300)
+
+        assert [record.value for record in tail.seen[at]] == numbers(0, 3500)
+        assert await tail.read(timeout=0) == 0
+
+    async def test_reading_can_start_at_every_offset(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, *numbers(0, 5)))
+        await log.broker.append(outgoing(at, *numbers(5, 6)))
+        await log.broker.append(outgoing(at, *numbers(6, 10)))
+        records = await log.all(at)
+
+        for index, record in enumerate(records):
+            assert await log.all(at, position=record.offset) == records[index:]
+
+    async def test_a_position_before_the_first_record_reads_from_it(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, b"first"))
+
+        assert [record.value for record in await log.all(at, position=-5)] == [b"first"]
+
+    async def test_a_position_at_the_end_gets_what_comes_next(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, b"old"))
+        tail = await log.tail(at, position=await log.end(at))
+
+        assert await tail.read(timeout=0) == 0
+
+        await log.broker.append(outgoing(at, b"new"))
+        await tail.until(lambda: bool(tail.seen[at]))
+
+        assert [record.value for record in tail.seen[at]] == [b"new"]
+
+    async def test_seeking_goes_back_and_forth(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, *numbers(0, 20)))
+        records = await log.all(at)
+        tail = await log.tail(at)
+        await tail.until(lambda: len(tail.seen[at]) == 20)
+        tail.seek(at, records[15].offset)
+        await tail.until(lambda: len(tail.seen[at]) == 25)
+        tail.seek(at, records[3].offset)
+        await tail.until(lambda: len(tail.seen[at]) == 42)
+
+        assert tail.seen[at] == records + records[15:] + records[3:]
+
+    async def test_a_seek_is_heeded_even_after_nothing_was_found(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, b"a"))
+        tail = await log.tail(at)
+        await tail.until(lambda: len(tail.seen[at]) == 1)
+
+        assert await tail.read(timeout=0.01) == 0
+
+        tail.seek(at, 0)
+
+        assert await tail.read(timeout=0.2) == 1
+
+    async def test_readers_do_not_disturb_each_other(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, *numbers(0, 10)))
+        one, two = await log.tail(at), await log.tail(at, broker=await log.another())
+        await one.until(lambda: len(one.seen[at]) == 10)
+        await two.until(lambda: len(two.seen[at]) == 10)
+
+        assert one.seen == two.seen
+
+    async def test_nothing_there_is_an_empty_answer_after_the_timeout(self, log: Log) -> None:
+        (at,) = await log.topic()
+        tail = await log.tail(at)
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+
+        assert await tail.read(timeout=0.2) == 0
+        assert loop.time() - before >= 0.19
+
+    async def test_what_was_acknowledged_is_read_without_waiting_from_anywhere(self, log: Log) -> None:
+        (at,) = await log.topic()
+        other = await log.another()
+        tail = await log.tail(at, broker=other)
+        for number in range(20):
+            await log.broker.append(outgoing(at, b"%d" % number))
+
+            assert await log.values(at, other) == numbers(0, number + 1)
+            assert await tail.read(timeout=WAKE_SECONDS) == 1
+
+    async def test_a_waiting_reader_is_woken_by_another_process(self, log: Log) -> None:
+        first, second = await log.topic(partitions=2)
+        tail = await log.tail(first, second, broker=await log.another())
+        loop, late = asyncio.get_running_loop(), list[float]()
+        await tail.read(timeout=0.05)
+        for number in range(15):
+            waiting = asyncio.create_task(tail.read())
+            await asyncio.sleep(0.02)
+            await log.broker.append(outgoing((first, second)[number % 2], b"now"))
+            acknowledged = loop.time()
+
+            assert await waiting == 1
+
+            late.append(loop.time() - acknowledged)
+
+        assert median(late) < WAKE_SECONDS, "readers are woken late"
+
+    async def test_a_reader_asked_to_wait_again_and_again_is_still_woken(self, log: Log) -> None:
+        (at,) = await log.topic()
+        tail = await log.tail(at, broker=await log.another())
+        loop, late = asyncio.get_running_loop(), list[float]()
+        for _ in range(10):
+            for _ in range(3):
+                await tail.read(timeout=0.01)
+            await log.broker.append(outgoing(at, b"now"))
+            acknowledged = loop.time()
+            await tail.until(lambda: bool(tail.seen[at]))
+            late.append(loop.time() - acknowledged)
+            tail.seen[at].clear()
+
+        assert median(late) < WAKE_SECONDS, "readers are woken late"
+
+    async def test_a_cancelled_read_loses_nothing(self, log: Log) -> None:
+        (at,) = await log.topic()
+        tail = await log.tail(at, broker=await log.another())
+        for number in range(30):
+            reading = asyncio.create_task(tail.read(timeout=5))
+            await asyncio.sleep(0.0005 * (number % 5))
+            await log.broker.append(outgoing(at, b"%d" % number))
+            await asyncio.sleep(0.0003 * (number % 4))
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        # Without the records of a read that was done before its cancellation: `Tail` keeps those.
+        await tail.until(lambda: len(tail.seen[at]) >= 30)
+
+        assert [record.value for record in tail.seen[at]] == numbers(0, 30)

@@ -1,0 +1,90 @@
+"""Topics and partitions: made once, found again, refused where they contradict."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamsched.domain.errors import ConfigurationError, NotFoundError
+from streamsched.ports.broker import Cleanup, Outgoing, TopicPartition, TopicSpec
+from streamsched.testing.broker_contract.harness import Log, fresh, outgoing
+
+
+class Topics:
+    """`create_topics`, `partitions`, `ends`."""
+
+    async def test_a_topic_has_the_partitions_it_was_made_with(self, log: Log) -> None:
+        name = fresh("topic")
+        await log.broker.create_topics([TopicSpec(name, 3)])
+
+        assert await log.broker.partitions(name) == 3
+        assert await (await log.another()).partitions(name) == 3
+
+    async def test_making_a_topic_again_changes_nothing(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, b"kept"))
+        await log.broker.create_topics([TopicSpec(at.topic, 1)])
+
+        assert await log.values(at) == [b"kept"]
+
+    async def test_several_processes_may_make_the_same_topics_together(self, log: Log) -> None:
+        specs = [TopicSpec(fresh("topic"), 2, cleanup) for cleanup in (*Cleanup, *Cleanup)]
+        brokers = [log.broker, await log.another(), await log.another()]
+        await asyncio.gather(*(broker.create_topics(specs) for broker in brokers for _ in range(3)))
+
+        assert [await log.broker.partitions(spec.name) for spec in specs] == [2, 2, 2, 2]
+
+    async def test_another_number_of_partitions_is_refused_and_both_are_named(self, log: Log) -> None:
+        name = fresh("topic")
+        await log.broker.create_topics([TopicSpec(name, 2)])
+        with pytest.raises(ConfigurationError, match=r"(?s)2.*7|7.*2"):
+            await (await log.another()).create_topics([TopicSpec(name, 7)])
+
+        assert await log.broker.partitions(name) == 2
+
+    async def test_another_cleanup_is_refused_and_both_are_named(self, log: Log) -> None:
+        name = fresh("topic")
+        await log.broker.create_topics([TopicSpec(name, 2, Cleanup.COMPACT)])
+        with pytest.raises(ConfigurationError, match=r"(?s)compact.*delete|delete.*compact"):
+            await log.broker.create_topics([TopicSpec(name, 2, Cleanup.DELETE)])
+
+    async def test_an_unknown_topic_is_not_found(self, log: Log) -> None:
+        nowhere = TopicPartition(fresh("topic"), 0)
+        with pytest.raises(NotFoundError):
+            await log.broker.partitions(nowhere.topic)
+        with pytest.raises(NotFoundError):
+            await log.broker.append(outgoing(nowhere, b"lost"))
+        with pytest.raises(NotFoundError):
+            await log.broker.ends([nowhere])
+        with pytest.raises(NotFoundError):
+            await log.broker.reader({nowhere: 0})
+
+    @pytest.mark.parametrize("number", [-1, 2])
+    async def test_an_unknown_partition_is_not_found(self, log: Log, number: int) -> None:
+        topic = (await log.topic(partitions=2))[0].topic
+        with pytest.raises(NotFoundError):
+            await log.broker.append([Outgoing(topic, number, None, b"lost")])
+
+    async def test_a_topic_made_elsewhere_is_known_at_once(self, log: Log) -> None:
+        other = await log.another()
+        await log.topic()  # so that `other` may have looked before
+        (at,) = await log.topic()
+        await other.append(outgoing(at, b"here"))
+
+        assert await log.values(at) == [b"here"]
+
+    async def test_ends_begin_at_zero_and_follow_what_becomes_visible(self, log: Log) -> None:
+        first, second = await log.topic(partitions=2)
+
+        assert await log.broker.ends([first, second]) == {first: 0, second: 0}
+
+        await log.broker.append(outgoing(second, b"a", b"b", b"c"))
+        ends = await (await log.another()).ends([second, first])
+        records = await log.all(second)
+
+        assert ends[first] == 0
+        assert ends[second] >= records[-1].offset + 1
+
+    async def test_ends_of_no_partitions_are_none(self, log: Log) -> None:
+        assert await log.broker.ends([]) == {}

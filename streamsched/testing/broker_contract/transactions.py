@@ -1,0 +1,107 @@
+"""What one commit carries becomes visible together, at the latest when it returns, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from streamsched.domain.errors import NotFoundError
+from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+
+
+class Transactions:
+    """`Writer.commit`."""
+
+    async def test_a_commit_is_visible_everywhere_when_it_returns(self, log: Log) -> None:
+        partitions = [*await log.topic(partitions=2), *await log.topic()]
+        other = await log.another()
+        writer = await log.writer()
+        for number in range(10):
+            await writer.commit([record for at in partitions for record in outgoing(at, b"%d" % number)])
+
+            for at in partitions:
+                assert await log.values(at, other) == numbers(0, number + 1)
+
+    async def test_a_large_commit_arrives_whole(self, log: Log) -> None:
+        first, second = await log.topic(partitions=2)
+        writer = await log.writer()
+        await writer.commit([Outgoing(*(first, second)[n % 2], b"k", b"%d" % n) for n in range(5000)])
+
+        assert await log.values(first) == [b"%d" % n for n in range(0, 5000, 2)]
+        assert await log.values(second) == [b"%d" % n for n in range(1, 5000, 2)]
+
+    async def test_half_a_transaction_is_never_seen(self, log: Log) -> None:
+        """Whoever has seen one record of a commit finds all others of it, wherever they look next."""
+        log.needs("transactional")
+        left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
+        other = await log.another()
+        writer = await log.writer()
+        rounds = 60
+
+        async def write() -> None:
+            for number in range(rounds):
+                records = outgoing(left, b"%d" % number) + outgoing(right, b"%d" % number)
+                await writer.commit(records if number % 2 else records[::-1])
+
+        async def watch(seen: TopicPartition, implied: TopicPartition) -> None:
+            while (count := len(await log.all(seen, broker=other))) < rounds:
+                await asyncio.sleep(0.001)
+
+                assert len(await log.all(implied, broker=other)) >= count, "half a transaction was visible"
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(write(), watch(left, right), watch(right, left))
+
+    async def test_the_ends_never_show_half_a_transaction_either(self, log: Log) -> None:
+        log.needs("transactional")
+        left, right = await log.topic(partitions=2)
+        other = await log.another()
+        writer = await log.writer()
+        done = asyncio.Event()
+
+        async def write() -> None:
+            for number in range(40):
+                await writer.commit(outgoing(left, b"%d" % number, b"'") + outgoing(right, b"%d" % number, b"'"))
+            done.set()
+
+        async def watch() -> None:
+            while not done.is_set():
+                await asyncio.sleep(0.001)
+                end = await log.end(left, other)
+                tail = await log.tail(right, broker=other)
+                if end:
+                    await tail.read(timeout=0, max_records=10_000)
+
+                    assert len(tail.seen[right]) >= len([r for r in await log.all(left) if r.offset < end])
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(write(), watch())
+
+    async def test_a_commit_that_cannot_be_made_shows_nothing(self, log: Log) -> None:
+        log.needs("transactional")
+        (at,) = await log.topic()
+        writer = await log.writer()
+        await writer.commit(outgoing(at, b"before"))
+        with pytest.raises(NotFoundError):
+            await writer.commit([*outgoing(at, b"never"), Outgoing(at.topic, 9, None, b"nowhere")])
+        await (await log.writer()).commit(outgoing(at, b"after"))
+
+        assert await log.values(at) == [b"before", b"after"]
+
+    async def test_writers_of_different_names_do_not_wait_for_each_other_in_a_circle(self, log: Log) -> None:
+        partitions = await log.topic(partitions=4)
+        brokers = [log.broker, await log.another()]
+
+        async def write(number: int) -> None:
+            writer = await log.writer(broker=brokers[number % 2])
+            order = partitions if number % 2 else partitions[::-1]
+            for turn in range(25):
+                await writer.commit([Outgoing(*at, b"%d" % number, b"%d" % turn) for at in order])
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(write(number) for number in range(6)))
+
+        for at in partitions:
+            assert len(await log.all(at)) == 150
