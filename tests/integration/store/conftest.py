@@ -21,6 +21,7 @@ from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import BashJob, Program, Schedule
 from streamsched.domain.signal import Signal
 from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.ports.bell import OUTBOX, RELAYED
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.topics import SIGNALS, topic_specs
 from streamsched.store.bell import PostgresBell
@@ -83,6 +84,18 @@ class House:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    async def written(self) -> None:
+        """Until something is in the outbox."""
+        async with asyncio.timeout(20), self.bell.listen(OUTBOX) as ring:
+            while not await self.outbox.pending(limit=1):
+                await ring.wait(0.5)
+
+    async def relayed(self) -> None:
+        """Until the outbox is empty."""
+        async with asyncio.timeout(20), self.bell.listen(RELAYED) as ring:
+            while await self.outbox.pending(limit=1):
+                await ring.wait(0.5)
 
     async def signals(self) -> list[Signal]:
         """What the log has on `signals`, partition by partition, each at its home."""

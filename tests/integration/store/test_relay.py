@@ -11,9 +11,9 @@ import pytest
 from streamsched.catalog import relay as relay_module
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.domain.home import home
-from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.ports.topics import SIGNALS
+from streamsched.ports.topics import RELAY_POSITION, SIGNALS
 from streamsched.store import outbox
 from streamsched.store.outbox import PostgresOutbox
 
@@ -100,7 +100,7 @@ async def test_concurrent_transactions_of_any_length_lose_and_double_nothing(hou
 
     async with house.relaying():
         await asyncio.gather(*(write_some(number) for number in range(8)))
-        await emptied(house)
+        await house.relayed()
 
     expected = {number: [f"{number}.{turn}.{part}" for turn in range(10) for part in "ab"] for number in range(8)}
     for number, wanted in expected.items():
@@ -197,7 +197,7 @@ async def test_two_relays_that_fight_lose_and_double_nothing(house: House, monke
     async with house.relaying(), house.relaying():
         for name in written:
             await outbox.write(house.pool, records(name))
-        await emptied(house)
+        await house.relayed()
 
     assert await values(house.broker) == written
 
@@ -213,9 +213,6 @@ async def test_a_backlog_is_relayed_batch_by_batch(house: House, monkeypatch: py
 
 
 async def test_the_newest_position_is_found_behind_a_long_tail_of_other_records(house: House) -> None:
-    from streamsched.ports.broker import Outgoing
-    from streamsched.ports.topics import RELAY_POSITION
-
     await outbox.write(house.pool, records("1"))
     house.outbox = DyingOutbox(house.pool)
     house.outbox.dies_before_forgetting = True
@@ -236,10 +233,3 @@ async def test_the_read_of_the_relay_walks_the_index_whatever_the_backlog(pool: 
     text = "\n".join(row[0] for row in plan)
     assert "outbox_pkey" in text
     assert "Sort" not in text
-
-
-async def emptied(house: House) -> None:
-    """Until the outbox is empty."""
-    async with asyncio.timeout(20), house.bell.listen("relayed") as ring:
-        while await house.pool.fetchval("SELECT count(*) FROM outbox"):
-            await ring.wait(0.5)
