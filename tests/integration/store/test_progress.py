@@ -1,0 +1,164 @@
+"""The read model: the newest state of each schedule, from wherever the copy was left."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from streamsched.catalog.progress import ProgressCopy
+from streamsched.codec import state as state_codec
+from streamsched.domain.event import Event, Partition, PartitionsAdded
+from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.home import home
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signal import Occurred
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import TRIGGERS_CHANGELOG
+from streamsched.store.progress import PostgresProgress
+
+from .conftest import FLIGHTS, SHARDS, House, app, schedule
+
+WEEKLY = schedule().ref
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def copy(house: House) -> ProgressCopy:
+    return ProgressCopy(broker=house.broker, store=PostgresProgress(house.pool))
+
+
+def state(landed: int, *, ref: ScheduleRef = WEEKLY, generation: int = 1) -> TriggerState:
+    """After that many partitions landed, one event each."""
+    now = TriggerState(ref, generation, True, FLIGHTS)
+    for number in range(landed):
+        fact = PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={number}"),), 1)
+        folded = fold(now, Occurred(Event(str(number), "test", NOON, fact)), at=NOON).state
+        assert folded is not None
+        now = folded
+    return now
+
+
+async def change(house: House, *states: TriggerState | ScheduleRef) -> None:
+    """Appends to the changelog as the shards would; a bare name is a tombstone."""
+    records = []
+    for each in states:
+        ref = each if isinstance(each, ScheduleRef) else each.schedule
+        key = f"schedule:{ref}".encode()
+        value = None if isinstance(each, ScheduleRef) else state_codec.encode(each)
+        records.append(Outgoing(TRIGGERS_CHANGELOG, home(key, SHARDS), key, value))
+    await house.broker.append(records)
+
+
+async def have(house: House) -> dict[str, int]:
+    rows = await house.pool.fetch("SELECT schedule, progress FROM trigger_progress")
+    return {row["schedule"]: row["progress"]["have"] for row in rows}
+
+
+async def test_progress_shows_three_of_seven_with_the_partitions_that_came(open_house: House) -> None:
+    await open_house.catalog.deploy(app(schedule()))
+    await change(open_house, state(3))
+
+    assert await copy(open_house).run_once() == 1
+
+    progress = (await open_house.catalog.get(WEEKLY)).progress
+    assert progress is not None
+    assert (progress["have"], progress["need"], progress["missing"], progress["holds"]) == (3, 7, 4, False)
+    assert progress["text"] == "7 new partitions of default.flights"
+    assert [event["id"] for event in progress["events"]] == ["0", "1", "2"]
+
+
+async def test_many_states_of_one_schedule_in_one_read_are_stored_once(house: House) -> None:
+    other = schedule("other").ref
+    await change(house, *(state(number) for number in range(1, 7)), state(2, ref=other))
+
+    assert await copied(copy(house)) == 2
+
+    assert await have(house) == {str(WEEKLY): 6, str(other): 2}
+
+
+async def test_a_copy_goes_on_where_the_last_one_stopped(house: House) -> None:
+    await change(house, state(1))
+    await copied(copy(house))
+    await change(house, state(2))
+    after = copy(house)
+
+    assert await copied(after) == 1
+    assert await have(house) == {str(WEEKLY): 2}
+    assert await after.run_once(timeout=0) == 0
+
+
+async def test_a_tombstone_removes_the_row(house: House) -> None:
+    await change(house, state(1))
+    await copied(copy(house))
+    await change(house, WEEKLY)
+
+    await copied(copy(house))
+
+    assert await have(house) == {}
+
+
+async def test_two_copies_store_each_read_once_and_never_go_back(house: House) -> None:
+    ahead, behind = copy(house), copy(house)
+    await change(house, state(1))
+    await behind.run_once()
+    await change(house, state(2))
+    await copied(ahead)
+    await change(house, state(3))
+    await copied(ahead)
+
+    assert await copied(behind) == 0
+    assert await have(house) == {str(WEEKLY): 3}
+
+
+async def test_progress_of_an_older_definition_is_not_shown(open_house: House) -> None:
+    await open_house.catalog.deploy(app(schedule()))
+    await change(open_house, state(3))
+    await copied(copy(open_house))
+
+    await open_house.catalog.disable(WEEKLY)
+
+    assert (await open_house.catalog.get(WEEKLY)).progress is None
+
+
+@pytest.mark.parametrize("value", [b"no json", b'{"v": 99}', b"{}"])
+async def test_a_state_nobody_can_read_holds_nobody_up(house: House, value: bytes) -> None:
+    key = f"schedule:{schedule('odd').ref}".encode()
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, home(f"schedule:{WEEKLY}", SHARDS), key, value)])
+    await change(house, state(4))
+
+    await copied(copy(house))
+
+    assert await have(house) == {str(WEEKLY): 4}
+
+
+async def test_the_shards_own_keys_are_no_schedules(house: House) -> None:
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, 0, b"\0position", b"{}")])
+
+    assert await copied(copy(house)) == 0
+
+
+async def test_an_accumulation_of_thousands_is_shown_by_its_newest(house: House) -> None:
+    from streamsched.codec.explanation import SHOWN, to_json
+    from streamsched.domain.explain import explain
+    from streamsched.domain.trigger import Partitions
+
+    events = tuple(
+        Event(str(n), "test", NOON, PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={n}"),), 1)) for n in range(2000)
+    )
+    wanted = Partitions(FLIGHTS.dataset, 5000)
+    now = TriggerState(WEEKLY, 1, True, wanted)
+    for event in events:
+        now = fold(now, Occurred(event), at=NOON).state or now
+
+    shown = to_json(explain(now))
+
+    assert (shown["have"], len(shown["events"]), shown["older"]) == (2000, SHOWN, 2000 - SHOWN)
+    assert shown["events"][-1]["id"] == "1999"
+
+
+async def copied(progress: ProgressCopy) -> int:
+    """Everything the changelog has now; how many rows were stored."""
+    stored = 0
+    for _ in range(2 * SHARDS):
+        stored += await progress.run_once(timeout=0)
+    return stored

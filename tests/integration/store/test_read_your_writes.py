@@ -1,0 +1,60 @@
+"""Promise G4 through the whole log: what is emitted after a change has returned is judged by the new definition, and
+never by an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.testing.town import Town, event_ids, landed
+
+from .conftest import SHARDS, House, app, schedule
+
+WEEKLY = schedule().ref
+FIRST, SECOND = (Partitions(DatasetRef("default", name), 1) for name in ("first", "second"))
+CHANGES = 200
+
+
+@pytest.fixture
+async def town(open_house: House) -> AsyncIterator[Town]:
+    town = await Town.found(open_house.broker, SHARDS)
+    await town.start()
+    yield town
+    await town.stop()
+
+
+async def test_each_event_is_judged_by_the_definition_that_stood_when_it_was_emitted(
+    open_house: House, town: Town
+) -> None:
+    catalog = open_house.catalog
+    await catalog.deploy(app(schedule(trigger=FIRST)))
+    expected: set[tuple[int, str]] = set()
+    stood: dict[str, int] = {}
+
+    for number in range(CHANGES):
+        record = (await catalog.get(WEEKLY)).record
+        if not record.enabled:
+            record = (await catalog.enable(WEEKLY)).record
+        elif number % 5 == 4:
+            record = (await catalog.disable(WEEKLY)).record
+        else:
+            other = SECOND if record.definition.trigger == FIRST else FIRST
+            record = (await catalog.update(schedule(trigger=other))).record
+        events = landed(number, "first"), landed(number, "second")
+        await town.emit(*events, partition=number % SHARDS)  # any producer's partitioner
+        heard = events[0] if record.definition.trigger == FIRST else events[1]
+        for event in events:
+            stood[event.id] = record.generation
+        if number % 3 == 0:  # else the next change overtakes the events, and may judge them
+            await town.settled()
+            if record.enabled:
+                expected.add((record.generation, heard.id))
+    await town.settled()
+
+    told = {(job.generation, event) for job in await town.jobs() for event in event_ids(job)}
+    assert expected <= told
+    assert [(generation, event) for generation, event in told if generation < stood[event]] == []
