@@ -12,32 +12,32 @@ from datetime import datetime
 from streamsched.catalog.control import control
 from streamsched.domain.cron import check_cron, next_fire
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedule import Schedule
-from streamsched.domain.trigger import At, Cron, Every, TimeLeaf, Trigger, leaf_id, leaves
+from streamsched.domain.trigger import At, Cron, Every, ProgramStatus, TimeLeaf, Trigger, leaf_id, leaves
 from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:
     """Raises:
     ConflictError: the schedule exists.
-    NotFoundError: its program does not.
+    NotFoundError: its program does not, or one of its app that it waits for.
     InvalidDefinitionError: a time leaf can never tick.
     """
     before = app.schedules.get(definition.ref)
     if before is not None and before.exists:
         raise ConflictError(f"schedule '{definition.ref}' exists already")
-    _check_program(app, definition)
+    _check_programs(app, definition)
     return AppChange(schedules=(created(before, definition, enabled=enabled, reason="", now=now),))
 
 
 def update(app: AppRecord, definition: Schedule, *, now: datetime) -> AppChange:
     """Raises:
-    NotFoundError: the schedule or its program does not exist.
+    NotFoundError: the schedule, its program, or one of its app that it waits for does not exist.
     InvalidDefinitionError: a time leaf can never tick.
     """
     before = existing(app, definition.ref)
-    _check_program(app, definition)
+    _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
     return AppChange(schedules=(updated(before, definition, reason="", now=now),))
@@ -51,7 +51,7 @@ def enable(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
     before = existing(app, ref)
     if before.enabled:
         raise ConflictError(f"schedule '{ref}' is already enabled")
-    _check_program(app, before.definition)
+    _check_program(app, before.definition.program)
     return AppChange(schedules=(_changed(Action.ENABLED, before, _next(before, now, enabled=True), reason=""),))
 
 
@@ -147,6 +147,14 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
     return {leaf: due for leaf, due in first.items() if due is not None}
 
 
-def _check_program(app: AppRecord, definition: Schedule) -> None:
-    if definition.program not in app.programs:
-        raise NotFoundError("program", str(definition.program))
+def _check_programs(app: AppRecord, definition: Schedule) -> None:
+    """The program it starts, and those of its own app it waits for; another app may be deployed later."""
+    _check_program(app, definition.program)
+    for leaf in leaves(definition.trigger):
+        if isinstance(leaf, ProgramStatus) and leaf.program.owner == app.ref:
+            _check_program(app, leaf.program)
+
+
+def _check_program(app: AppRecord, program: ProgramRef) -> None:
+    if program not in app.programs:
+        raise NotFoundError("program", str(program))

@@ -1,0 +1,160 @@
+"""What a deployment changes, over whatever stood before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.catalog.change import create, disable
+from streamsched.catalog.deployment import deploy
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.trigger import Cron, Every, Partitions, ProgramStatus
+from streamsched.ports.catalog import Action, AppChange, AppRecord
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+APP = AppRef("default", "a")
+
+programs = st.sets(st.sampled_from(["p", "q", "r"]), min_size=1).flatmap(
+    lambda names: st.tuples(
+        *(
+            st.builds(
+                Program,
+                st.just(ProgramRef("default", "a", name)),
+                st.builds(BashJob, st.sampled_from(["true", "false"])),
+            )
+            for name in sorted(names)
+        )
+    )
+)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> AppDefinition:
+    known = draw(programs)
+    names = draw(st.sets(st.sampled_from(["s", "t", "u", "v"])))
+    schedules = tuple(
+        Schedule(
+            ScheduleRef("default", "a", name),
+            draw(st.sampled_from(known)).ref,
+            Partitions(DatasetRef("default", draw(st.sampled_from(["x", "y"]))), draw(st.integers(1, 2))),
+        )
+        for name in sorted(names)
+    )
+    return AppDefinition(APP, known, schedules, frozenset(names & draw(st.sets(st.sampled_from(["s", "t"])))))
+
+
+def after(app: AppRecord, change: AppChange) -> AppRecord:
+    """The app as the store would have it then."""
+    known = dict(app.programs)
+    for program in change.programs:
+        if program.action is Action.DELETED:
+            del known[program.program.ref]
+        else:
+            known[program.program.ref] = program.program
+    schedules = dict(app.schedules)
+    for schedule in change.schedules:
+        assert schedule.before == schedules.get(schedule.after.definition.ref)
+        assert schedule.after.generation == (schedule.before.generation if schedule.before else 0) + 1
+        schedules[schedule.after.definition.ref] = schedule.after
+    return AppRecord(app.ref, known, schedules)
+
+
+def deployed(*wanted: AppDefinition) -> AppRecord:
+    app = AppRecord(APP, {}, {})
+    for each in wanted:
+        app = after(app, deploy(app, each, update_schedules=True, now=NOW))
+    return app
+
+
+def standing(app: AppRecord) -> dict[ScheduleRef, Schedule]:
+    return {ref: record.definition for ref, record in app.schedules.items() if record.exists}
+
+
+@given(definitions(), definitions())
+def test_what_stands_afterwards_is_what_was_wanted_whatever_stood_before(
+    before: AppDefinition, wanted: AppDefinition
+) -> None:
+    app = deployed(before, wanted)
+
+    assert standing(app) == {schedule.ref: schedule for schedule in wanted.schedules}
+    assert app.programs == {program.ref: program for program in wanted.programs}
+
+
+@given(definitions(), definitions())
+def test_deploying_again_changes_nothing(before: AppDefinition, wanted: AppDefinition) -> None:
+    app = deployed(before, wanted)
+
+    assert deploy(app, wanted, update_schedules=True, now=NOW) == AppChange()
+
+
+@given(definitions(), definitions())
+def test_equal_schedules_are_not_touched_and_changed_ones_stay_as_they_were_switched(
+    before: AppDefinition, wanted: AppDefinition
+) -> None:
+    app = deployed(before)
+    change = deploy(app, wanted, update_schedules=True, now=NOW)
+
+    for each in change.schedules:
+        if each.action is Action.UPDATED:
+            assert each.before is not None
+            assert each.before.definition != each.after.definition
+            assert each.before.enabled == each.after.enabled
+        if each.action is Action.CREATED:
+            assert each.after.enabled == (each.after.definition.ref.name in wanted.enabled)
+    equal = {s.ref for s in before.schedules} & {s.ref for s in wanted.schedules if standing(app).get(s.ref) == s}
+    assert equal.isdisjoint(each.after.definition.ref for each in change.schedules)
+
+
+@given(definitions(), definitions())
+def test_leaving_schedules_alone_only_takes_those_whose_program_went(
+    before: AppDefinition, wanted: AppDefinition
+) -> None:
+    app = deployed(before)
+    kept = {program.ref for program in wanted.programs}
+
+    change = deploy(app, wanted, update_schedules=False, now=NOW)
+
+    assert {each.action for each in change.schedules} <= {Action.DELETED}
+    assert standing(after(app, change)) == {s.ref: s for s in before.schedules if s.program in kept}
+
+
+def test_a_disabled_schedule_stays_disabled_though_the_deployment_names_it_enabled() -> None:
+    program = Program(ProgramRef("default", "a", "p"), BashJob("true"))
+    schedule = Schedule(ScheduleRef("default", "a", "s"), program.ref, Every(interval=NOW - NOW.replace(year=2025)))
+    wanted = AppDefinition(APP, (program,), (schedule,), frozenset({"s"}))
+    app = deployed(wanted)
+    app = after(app, disable(app, schedule.ref, now=NOW))
+
+    app = after(
+        app,
+        deploy(app, replace(wanted, schedules=(replace(schedule, description="new"),)), update_schedules=True, now=NOW),
+    )
+
+    assert not app.schedules[schedule.ref].enabled
+    assert app.schedules[schedule.ref].generation == 3
+
+
+def test_a_trigger_that_waits_for_a_program_the_app_does_not_have_is_refused() -> None:
+    program = Program(ProgramRef("default", "a", "p"), BashJob("true"))
+    app = deployed(AppDefinition(APP, (program,), ()))
+    waits = Schedule(ScheduleRef("default", "a", "s"), program.ref, ProgramStatus(ProgramRef("default", "a", "typo")))
+    elsewhere = replace(waits, trigger=ProgramStatus(ProgramRef("default", "other", "later")))
+
+    with pytest.raises(NotFoundError, match="typo"):
+        create(app, waits, enabled=False, now=NOW)
+    assert create(app, elsewhere, enabled=False, now=NOW).schedules
+
+
+def test_a_cron_that_never_matches_is_refused_though_no_codec_saw_it() -> None:
+    app = deployed(AppDefinition(APP, (Program(ProgramRef("default", "a", "p"), BashJob("true")),), ()))
+    never = Schedule(ScheduleRef("default", "a", "s"), ProgramRef("default", "a", "p"), Cron("0 0 31 2 *"))
+
+    with pytest.raises(InvalidDefinitionError):
+        create(app, never, enabled=False, now=NOW)
