@@ -20,11 +20,8 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.home import home
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program
 from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import At, Cron, Every, event_keys
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleRecord
-from streamsched.store.catalog import schedule_record
+from streamsched.domain.trigger import At, Cron, Every
 
 from .conftest import APP, FLIGHTS, JOIN, SHARDS, WEATHER, House, app, schedule
 
@@ -245,64 +242,6 @@ async def test_an_interval_counts_from_the_creation_however_late_it_is_enabled(o
     assert enabled.next_tick_at == created_at + timedelta(minutes=30)
 
 
-async def test_deploying_the_same_again_changes_nothing(open_house: House) -> None:
-    wanted = app(schedule(), schedule("daily", Cron("0 4 * * *"), properties={"a": "b"}, timeout=timedelta(hours=2)))
-    await open_house.catalog.deploy(wanted)
-    before = await open_house.signals()
-
-    applied = await open_house.catalog.deploy(wanted)
-
-    assert applied.change == AppChange()
-    assert await open_house.signals() == before
-
-
-async def test_a_redeployment_changes_what_differs_and_keeps_what_is_equal(open_house: House) -> None:
-    catalog = open_house.catalog
-    await catalog.deploy(app(schedule("equal"), schedule("differs"), schedule("absent")))
-    await catalog.disable(schedule("equal").ref)
-    await catalog.disable(schedule("differs").ref)
-
-    applied = await catalog.deploy(app(schedule("equal"), schedule("differs", WEATHER), schedule("new", WEATHER)))
-
-    assert {change.after.definition.ref.name: change.action for change in applied.change.schedules} == {
-        "absent": Action.DELETED,
-        "differs": Action.UPDATED,
-        "new": Action.CREATED,
-    }
-    assert {s.record.definition.ref.name: (s.record.generation, s.record.enabled) for s in await catalog.list()} == {
-        "equal": (2, False),
-        "differs": (3, False),
-        "new": (1, True),
-    }
-
-
-async def test_a_redeployment_that_leaves_schedules_alone_still_takes_those_of_removed_programs(
-    open_house: House,
-) -> None:
-    catalog = open_house.catalog
-    report = Program(ProgramRef("default", "flights", "report"), BashJob("true"))
-    reporting = replace(schedule("reporting"), program=report.ref)
-    await catalog.deploy(app(schedule(), reporting, programs=(JOIN, report)))
-
-    await catalog.deploy(app(schedule("new")), update_schedules=False)
-
-    assert [status.record.definition.ref.name for status in await catalog.list()] == ["weekly"]
-    assert [program.ref.name for program in await catalog.programs()] == ["join"]
-    lines = await open_house.reader.history("schedule", str(reporting.ref))
-    assert lines[0].reason == "its program default.flights.report was removed"
-
-
-async def test_a_changed_program_leaves_its_schedules_alone(open_house: House) -> None:
-    catalog = open_house.catalog
-    await catalog.deploy(app(schedule()))
-    other = replace(JOIN, executable=BashJob("false"))
-
-    await catalog.deploy(app(schedule(), programs=(other,)))
-
-    assert await catalog.program(JOIN.ref) == other
-    assert (await catalog.get(WEEKLY)).record.generation == 1
-
-
 async def test_listing_is_by_namespace_and_app(open_house: House) -> None:
     catalog = open_house.catalog
     await catalog.deploy(app(schedule("b"), schedule("a")))
@@ -311,76 +250,6 @@ async def test_listing_is_by_namespace_and_app(open_house: House) -> None:
     assert [status.record.definition.ref.name for status in await catalog.list(app=APP)] == ["a", "b"]
     assert await catalog.list(namespace="other") == []
     assert await catalog.list(app=AppRef("default", "other")) == []
-
-
-async def test_of_many_creations_of_one_name_exactly_one_succeeds(open_house: House) -> None:
-    await open_house.catalog.deploy(app())
-
-    results = await asyncio.gather(
-        *(open_house.catalog.create(schedule(description=str(n))) for n in range(6)), return_exceptions=True
-    )
-
-    refused = [result for result in results if isinstance(result, ConflictError)]
-    assert len(refused) == 5
-    assert (await open_house.catalog.get(WEEKLY)).record.generation == 1
-
-
-async def test_concurrent_changes_of_one_schedule_happen_one_after_the_other(open_house: House) -> None:
-    catalog = open_house.catalog
-    await catalog.deploy(app(schedule()))
-
-    await asyncio.gather(*(catalog.update(schedule(description=f"version {n}")) for n in range(12)))
-
-    assert (await catalog.get(WEEKLY)).record.generation == 13
-    puts = [signal.generation for signal in await open_house.signals() if isinstance(signal, Put)]
-    assert puts == list(range(1, 14))
-
-
-async def test_concurrent_first_deployments_leave_what_one_after_the_other_would(open_house: House) -> None:
-    def variant(number: int) -> Any:
-        program = Program(ProgramRef("default", "flights", f"p{number}"), BashJob("true"))
-        return app(replace(schedule(f"s{number}"), program=program.ref), programs=(program,))
-
-    await asyncio.gather(*(open_house.catalog.deploy(variant(number)) for number in range(4)))
-
-    (left,) = await open_house.catalog.list()
-    (program,) = await open_house.catalog.programs()
-    assert left.record.definition.program == program.ref
-
-
-async def test_two_hundred_changes_reach_the_log_in_their_order(open_house: House) -> None:
-    """Promise G4 at this level: whatever is appended after a change has returned stands behind its control records."""
-    catalog = open_house.catalog
-    names = [f"s{number}" for number in range(5)]
-    await catalog.deploy(app(*(schedule(name) for name in names)))
-
-    async def churn(name: str) -> None:
-        ref, definitions = schedule(name).ref, [schedule(name, FLIGHTS & WEATHER), schedule(name, WEATHER)]
-        for turn in range(10):
-            await catalog.disable(ref)
-            await expect(open_house, ref)
-            await catalog.update(replace(definitions[turn % 2], description=str(turn)))
-            await expect(open_house, ref)
-            await catalog.enable(ref)
-            await expect(open_house, ref)
-            await catalog.delete(ref)
-            await expect(open_house, ref)
-            await catalog.create(schedule(name), enabled=True)
-            await expect(open_house, ref)
-
-    async def expect(house: House, ref: ScheduleRef) -> None:
-        """What the homes know now is what PostgreSQL says now: nothing of the change is still on its way."""
-        record = await stored(house, ref)
-        assert standing(await house.signals(), ref) == (
-            record.generation,
-            record.exists and record.enabled,
-            event_keys(record.definition.trigger) if record.exists and record.enabled else frozenset(),
-        )
-
-    await asyncio.gather(*(churn(name) for name in names))  # 250 changes
-
-    generations = [s.generation for s in await open_house.signals() if isinstance(s, Put | Drop)]
-    assert len(generations) == 5 + 250
 
 
 async def test_control_goes_to_the_judge_before_the_routing(house: House) -> None:
@@ -395,40 +264,9 @@ async def test_control_goes_to_the_judge_before_the_routing(house: House) -> Non
     await changing
 
 
-async def test_a_decision_that_raises_leaves_no_trace(house: House) -> None:
-    def refuse(_record: AppRecord) -> AppChange:
-        raise ConflictError("no")
-
-    with pytest.raises(ConflictError):
-        await house.store.change(APP, None, refuse, now=house.clock.now())
-
-    assert await house.pool.fetchval("SELECT count(*) FROM apps") == 0
-
-
 def at_homes(*signals: Signal) -> list[Signal]:
     """These signals as the log has them: partition by partition, within one as given."""
     return sorted(signals, key=lambda signal: home(signal_codec.encode(signal)[0], SHARDS))
-
-
-def standing(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset[str]]:
-    """What the homes know of a schedule after these signals."""
-    generation, enabled, listens = 0, False, set()
-    for signal in signals:
-        match signal:
-            case Put(schedule=of) | Drop(schedule=of) if of == ref:
-                assert signal.generation > generation
-                generation, enabled = signal.generation, isinstance(signal, Put) and signal.enabled
-            case Subscribe(schedule=of, key=key) if of == ref:
-                listens.add(key)
-            case Unsubscribe(schedule=of, key=key) if of == ref:
-                listens.discard(key)
-            case _:
-                pass
-    return generation, enabled, frozenset(listens)
-
-
-async def stored(house: House, ref: ScheduleRef) -> ScheduleRecord:
-    return schedule_record(await house.pool.fetchrow("SELECT * FROM schedules WHERE id = $1", str(ref)))
 
 
 async def timers(house: House) -> dict[str, tuple[int, datetime]]:

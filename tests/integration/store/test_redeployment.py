@@ -1,0 +1,86 @@
+"""Deploying an app over what stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.errors import (
+    ConflictError,
+)
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedule import BashJob, Program
+from streamsched.domain.trigger import Cron
+from streamsched.ports.catalog import Action, AppChange, AppRecord
+
+from .conftest import APP, JOIN, WEATHER, House, app, schedule
+
+
+async def test_deploying_the_same_again_changes_nothing(open_house: House) -> None:
+    wanted = app(schedule(), schedule("daily", Cron("0 4 * * *"), properties={"a": "b"}, timeout=timedelta(hours=2)))
+    await open_house.catalog.deploy(wanted)
+    before = await open_house.signals()
+
+    applied = await open_house.catalog.deploy(wanted)
+
+    assert applied.change == AppChange()
+    assert await open_house.signals() == before
+
+
+async def test_a_redeployment_changes_what_differs_and_keeps_what_is_equal(open_house: House) -> None:
+    catalog = open_house.catalog
+    await catalog.deploy(app(schedule("equal"), schedule("differs"), schedule("absent")))
+    await catalog.disable(schedule("equal").ref)
+    await catalog.disable(schedule("differs").ref)
+
+    applied = await catalog.deploy(app(schedule("equal"), schedule("differs", WEATHER), schedule("new", WEATHER)))
+
+    assert {change.after.definition.ref.name: change.action for change in applied.change.schedules} == {
+        "absent": Action.DELETED,
+        "differs": Action.UPDATED,
+        "new": Action.CREATED,
+    }
+    assert {s.record.definition.ref.name: (s.record.generation, s.record.enabled) for s in await catalog.list()} == {
+        "equal": (2, False),
+        "differs": (3, False),
+        "new": (1, True),
+    }
+
+
+async def test_a_redeployment_that_leaves_schedules_alone_still_takes_those_of_removed_programs(
+    open_house: House,
+) -> None:
+    catalog = open_house.catalog
+    report = Program(ProgramRef("default", "flights", "report"), BashJob("true"))
+    reporting = replace(schedule("reporting"), program=report.ref)
+    await catalog.deploy(app(schedule(), reporting, programs=(JOIN, report)))
+
+    await catalog.deploy(app(schedule("new")), update_schedules=False)
+
+    assert [status.record.definition.ref.name for status in await catalog.list()] == ["weekly"]
+    assert [program.ref.name for program in await catalog.programs()] == ["join"]
+    lines = await open_house.reader.history("schedule", str(reporting.ref))
+    assert lines[0].reason == "its program default.flights.report was removed"
+
+
+async def test_a_changed_program_leaves_its_schedules_alone(open_house: House) -> None:
+    catalog = open_house.catalog
+    await catalog.deploy(app(schedule()))
+    other = replace(JOIN, executable=BashJob("false"))
+
+    await catalog.deploy(app(schedule(), programs=(other,)))
+
+    assert await catalog.program(JOIN.ref) == other
+    assert (await catalog.get(schedule().ref)).record.generation == 1
+
+
+async def test_a_decision_that_raises_leaves_no_trace(house: House) -> None:
+    def refuse(_record: AppRecord) -> AppChange:
+        raise ConflictError("no")
+
+    with pytest.raises(ConflictError):
+        await house.store.change(APP, None, refuse, now=house.clock.now())
+
+    assert await house.pool.fetchval("SELECT count(*) FROM apps") == 0
