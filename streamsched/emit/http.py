@@ -1,9 +1,8 @@
 """Events over HTTP: `POST <url>/v1/events`, a CloudEvents batch in JSON.
 
-The far end takes the valid events of a batch even when it refuses others, and says which: 202 when it took all,
-207 when it took some, 400 when it took none, the latter two with `{"accepted": n, "errors": [{"index", "path",
-"reason"}]}`. What a retry can help (no connection, 408, 425, 429, 5xx) is `Away`; any other answer is an installation
-gone wrong, and raises.
+The far end takes the valid events of a batch even when it refuses others, and says which: 202 when it took any, 400
+when it took none, with `{"accepted": n, "errors": [{"index", "path", "reason"}]}`. What a retry can help (no
+connection, 408, 425, 429, 5xx) is `Away`; any other answer is an installation gone wrong, and raises.
 
 The standard library's client is enough here and starts in no time; it runs inside other people's Spark jobs. It uses
 no proxy, and one connection that it keeps.
@@ -86,7 +85,7 @@ class HttpLink:
             raise
 
     def _answer(self, status: int, body: bytes, wait: str, *, took: timedelta, count: int) -> Answer:
-        if status in (200, 202, 204, 207, 400, 422):
+        if status < 300 or status in (400, 422):
             return _judged(status, body, took, count)
         if status == 413:
             return TooLarge(took)
@@ -107,10 +106,15 @@ def _judged(status: int, body: bytes, took: timedelta, count: int) -> Answer:
 def _refusals(body: bytes, count: int) -> tuple[Refusal, ...]:
     try:
         errors = orjson.loads(body)["errors"]
-        found = {int(e["index"]): Refusal(int(e["index"]), str(e["path"]), str(e["reason"])) for e in errors}
+        found = {int(e["index"]): _refusal(int(e["index"]), str(e["path"]), str(e["reason"])) for e in errors}
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return ()
     return tuple(found[index] for index in sorted(found) if 0 <= index < count)
+
+
+def _refusal(index: int, path: str, reason: str) -> Refusal:
+    """The far end's paths begin in the request (`$[2].data`), ours in the event (`$.data`)."""
+    return Refusal(index, f"${path.removeprefix(f'$[{index}]').removeprefix('$')}", reason)
 
 
 def _since(started: float) -> timedelta:

@@ -109,7 +109,7 @@ def test_a_far_end_that_stumbles_is_tried_again_with_the_same_ids(far: FarEnd) -
 
 def test_a_refused_event_raises_with_its_path_and_the_others_are_taken(far: FarEnd, tmp_path: Path) -> None:
     far.script = [
-        (207, {"accepted": 1, "errors": [{"index": 1, "path": "$.data.count", "reason": "must be positive"}]})
+        (202, {"accepted": 1, "errors": [{"index": 1, "path": "$[1].data.count", "reason": "must be positive"}]})
     ]
 
     with (
@@ -156,7 +156,7 @@ def test_what_was_kept_goes_out_first_on_the_next_use(nowhere: str, far: FarEnd,
 def test_a_folder_is_drained_by_whoever_finds_the_far_end_back(nowhere: str, far: FarEnd, tmp_path: Path) -> None:
     with Emitter(nowhere, source="test", spool=tmp_path, patience=HASTY) as emitter:
         emitter.emit(custom("e", event_id="1"), custom("e", event_id="2"))
-    far.script = [(207, {"accepted": 1, "errors": [{"index": 0, "path": "$", "reason": "bad"}]})]
+    far.script = [(202, {"accepted": 1, "errors": [{"index": 0, "path": "$", "reason": "bad"}]})]
 
     drained = drain(tmp_path, far.url)
 
