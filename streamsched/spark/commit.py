@@ -139,11 +139,13 @@ class Store:
             with claimed(self._lock(commit), create=True) as held:
                 if held is None:
                     continue
-                if not self.is_announced(commit):
-                    say(Manifest.decode(path.read_bytes()))
-                    self.announced(commit)
-                    said.append(commit)
-                self._clear(commit)
+                try:
+                    if not self.is_announced(commit):
+                        say(Manifest.decode(path.read_bytes()))
+                        self.announced(commit)
+                        said.append(commit)
+                finally:
+                    self._clear(commit)
         return said
 
     def recover(self) -> list[str]:

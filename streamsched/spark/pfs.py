@@ -178,6 +178,8 @@ class PartitionedFileSet:
         """
         for commit in self._store.recover():
             log.warning("commit.rolled_back dataset=%s commit=%s", self.dataset, commit)
+        if self._emitter is None and not self._environ.get(EMIT_URL):
+            return
         try:
             said = self._store.announce_missing(self._say)
         except StreamschedError as exc:

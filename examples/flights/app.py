@@ -1,0 +1,36 @@
+"""Two programs and two schedules: a join whenever a week of both inputs is new, a report whenever a join succeeded.
+
+FLIGHTS_DATA=/data/flights streamsched deploy examples/flights/app.py
+"""
+
+import os
+from pathlib import Path
+
+from streamsched import App, partitions, program
+
+DATA = str(Path(os.environ.get("FLIGHTS_DATA", "flights-data")).resolve())
+SMALL = {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "1g"}
+
+app = App("flights")
+join = app.spark("join", main="join.py", arguments=["--data", "{data}"], conf=SMALL)
+report = app.spark("report", main="report.py", arguments=["--data", "{data}"], conf=SMALL)
+
+# Seven new days of each, whoever landed them, in whatever order, in one commit or in seven.
+app.schedule(
+    "weekly-join",
+    join,
+    when=partitions("flights", 7) & partitions("weather", 7),
+    properties={"data": DATA},
+    description="delay by wind and visibility, for exactly the days that are new",
+)
+
+# Its input is not a partition but a success. Only one report draws at a time; the next one waits.
+app.schedule(
+    "weekly-report",
+    report,
+    when=program(join, "succeeded"),
+    max_concurrent=1,
+    wait=True,
+    properties={"data": DATA},
+    description="a picture and a table of all weeks joined so far",
+)

@@ -1,0 +1,167 @@
+"""`make demo`: a real pipeline on real data, from the first partition to the picture, while you watch.
+
+Starts a scheduler of its own, deploys `app.py`, runs `land.py` (somebody else's upstream job), and shows what the
+scheduler makes of it. The scheduler's state stays in .streamsched/demo, the data of each demo in a new folder there.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+from driver.scheduler import Api, SchedulerError, deploy, running
+from driver.screen import Screen
+from driver.story import Commit, Moment, counted, time_line
+from rich.console import Console
+
+from streamsched.spark.manifest import Manifest
+
+HERE = Path(__file__).resolve().parent
+PATIENCE = 600.0
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message says why and what to do."""
+
+
+def require_java() -> None:
+    """Raises:
+    DemoError: Spark needs Java 17 or newer, and there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if java is None:
+        raise DemoError(
+            "Spark needs Java 17 or newer, and there is no `java` "
+            + (f"in JAVA_HOME ({home})." if home else "on the PATH.")
+            + "\nInstall it (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17)"
+            + "\nor point JAVA_HOME at one, and say `make demo` again."
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version and int(version[1]) < 17:
+        raise DemoError(
+            f"Spark needs Java 17 or newer, and {java} is Java {version[1]}. Point JAVA_HOME at a newer one."
+        )
+
+
+def observed(api: Api) -> Moment:
+    """What the scheduler says now."""
+    schedules = api.schedules()
+    # Of earlier demos too: this one's are those of the schedules' present generation.
+    jobs = [
+        job for each in schedules.values() for job in api.jobs(each["id"]) if job["generation"] == each["generation"]
+    ]
+    mine = {job["id"] for job in jobs}
+    runs = [run for name in ("join", "report") for run in api.runs(f"default.flights.{name}") if run["job"] in mine]
+    return Moment(counted(schedules["weekly-join"]), tuple(jobs), tuple(sorted(runs, key=lambda run: run["createdAt"])))
+
+
+def landed(data: Path) -> list[Commit]:
+    """What the upstream job has committed, from the manifests."""
+    manifests = [Manifest.decode(path.read_bytes()) for path in data.glob("[fw]*/_manifest/*.json")]
+    return [
+        Commit(m.at, m.dataset.name, tuple(p.values["day"] for p in m.pieces), sum(p.rows for p in m.pieces))
+        for m in sorted(manifests, key=lambda m: m.at)
+    ]
+
+
+def watch(api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, weeks: int) -> Moment:
+    """Shows what happens until all of it has; the last moment.
+
+    Raises:
+        DemoError: a program failed, or it takes too long.
+    """
+    deadline = time.monotonic() + PATIENCE
+    with screen.watching():
+        while time.monotonic() < deadline:
+            moment = observed(api)
+            commits = landed(data)
+            days = sum(len(commit.days) for commit in commits)
+            screen.show(moment, landing=_landing(upstream, days))
+            if upstream.poll():
+                raise DemoError(f"land.py failed; its last words:\n{_tail(data / 'land.log')}")
+            if (run := moment.failed()) is not None:
+                raise DemoError(f"run {run['id']} is {run['state']}: {run['reason']}\n{api.log(run['id'])}")
+            if upstream.poll() == 0 and moment.complete(weeks):
+                return moment
+            time.sleep(0.25)
+    raise DemoError(f"not complete after {PATIENCE:.0f} s; the scheduler's log is {data.parent / 'dev.log'}")
+
+
+def demo(screen: Screen, folder: Path, weeks: int) -> None:
+    data = folder / datetime.now(UTC).strftime("data-%Y%m%d-%H%M%S")
+    data.mkdir(parents=True)
+    screen.say("[bold]streamsched demo[/]: flights and hourly weather of New York, March 2013, on Spark")
+    screen.say("  starting PostgreSQL, the log, a worker, a launcher and the API in one process …")
+    with running(folder) as api:
+        screen.say(f"  scheduler: {api.url}   state: {folder}")
+        deploy(HERE / "app.py", api, {"FLIGHTS_DATA": str(data)})
+        screen.say("  deployed:  7 new days of flights and 7 new days of weather → join;   join succeeded → report\n")
+        with (data / "land.log").open("wb") as said:
+            upstream = subprocess.Popen(
+                [sys.executable, str(HERE / "land.py"), "--data", str(data), "--weeks", str(weeks)],
+                env={**os.environ, "STREAMSCHED_EMIT_URL": api.url, "STREAMSCHED_SPOOL": str(folder / "spool")},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            moment = watch(api, screen, upstream, data, weeks)
+        finally:
+            if upstream.poll() is None:
+                upstream.terminate()
+                upstream.wait()
+        screen.answer(pd.read_csv(data / "report.csv"))
+        screen.story(time_line(landed(data), moment))
+    where_next(screen, folder, data, moment)
+
+
+def where_next(screen: Screen, folder: Path, data: Path, moment: Moment) -> None:
+    """Paths to open and commands to try."""
+    shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+    join = next(run for run in moment.runs if run["program"].endswith(".join"))
+    screen.say("\n[bold]Where to look next[/]")
+    screen.say(f"  the picture       {data / 'report.png'}")
+    screen.say(f"  the table         {data / 'report.csv'}")
+    screen.say("  the pipeline      examples/flights/app.py, join.py: made to be copied")
+    screen.say(f"  go on from here   .venv/bin/streamsched dev --data-dir {shown} --port 8765, and in another terminal")
+    screen.say(f"                    .venv/bin/streamsched job why {join['job']}")
+    screen.say(f"                    .venv/bin/streamsched run logs {join['id']}")
+
+
+def _landing(upstream: subprocess.Popen[bytes], days: int) -> str:
+    if upstream.poll() is not None:
+        return f"land.py is done: {days} partitions landed"
+    return f"land.py has landed {days} partitions" if days else "land.py starts Spark …"
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-15:])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weeks", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=Path(".streamsched/demo"))
+    asked = parser.parse_args()
+    screen = Screen(Console())
+    try:
+        require_java()
+        demo(screen, asked.folder.resolve(), asked.weeks)
+    except (DemoError, SchedulerError) as exc:
+        screen.console.print(str(exc), style="red", markup=False, highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        screen.say("stopped; what was reached is kept")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

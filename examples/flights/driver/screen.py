@@ -1,0 +1,114 @@
+"""How the demo looks: live on a terminal, plain lines anywhere else."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pandas as pd
+from driver.story import ENDED, Counted, Happened, Moment, program, when
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+COLOURS = {"event": "cyan", "job": "yellow", "run": "green"}
+STATES = {"COMPLETED": "green", "FAILED": "red", "KILLED": "red", "LOST": "red", "RUNNING": "bold cyan"}
+
+
+class Screen:
+    """Shows moments as they come."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live: Live | None = None
+        self._said: set[str] = set()
+        self._spinner = Spinner("dots")
+
+    def say(self, text: str) -> None:
+        self.console.print(text, highlight=False)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within the block, `show` redraws in place if this is a terminal."""
+        if not self.console.is_terminal:
+            yield
+            return
+        with Live(console=self.console, refresh_per_second=8, transient=True) as self._live:
+            yield
+        self._live = None
+
+    def show(self, moment: Moment, *, landing: str) -> None:
+        """The moment: drawn anew, or as the lines that were not said before."""
+        if self._live is not None:
+            self._live.update(self._drawn(moment, landing))
+            return
+        for line in _lines(moment, landing):
+            if line not in self._said:
+                self._said.add(line)
+                self.console.print(line, highlight=False, markup=False)
+
+    def answer(self, table: pd.DataFrame) -> None:
+        """The table of the report."""
+        shown = Table(title="Delay at departure, New York 2013", title_justify="left", title_style="bold")
+        for name in ("measure", "band"):
+            shown.add_column(name)
+        for name in ("flights", "cancelled", "mean delay"):
+            shown.add_column(name, justify="right")
+        shown.add_column("")
+        most = table["mean_delay"].max()
+        for measure, part in table.groupby("measure", sort=False):
+            for place, row in enumerate(part.itertuples()):
+                bar = "█" * max(1, round(24 * row.mean_delay / most))
+                name = str(measure) if place == 0 else ""
+                cells = name, row.band, f"{row.flights:,}", f"{row.cancelled_percent} %", f"{row.mean_delay} min"
+                shown.add_row(*cells, Text(bar, "blue"))
+            shown.add_section()
+        self.console.print(shown)
+
+    def story(self, happened: Sequence[Happened]) -> None:
+        """The time line, in local seconds since its start."""
+        self.console.print("\n[bold]What happened[/]   (seconds since the first event)")
+        start = happened[0].at
+        for each in happened:
+            seconds = (each.at - start).total_seconds()
+            kind = Text(f"{each.kind:<6}", COLOURS[each.kind])
+            self.console.print(Text.assemble(f"  {seconds:7.2f}  ", kind, each.text), highlight=False, soft_wrap=True)
+
+    def _drawn(self, moment: Moment, landing: str) -> RenderableType:
+        self._spinner.update(text=Text(landing, "dim"))
+        counting = Table.grid(padding=(0, 2))
+        counting.add_row("[bold]weekly-join[/] waits for", "", "")
+        for input_ in moment.counted:
+            bar = ProgressBar(total=input_.need, completed=min(input_.have, input_.need), width=28)
+            counting.add_row(f"  7 new days of {input_.what}", bar, f"{input_.have} of {input_.need}")
+        running = Table.grid(padding=(0, 2))
+        running.add_row("[bold]runs[/]", "", "")
+        for run in moment.runs:
+            state = Text(run["state"].lower(), STATES.get(run["state"], "yellow"))
+            running.add_row(f"  {program(run)}", state, f"[dim]{_seconds(run)}[/]", f"[dim]{run['id']}[/]")
+        if not moment.runs:
+            running.add_row("  [dim]none yet[/]", "", "")
+        return Group(counting, "", running, "", self._spinner)
+
+
+def _lines(moment: Moment, landing: str) -> Iterator[str]:
+    yield landing
+    if any(each.have for each in moment.counted):
+        yield "weekly-join waits: " + ", ".join(f"{_of(each)}" for each in moment.counted)
+    for job in moment.jobs:
+        yield f"job {job['id']} is ready"
+    for run in moment.runs:
+        yield f"{program(run)} is {run['state'].lower()} ({run['id']})"
+
+
+def _of(each: Counted) -> str:
+    return f"{each.what} {each.have} of {each.need}"
+
+
+def _seconds(run: dict[str, str]) -> str:
+    if not run["startedAt"]:
+        return ""
+    end = when(run["endedAt"]) if run["state"] in ENDED and run["endedAt"] else datetime.now(UTC)
+    return f"{(end - when(run['startedAt'])).total_seconds():.0f} s"

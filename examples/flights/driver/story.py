@@ -1,0 +1,101 @@
+"""What the demo knows at one moment, as values, and what of it is new. No terminal here, no HTTP."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+ENDED = {"COMPLETED", "FAILED", "KILLED", "LOST"}
+WAITING = {"PENDING_CONSTRAINT", "PENDING_LAUNCH"}
+NAMES = {"weekly-join": "join", "weekly-report": "report"}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How far one input of a trigger is."""
+
+    what: str
+    have: int
+    need: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What an upstream job landed: read from the file sets' manifests."""
+
+    at: datetime
+    dataset: str
+    days: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True)
+class Happened:
+    """A line of the time line."""
+
+    at: datetime
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Everything the scheduler says, at once."""
+
+    counted: tuple[Counted, ...]
+    jobs: tuple[Mapping[str, Any], ...]
+    runs: tuple[Mapping[str, Any], ...]
+
+    def failed(self) -> Mapping[str, Any] | None:
+        return next((run for run in self.runs if run["state"] in ENDED - {"COMPLETED"}), None)
+
+    def complete(self, weeks: int) -> bool:
+        """Every week was joined, and a report has begun after the last join had ended; nothing waits or runs."""
+        joins = [run for run in self.runs if program(run) == "join"]
+        reports = [run for run in self.runs if program(run) == "report"]
+        if any(job["state"] in WAITING for job in self.jobs) or any(run["state"] != "COMPLETED" for run in self.runs):
+            return False
+        if sum(1 + job.get("joined", 0) for job in self.jobs if job["schedule"].endswith("weekly-join")) < weeks:
+            return False
+        return bool(joins and reports) and max(r["createdAt"] for r in reports) > max(r["endedAt"] for r in joins)
+
+
+def counted(schedule: Mapping[str, Any]) -> tuple[Counted, ...]:
+    """Each leaf of the schedule's trigger: `3 of 7 new partitions of default.flights`."""
+    progress = schedule.get("progress")
+    if not progress:
+        return ()
+    leaves = progress.get("children") or [progress]
+    return tuple(Counted(leaf["text"].rpartition(".")[2], leaf["have"], leaf["need"]) for leaf in leaves)
+
+
+def program(run: Mapping[str, Any]) -> str:
+    return str(run["program"]).rpartition(".")[2]
+
+
+def time_line(commits: Sequence[Commit], moment: Moment) -> list[Happened]:
+    """Events, jobs and runs in the order they happened."""
+    return sorted([*_landed(commits), *_fired(moment), *_ran(moment)], key=lambda each: each.at)
+
+
+def _landed(commits: Sequence[Commit]) -> Iterator[Happened]:
+    for commit in commits:
+        days = commit.days[0] if len(commit.days) == 1 else f"{commit.days[0]} … {commit.days[-1]}"
+        yield Happened(commit.at, "event", f"{commit.dataset}: {days} ({commit.rows:,} rows)")
+
+
+def _fired(moment: Moment) -> Iterator[Happened]:
+    for job in moment.jobs:
+        yield Happened(when(job["satisfiedAt"]), "job", f"{job['id']} is ready")
+
+
+def _ran(moment: Moment) -> Iterator[Happened]:
+    for run in moment.runs:
+        if run["startedAt"]:
+            yield Happened(when(run["startedAt"]), "run", f"{program(run)} starts ({run['id']})")
+        if run["endedAt"]:
+            yield Happened(when(run["endedAt"]), "run", f"{program(run)} {run['state'].lower()}")
+
+
+def when(instant: str) -> datetime:
+    return datetime.fromisoformat(instant)

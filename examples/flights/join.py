@@ -1,0 +1,77 @@
+"""Delay at departure by wind and by visibility, for exactly the days that started this run."""
+
+import argparse
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from streamsched.spark.context import current_run
+from streamsched.spark.pfs import PartitionedFileSet
+
+WIND = [("under 5 mph", 5), ("5 to 10", 10), ("10 to 15", 15), ("15 to 20", 20), ("over 20 mph", None)]
+VISIBILITY = [("under 1 mile", 1), ("1 to 3", 3), ("3 to 6", 6), ("6 to 10", 10), ("10 miles", None)]
+
+
+def band(value: Column, bands: list[tuple[str, int | None]], part: str) -> Column:
+    """The place (`order`) or the name (`band`) of the band a value is in; an upper bound belongs to the next band."""
+    found = f.lit(None)
+    for order, (name, below) in reversed(list(enumerate(bands))):
+        told = f.lit(order if part == "order" else name)
+        found = told if below is None else f.when(value < below, told).otherwise(found)
+    return f.when(value.isNotNull(), found)
+
+
+def delays(flights: DataFrame, weather: DataFrame) -> DataFrame:
+    """Flights, cancellations and mean delay in minutes for each band of wind and of visibility.
+
+    A flight meets the weather of its airport in the hour it was to leave; one without an observation is left out.
+    """
+    observed = weather.select("origin", "time_hour", "wind_speed", "visib").dropDuplicates(["origin", "time_hour"])
+    both = flights.join(observed, ["origin", "time_hour"]).cache()
+    by = [
+        both.select(
+            f.lit(measure).alias("measure"),
+            band(f.col(column), bands, "order").alias("order"),
+            band(f.col(column), bands, "band").alias("band"),
+            "dep_delay",
+        )
+        for measure, column, bands in (("wind", "wind_speed", WIND), ("visibility", "visib", VISIBILITY))
+    ]
+    return (
+        by[0]
+        .unionByName(by[1])
+        .where("band is not null")
+        .groupBy("measure", "order", "band")
+        .agg(
+            f.count("*").alias("flights"),
+            f.sum(f.col("dep_delay").isNull().cast("int")).alias("cancelled"),
+            f.avg("dep_delay").alias("mean_delay"),
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the file sets")
+    data = parser.parse_args().data
+
+    run = current_run()
+    spark = SparkSession.builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    flights = PartitionedFileSet("flights", data / "flights").read_new(run)
+    weather = PartitionedFileSet("weather", data / "weather").read_new(run)
+
+    days = sorted(partition.values["day"] for partition in run.new_partitions("flights"))
+    print(f"run {run.run_id}: joining {days[0]} to {days[-1]}")
+    result = delays(flights, weather).withColumn("week", f.lit(days[0]))
+
+    # The run's id as the commit's: should this run be tried again after it wrote, the second write changes nothing.
+    commit = PartitionedFileSet("delays", data / "delays").write(
+        result.coalesce(1), partition_by=["week"], mode="overwrite_partitions", commit_id=run.run_id
+    )
+    print(f"wrote {', '.join(partition.key for partition in commit.partitions)}")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

