@@ -1,0 +1,69 @@
+"""Emitters that write to a real PostgreSQL log, with no server in between."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streamsched.codec import event as codec
+from streamsched.domain.home import home
+from streamsched.emit import Emitter, Patience, custom, drain, partitions_added
+from streamsched.ports.broker import TopicPartition
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import EVENTS, PARTITIONS, topic_specs
+
+pytestmark = pytest.mark.postgres
+
+NOW = datetime(2013, 1, 1, tzinfo=UTC)
+SHARDS = 4
+
+
+async def ids(url: str, topic: str, key: str) -> list[str]:
+    """The events at a key's home, in their order."""
+    broker = await open_broker(url)
+    try:
+        reader = await broker.reader({TopicPartition(topic, home(key, SHARDS)): 0})
+        chunks = await reader.read(max_records=100, timeout=1)
+        await reader.close()
+    finally:
+        await broker.close()
+    records = [record for chunk in chunks for record in chunk.records if record.key == key.encode()]
+    return [codec.decode(record.value or b"", fallback_id="", fallback_time=NOW).id for record in records]
+
+
+async def create_topics(url: str) -> None:
+    broker = await open_broker(url)
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    await broker.close()
+
+
+async def test_events_lie_at_the_homes_of_their_keys(database: str) -> None:
+    await create_topics(database)
+
+    def say() -> None:
+        with Emitter(database, source="test") as emitter:
+            emitter.emit(partitions_added("flights", ["day=1"], event_id="a"), custom("done", event_id="b"))
+            emitter.emit(partitions_added("flights", ["day=2"], event_id="c"))
+
+    await asyncio.to_thread(say)
+
+    assert await ids(database, PARTITIONS, "partition:default.flights") == ["a", "c"]
+    assert await ids(database, EVENTS, "event:default.done") == ["b"]
+
+
+async def test_a_log_that_is_away_leaves_the_event_in_the_spool(database: str, tmp_path: Path) -> None:
+    await create_topics(database)
+    nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
+    hasty = Patience(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
+
+    def say() -> None:
+        with Emitter(nowhere, source="test", spool=tmp_path, patience=hasty) as emitter:
+            assert emitter.emit(partitions_added("flights", ["day=1"], event_id="a")).spooled == 1
+
+    await asyncio.to_thread(say)
+    assert (await asyncio.to_thread(drain, tmp_path, database)).sent == 1
+
+    assert await ids(database, PARTITIONS, "partition:default.flights") == ["a"]
