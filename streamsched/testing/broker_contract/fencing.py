@@ -66,7 +66,7 @@ class Fencing:
         newer one is open, and all else never comes."""
         log.needs("fenced")
         other = await log.another()
-        for _ in range(12):
+        for turn in range(12):
             (at,) = await log.topic()
             name = fresh("writer")
             acknowledged: list[bytes] = []
@@ -78,7 +78,7 @@ class Fencing:
                     acknowledged.append(b"%d" % number)
 
             hammering = asyncio.create_task(hammer())
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.005 + 0.0007 * turn)
             new = await log.writer(name, other)
             found = await log.values(at, other)
             with pytest.raises(FencedError):

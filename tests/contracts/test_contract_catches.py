@@ -1,0 +1,313 @@
+"""The broker contract is worth its name only if it catches a broken driver: each of these breaks one promise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+from streamsched_brokers.memory import CAPABILITIES, MemoryBroker, MemoryLog, MemoryReader, MemoryWriter, Partition
+
+from streamsched.domain.errors import NotFoundError
+from streamsched.ports.broker import Broker, Chunk, Outgoing, Record, TopicPartition
+from streamsched.testing.broker_contract import BrokerContract, Log
+
+DURABLE = CAPABILITIES.__class__(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
+
+#: Two processes that append at the same moment meet in the middle: what a driver without locks does.
+_PAUSE = 0.002
+
+
+class Losing(MemoryLog):
+    """Loses the last record of an append of three."""
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        super().append(records[:-1] if len(records) == 3 else records)
+
+
+class Doubling(MemoryLog):
+    def append(self, records: Sequence[Outgoing]) -> None:
+        super().append([*records, records[-1]] if len(records) > 400 else records)
+
+
+class Reordering(MemoryLog):
+    """Groups the records of one append by key."""
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        super().append(sorted(records, key=lambda record: record.value or b"", reverse=True))
+
+
+class ForgettingKeys(MemoryLog):
+    def append(self, records: Sequence[Outgoing]) -> None:
+        super().append([record._replace(key=record.key or None) for record in records])
+
+
+class Halving(MemoryWriter):
+    """Shows the records of one partition before those of another."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        for record in records:
+            await super().commit([record])
+            await asyncio.sleep(_PAUSE)
+
+
+class Unfenced(MemoryWriter):
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        self._log.append(records)
+
+
+class FencedTooLate(MemoryWriter):
+    """Checks the fence, then writes a moment later."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await super().commit([])
+        await asyncio.sleep(_PAUSE)
+        self._log.append(records)
+
+
+class NotYetVisible(MemoryWriter):
+    """Acknowledges before anyone can see it."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await super().commit([])
+        asyncio.get_running_loop().call_later(_PAUSE, self._log.append, records)
+
+
+class OutOfOrder(MemoryWriter):
+    """Takes its offsets first and shows the records later: another writer's higher ones may be visible before."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await super().commit([])
+        taken: list[tuple[Partition, Record]] = []
+        for record in records:
+            part = self._log.partition(record.topic, record.partition)
+            taken.append((part, Record(part.end, record.key, record.value, 0)))
+            part.end += 1
+        await asyncio.sleep(_PAUSE)
+        for part, record in taken:
+            part.records.insert(part.after(record.offset), record)
+        self._log.append([])
+
+
+class Starving(MemoryReader):
+    """Serves the first partition that has something."""
+
+    def _take(self, max_records: int) -> list[Chunk]:
+        positions = self._positions
+        for at in list(positions):
+            self._positions = {at: positions[at]}
+            chunks = super()._take(max_records)
+            positions |= self._positions
+            self._positions = positions
+            if chunks:
+                return chunks
+        return []
+
+
+class Greedy(MemoryReader):
+    """Knows no limit."""
+
+    def _take(self, max_records: int) -> list[Chunk]:
+        return super()._take(1_000_000)
+
+
+class Sleepy(MemoryReader):
+    """Looks twice a second."""
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        if not (chunks := self._take(max_records)):
+            await asyncio.sleep(min(timeout, 0.5))
+            chunks = self._take(max_records)
+        return chunks
+
+
+class Impatient(MemoryReader):
+    """Says "nothing" without waiting for it."""
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        return await super().read(max_records=max_records, timeout=0)
+
+
+class Careless(MemoryReader):
+    """Moves on before it hands over: a cancelled read takes its records along."""
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        chunks = await super().read(max_records=max_records, timeout=timeout)
+        await asyncio.sleep(_PAUSE)
+        return chunks
+
+
+class OffByOne(MemoryReader):
+    """Starts after its position."""
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        super().seek(partition, position + 1)
+
+
+class KeepsOldest(Partition):
+    def compact(self, now, grace) -> None:
+        first: dict[bytes | None, Record] = {}
+        for record in self.records:
+            first.setdefault(record.key, record)
+        self.records = list(first.values())
+
+
+class Renumbers(Partition):
+    def compact(self, now, grace) -> None:
+        super().compact(now, grace)
+        self.records = [record._replace(offset=index) for index, record in enumerate(self.records)]
+
+
+class SortsByKey(Partition):
+    def compact(self, now, grace) -> None:
+        super().compact(now, grace)
+        self.records.sort(key=lambda record: record.key or b"")
+
+
+class BuriesAtOnce(Partition):
+    """Drops tombstones with what they cover."""
+
+    def compact(self, now, grace) -> None:
+        super().compact(now, grace)
+        self.records = [record for record in self.records if record.value is not None]
+
+
+class ExpiresAll(Partition):
+    def expire(self, oldest) -> None:
+        self.records, self.end = [], 0
+
+
+class Early(Partition):
+    """Takes an hour for nothing."""
+
+    def expire(self, oldest) -> None:
+        self.records = self.records[-1:]
+
+
+def driver(
+    *,
+    log: type[MemoryLog] = MemoryLog,
+    reader: type[MemoryReader] = MemoryReader,
+    writer: type[MemoryWriter] = MemoryWriter,
+    partition: type[Partition] = Partition,
+) -> type[MemoryBroker]:
+    """A memory driver with one part replaced."""
+
+    class Broken(MemoryBroker):
+        def __init__(self, _: MemoryLog, shared: dict[type, MemoryLog]) -> None:
+            super().__init__(shared.setdefault(log, log()))
+
+        async def create_topics(self, specs) -> None:
+            await super().create_topics(specs)
+            for parts in self._log.topics.values():
+                parts[:] = [part if isinstance(part, partition) else partition() for part in parts]
+
+        async def reader(self, positions: Mapping[TopicPartition, int]) -> MemoryReader:
+            await super().reader(positions)
+            return reader(self._log, positions)
+
+        async def writer(self, name: str) -> MemoryWriter:
+            return writer(self._log, name)
+
+    return Broken
+
+
+class MisreportingEnds(driver()):
+    async def ends(self, partitions):
+        return {at: end - 1 if end > 1 else end for at, end in (await super().ends(partitions)).items()}
+
+
+class EndsAtLastRecord(driver()):
+    """Counts records instead of offsets."""
+
+    async def ends(self, partitions):
+        return {at: len(self._log.partition(*at).records) for at in partitions}
+
+
+class AcceptsAnyShape(driver()):
+    async def create_topics(self, specs) -> None:
+        await super().create_topics([spec for spec in specs if spec.name not in self._log.specs])
+
+
+class Forgetful(driver()):
+    """Says it is durable, and keeps everything in its process."""
+
+    @property
+    def capabilities(self):
+        return DURABLE
+
+    async def close(self) -> None:
+        self._log.topics.clear()
+        self._log.specs.clear()
+
+
+MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
+    "loses": (driver(log=Losing), "appends_keep_their_order"),
+    "doubles": (driver(log=Doubling), "a_large_append_comes_back_whole_in_small_reads"),
+    "reorders": (driver(log=Reordering), "one_append_to_many_partitions_keeps_the_order_of_each"),
+    "mistakes empty for none": (driver(log=ForgettingKeys), "records_come_back_as_they_went"),
+    "shows half": (driver(writer=Halving), "half_a_transaction_is_never_seen"),
+    "shows half by its ends": (driver(writer=Halving), "the_ends_never_show_half_a_transaction_either"),
+    "commits what it can": (driver(writer=Halving), "a_commit_that_cannot_be_made_shows_nothing"),
+    "knows no fence": (driver(writer=Unfenced), "an_older_writer_is_fenced_and_shows_nothing"),
+    "lets all in": (driver(writer=Unfenced), "of_many_who_open_together_one_remains"),
+    "fences too late": (driver(writer=FencedTooLate), "nothing_of_the_old_writer_appears_after_the_new_one_is_open"),
+    "acknowledges too early": (driver(writer=NotYetVisible), "a_commit_is_visible_everywhere_when_it_returns"),
+    "shows offsets out of order": (
+        driver(writer=OutOfOrder),
+        "a_tail_beside_concurrent_writers_misses_and_reorders_nothing",
+    ),
+    "starves": (driver(reader=Starving), "a_backlog_does_not_starve_the_other_partitions"),
+    "starves beside one that grows": (
+        driver(reader=Starving),
+        "a_partition_that_grows_all_the_time_does_not_starve_another",
+    ),
+    "knows no limit": (driver(reader=Greedy), "reads_stay_near_their_limit"),
+    "wakes late": (driver(reader=Sleepy), "a_waiting_reader_is_woken_by_another_process"),
+    "does not wait": (driver(reader=Impatient), "nothing_there_is_an_empty_answer_after_the_timeout"),
+    "forgets when cancelled": (driver(reader=Careless), "a_cancelled_read_loses_nothing"),
+    "seeks beside": (driver(reader=OffByOne), "a_seek_is_heeded_even_after_nothing_was_found"),
+    "keeps the oldest": (driver(partition=KeepsOldest), "partitions_are_compacted_apart"),
+    "renumbers": (driver(partition=Renumbers), "the_end_can_be_reached_whatever_was_cleaned_away"),
+    "compacts out of order": (
+        driver(partition=SortsByKey),
+        "compaction_keeps_the_newest_of_each_key_in_order_at_its_offset",
+    ),
+    "buries at once": (driver(partition=BuriesAtOnce), "a_reader_under_way_learns_of_every_deletion"),
+    "gives offsets twice": (driver(partition=ExpiresAll), "offsets_go_on_after_everything_was_cleaned_away"),
+    "cleans too early": (driver(partition=Early), "nothing_goes_before_its_time"),
+    "misreports ends": (MisreportingEnds, "ends_begin_at_zero_and_follow_what_becomes_visible"),
+    "counts instead of ends": (EndsAtLastRecord, "the_end_can_be_reached_whatever_was_cleaned_away"),
+    "accepts any shape": (AcceptsAnyShape, "another_number_of_partitions_is_refused_and_both_are_named"),
+    "forgets": (Forgetful, "records_and_ends_survive"),
+}
+
+
+async def keeps(promise: str, mutant: type[MemoryBroker]) -> bool:
+    """Whether a test of the contract passes for a driver."""
+    shared: dict[type, MemoryLog] = {}
+
+    async def opens() -> Broker:
+        return mutant(MemoryLog(), shared)  # type: ignore[call-arg]
+
+    log = Log(opens, await opens())
+    try:
+        async with asyncio.timeout(3):
+            await getattr(BrokerContract(), f"test_{promise}")(log)
+    except (AssertionError, TimeoutError, NotFoundError, pytest.fail.Exception):
+        return False
+    finally:
+        await log.close()
+    return True
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+async def test_a_driver_is_caught_that(name: str) -> None:
+    mutant, promise = MUTANTS[name]
+
+    assert not await keeps(promise, mutant)
+
+
+@pytest.mark.parametrize("promise", sorted({promise for _, promise in MUTANTS.values()} - {"records_and_ends_survive"}))
+async def test_an_honest_driver_passes(promise: str) -> None:
+    assert await keeps(promise, driver())
