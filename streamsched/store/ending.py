@@ -60,8 +60,8 @@ async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at:
     if row["job"] is None or row["job_state"] != JobState.PENDING_LAUNCH:
         return
     state = advance_job(JobState.PENDING_LAUNCH, fact)
-    await connection.execute(SQL["job_moves"], row["job"], JobState.PENDING_LAUNCH, state, reason, at)
-    await record(connection, "job", row["job"], f"job.{state.lower()}", reason, at=at)
+    if await connection.fetchval(SQL["job_moves"], row["job"], JobState.PENDING_LAUNCH, state, reason, at) is not None:
+        await record(connection, "job", row["job"], f"job.{state.lower()}", reason, at=at)
 
 
 async def record(connection: Any, kind: str, subject: str, action: str, reason: str, *, at: datetime) -> None:

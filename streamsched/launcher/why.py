@@ -1,0 +1,173 @@
+"""Why a job is where it is: each constraint's word now, who stands in the way, and the earliest time that can change.
+
+Built from one reading of the store and the same `check_all` that decides, so the explanation cannot differ from the
+decision; only time may pass in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from streamsched.domain.constraint import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check_all
+from streamsched.domain.docket import superseded
+from streamsched.domain.job import JobState, ReadyJob
+from streamsched.domain.schedule import OnTimeout, Schedule
+from streamsched.ports.clock import Clock
+from streamsched.ports.jobs import Background, Decided, Holder, Jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One constraint of the job.
+
+    Attributes:
+        holds: whether it is satisfied now.
+        at: when it can hold at the earliest (UTC), if a clock can tell.
+        holders: the runs it waits for.
+    """
+
+    text: str
+    holds: bool
+    at: datetime | None = None
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The whole answer. Times UTC.
+
+    Attributes:
+        summary: one sentence.
+        earliest: when the job can start at the earliest as far as clocks can tell; None when it waits for a run, or
+            waits no more.
+        earliest_because: what that time is taken from.
+        timeout: what happens when it has waited too long, and when; None when it may wait for ever.
+        satisfied_by: what each leaf of the trigger brought.
+        history: every decision about the job and its runs, oldest first.
+    """
+
+    job: str
+    state: JobState
+    summary: str
+    clauses: tuple[Clause, ...] = ()
+    earliest: datetime | None = None
+    earliest_because: str | None = None
+    timeout: str | None = None
+    satisfied_by: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    history: tuple[Decided, ...] = field(default=())
+
+
+async def why(job: str, *, jobs: Jobs, clock: Clock) -> Why:
+    """Explains the job as it stands at this moment.
+
+    Raises:
+        NotFoundError: no such job.
+        UnavailableError: PostgreSQL is away.
+    """
+    return explain(await jobs.background(job), now=clock.now())
+
+
+def explain(background: Background, *, now: datetime) -> Why:
+    """The explanation, from what was read."""
+    job = background.job
+    known = {
+        "job": job.id,
+        "state": job.state,
+        "satisfied_by": _satisfied_by(background.ready),
+        "runs": job.runs,
+        "history": background.history,
+    }
+    if job.state is not JobState.PENDING_CONSTRAINT:
+        return Why(summary=_settled(background), **known)
+    gone = superseded(
+        known=background.schedule is not None,
+        standing=background.generation,
+        enabled=background.enabled,
+        generation=job.generation,
+    )
+    if gone is not None or background.schedule is None:
+        return Why(summary=f"it will end as OBSOLETE in a moment: {gone}", **known)
+    facts = Facts(
+        satisfied_at=job.satisfied_at,
+        active_runs=tuple(holder.run for holder in background.holders),
+        last_completed_at=background.last_completed_at,
+        program=job.program,
+    )
+    admission = check_all(background.schedule.constraints, facts, now)
+    earliest = None if admission.wait_for or admission.aborted else admission.wait_until
+    return Why(
+        summary=_waits(admission.why, admitted=admission.admitted, aborted=admission.aborted),
+        clauses=tuple(_clause(verdict, background.holders) for verdict in admission.verdicts),
+        earliest=earliest,
+        earliest_because=None if earliest is None else _latest(admission.verdicts),
+        timeout=_timeout(background.schedule, background.ready, now),
+        **known,
+    )
+
+
+def _settled(background: Background) -> str:
+    job = background.job
+    run = job.runs[-1] if job.runs else None
+    match job.state:
+        case JobState.PENDING_LAUNCH:
+            return f"its constraints held ({job.reason}); run {run} is being given a runner process"
+        case JobState.LAUNCHED:
+            return f"launched as {run}"
+        case JobState.COALESCED:
+            return f"its events went to {job.joined}, which waited already"
+        case JobState.ABORTED | JobState.TIMED_OUT | JobState.OBSOLETE | JobState.LAUNCH_FAILED:
+            return job.reason
+        case JobState.PENDING_TRIGGER | JobState.PENDING_CONSTRAINT:
+            raise AssertionError("such a job is no settled row")
+        case _:
+            assert_never(job.state)
+
+
+def _waits(reasons: str, *, admitted: bool, aborted: bool) -> str:
+    if admitted:
+        return "nothing stands in its way: the next check admits it"
+    return f"the next check ends it: {reasons}" if aborted else f"it waits: {reasons}"
+
+
+def _clause(verdict: Verdict, holders: tuple[Holder, ...]) -> Clause:
+    match verdict:
+        case Satisfied(why=text):
+            return Clause(text, holds=True)
+        case WaitUntil(at=at, why=text):
+            return Clause(text, holds=False, at=at)
+        case WaitFor(what=what, why=text):
+            return Clause(text, holds=False, holders=tuple(holder for holder in holders if holder.run in what))
+        case Unsatisfiable(why=text):
+            return Clause(text, holds=False)
+        case _:
+            assert_never(verdict)
+
+
+def _latest(verdicts: tuple[Verdict, ...]) -> str | None:
+    waits = [verdict for verdict in verdicts if isinstance(verdict, WaitUntil)]
+    return max(waits, key=lambda wait: wait.at).why if waits else None
+
+
+def _timeout(schedule: Schedule, ready: ReadyJob, now: datetime) -> str | None:
+    if schedule.timeout is None:
+        return None
+    deadline = ready.satisfied_at + schedule.timeout
+    match schedule.on_timeout:
+        case OnTimeout.DISCARD:
+            outcome = "it ends as TIMED_OUT"
+        case OnTimeout.LAUNCH:
+            outcome = "it is launched all the same"
+        case _:
+            assert_never(schedule.on_timeout)
+    when = "in a moment" if deadline <= now else f"at {deadline:%Y-%m-%d %H:%M:%S}Z"
+    return f"when it still waits {when} ({schedule.timeout} after it was satisfied), {outcome}"
+
+
+def _satisfied_by(ready: ReadyJob) -> tuple[str, ...]:
+    return tuple(
+        f"{part.leaf}: {part.count} from {len(part.events)} event{'' if len(part.events) == 1 else 's'}"
+        for part in ready.contributions
+    )

@@ -1,0 +1,87 @@
+"""Query plans: what runs all the time reads what is alive, never the history behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from streamsched.store.sql import queries
+
+pytestmark = pytest.mark.postgres
+
+HISTORY = """
+INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at)
+SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n % 100), 1, n,
+    format('default.app.p%s', n % 10), 'LAUNCHED', now(), now(), '{}', now()
+FROM generate_series(1, 20000) n;
+INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at, runner)
+SELECT id || '.r1', id, 1, program, '{}', '{}', 'COMPLETED', now(), now(), 'h:1:1' FROM jobs;
+INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, next_check_at)
+SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n % 100), 1, n,
+    format('default.app.p%s', n % 10), 'PENDING_CONSTRAINT', now(), now(), '{}', now()
+FROM generate_series(20001, 20300) n;
+INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
+"""
+
+
+@pytest.fixture
+async def archive(database: str) -> AsyncIterator[asyncpg.Connection]:
+    """A database with a long history and a few jobs that wait."""
+    connection = await asyncpg.connect(database)
+    await connection.execute(HISTORY)
+    await connection.execute("ANALYZE")
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+HOT = [
+    ("docket", "due", "now(), 10"),
+    ("docket", "next_due", ""),
+    ("docket", "due_of_program", "'default.app.p1', now(), 100"),
+    ("docket", "lock_cases", "ARRAY['default.app.s1.1.20001']"),
+    ("docket", "joiners", "ARRAY['default.app.s1.1.20001']"),
+    ("docket", "elders", "ARRAY['default.app.s1']"),
+    ("docket", "facts", "'default.app.p1'"),
+    ("runs", "wake", "'default.app.p1'"),
+    ("runs", "state", "'default.app.s1.1.20001.r1'"),
+    ("runs", "unclaimed", "now(), ARRAY[now()], 32"),
+    ("runs", "next_spawn", ""),
+    ("runs", "hopeless", "now(), 3"),
+    ("runs", "silent", "now(), 100"),
+    ("runs", "beat", "'default.app.s1.1.20001.r1', 'h:1:1', now()"),
+    ("jobs", "recent", "NULL, ARRAY[]::text[], 100"),
+    ("jobs", "history", "ARRAY['default.app.s1.1.20001']"),
+]
+
+
+async def test_no_hot_query_scans_the_history(archive: asyncpg.Connection) -> None:
+    faults = {f"{file}.{name}": await faults_of(archive, file, name, arguments) for file, name, arguments in HOT}
+
+    assert not {query: found for query, found in faults.items() if found}
+
+
+async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments: str) -> list[str]:
+    await archive.execute(f"PREPARE {name} AS {queries(file)[name]}")
+    asked = f"EXECUTE {name}({arguments})" if arguments else f"EXECUTE {name}"
+    async with archive.transaction():
+        answer = await archive.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {asked}")
+    faults: list[str] = []
+    for node in nodes(json.loads(answer)[0]["Plan"]):
+        relation = node.get("Relation Name")
+        if node["Node Type"] == "Seq Scan" and relation in {"jobs", "runs", "decisions"}:
+            faults.append(f"scans {relation}")
+        if (removed := node.get("Rows Removed by Filter", 0)) > 1000:
+            faults.append(f"reads {removed} rows of {relation} in vain")
+    return faults
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)

@@ -1,0 +1,107 @@
+"""The judge over any docket: a ruling for each case, limits kept, nothing lost on the way into another job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.job import Contribution, ReadyJob, job_id
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, OnTimeout, Overlap, Program, Schedule
+from streamsched.domain.trigger import CustomEvent
+from streamsched.launcher.judge import judge
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+PROGRAM = Program(ProgramRef("default", "app", "load"), BashJob("true"))
+GO = EventName("default", "go")
+
+constraints: st.SearchStrategy[Constraint] = st.one_of(
+    st.builds(Concurrency, st.integers(1, 3), st.booleans()),
+    st.builds(Delay, st.timedeltas(timedelta(seconds=1), timedelta(hours=1))),
+    st.builds(LastRun, st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
+)
+schedules = st.builds(
+    Schedule,
+    st.sampled_from([ScheduleRef("default", "app", name) for name in "ab"]),
+    st.just(PROGRAM.ref),
+    st.just(CustomEvent(GO)),
+    st.lists(constraints, max_size=3).map(tuple),
+    overlap=st.sampled_from(Overlap),
+    timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
+    on_timeout=st.sampled_from(OnTimeout),
+)
+
+
+@st.composite
+def dockets(draw: st.DrawFn) -> Docket:
+    known = {schedule.ref: schedule for schedule in draw(st.lists(schedules, min_size=1, max_size=2))}
+    numbers = draw(st.lists(st.tuples(st.sampled_from(sorted(known)), st.integers(1, 9)), unique=True, max_size=8))
+    cases: list[Case] = []
+    for ref, sequence in numbers:
+        at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
+        event = Event(f"{ref}-{sequence}", "test", at, CustomHappened(GO))
+        ready = ReadyJob(ref, 1, sequence, at, (Contribution("leaf", 1, (event,)),))
+        told = draw(st.none() | st.just((0,)))
+        standing = draw(st.sampled_from([1, 1, 1, 2]))
+        cases.append(Case(ready, known[ref], standing, draw(st.sampled_from([True, True, False])), told))
+    cases.sort(key=lambda case: (case.ready.satisfied_at, case.ready.sequence))
+    waiting: dict[tuple[ScheduleRef, int], int] = {}
+    for case in cases:
+        if case.held_by is not None:
+            key = case.ready.schedule, 1
+            waiting[key] = min(waiting.get(key, 99), case.ready.sequence)
+    active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
+    ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
+    return Docket(PROGRAM, tuple(cases), waiting, active, ended)
+
+
+@given(dockets())
+def test_every_case_gets_exactly_one_ruling(docket: Docket) -> None:
+    assert [ruling.job for ruling in judge(docket, now=NOW)] == [case.job for case in docket.cases]
+
+
+@given(dockets())
+def test_no_admission_passes_the_limit_of_its_schedule(docket: Docket) -> None:
+    active = len(docket.active_runs)
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if not isinstance(ruling, Admit):
+            continue
+        assert case.schedule is not None
+        limits = [each.limit for each in case.schedule.constraints if isinstance(each, Concurrency)]
+        assert all(active < limit for limit in limits) or "all the same" in ruling.reason
+        active += 1
+
+
+@given(dockets())
+def test_only_a_schedule_that_stands_and_is_enabled_admits(docket: Docket) -> None:
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        stands = case.enabled and case.generation == case.ready.generation
+        assert stands != (isinstance(ruling, End) and ruling.reason.startswith("its schedule"))
+
+
+@given(dockets())
+def test_a_wait_is_never_for_the_past(docket: Docket) -> None:
+    for ruling in judge(docket, now=NOW):
+        if isinstance(ruling, Wait) and ruling.until is not None:
+            assert ruling.until > NOW
+
+
+@given(dockets())
+def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(docket: Docket) -> None:
+    rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
+    known = {case.job: case.ready for case in docket.cases}
+    told_to_wait = {job_id(ref, generation, n) for (ref, generation), n in docket.waiting.items()}
+    for ruling in rulings.values():
+        if not isinstance(ruling, Join):
+            continue
+        assert known[ruling.job].sequence > int(ruling.into.rpartition(".")[2])
+        target = rulings.get(ruling.into)
+        assert ruling.into in told_to_wait or isinstance(target, Wait)
+        if isinstance(target, Admit):
+            kept = {event.id for part in target.ready.contributions for event in part.events}
+            assert {event.id for part in known[ruling.job].contributions for event in part.events} <= kept

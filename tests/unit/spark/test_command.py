@@ -1,0 +1,91 @@
+"""What is refused before a process is started, and what a program finds in its environment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedule import BashJob, Executable, Program, SparkJob
+from streamsched.ports.runs import Assignment
+from streamsched.spark.command import Installation, command, filled, find_java
+
+REF = ProgramRef("default", "app", "load")
+
+
+def assignment(executable: Executable, **arguments: str) -> Assignment:
+    return Assignment("job.r1", 1, Program(REF, executable), arguments)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Installation:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("")
+    java.chmod(0o755)
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="17.0.15"\n')
+    environ = {
+        "PATH": "/bin",
+        "JAVA_HOME": str(tmp_path / "jdk"),
+        "STREAMSCHED_DATABASE_URL": "postgresql://u:secret@h/d",
+    }
+    return Installation(data_dir=tmp_path, spark_master="local[2]", emit_url="http://e", environ=environ)
+
+
+def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(place: Installation) -> None:
+    made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), place, Path("/told"))
+
+    assert made.argv[1:] == ("-c", "x")
+    assert made.env["STREAMSCHED_ARG_TRIGGER_JOB"] == "j"
+    assert made.env["STREAMSCHED_RUN_FILE"] == "/told"
+    assert made.env["STREAMSCHED_EMIT_URL"] == "http://e"
+    assert "STREAMSCHED_DATABASE_URL" not in made.env
+
+
+def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(place: Installation, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text("")
+    job = SparkJob(str(main), ("--day", "{day}"), conf={"spark.ui.enabled": "true"})
+
+    made = command(assignment(job, day="7"), place, Path("/told"))
+
+    text = " ".join(made.argv)
+    assert "--master local[2] --deploy-mode client --name job.r1" in text
+    assert text.endswith(f"{main} --day 7")
+    assert "spark.ui.enabled=true" in text
+    assert "spark.ui.enabled=false" not in text
+    assert made.env["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_the_programs_own_master_wins(place: Installation, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text("")
+
+    made = command(assignment(SparkJob(str(main), master="spark://s:7077")), place, Path("/told"))
+
+    assert "spark://s:7077" in made.argv
+    assert "SPARK_LOCAL_IP" not in made.env
+
+
+def test_what_is_no_placeholder_is_left_as_it_is() -> None:
+    assert filled('{"a": 1} {day} {}', {"day": "7"}) == '{"a": 1} 7 {}'
+
+
+def test_an_unknown_argument_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="argument 'day'"):
+        filled("{day}", {})
+
+
+def test_an_old_java_is_named_with_its_version(place: Installation, tmp_path: Path) -> None:
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
+
+    with pytest.raises(ConfigurationError, match=r"Java 17 or newer is needed: .* is Java 8"):
+        find_java(place.environ)
+
+
+def test_no_java_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no java in PATH"):
+        find_java({"PATH": str(tmp_path)})
