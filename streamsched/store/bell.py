@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import structlog
@@ -14,6 +14,8 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.store.pool import translated
 
 log = structlog.get_logger()
+
+_CONNECT_SECONDS: Final = 5
 
 
 class PostgresRing:
@@ -80,7 +82,7 @@ class PostgresBell:
     async def _connect(self) -> None:
         if self._connection is None:
             self._heard.clear()
-            connection = await asyncpg.connect(self._dsn)
+            connection = await asyncpg.connect(self._dsn, timeout=_CONNECT_SECONDS)
             connection.add_termination_listener(self._lost)
             self._connection = connection
         for channel in self._rings.keys() - self._heard:

@@ -65,13 +65,13 @@ class PostgresCatalogStore:
         if schedules is None:
             await connection.execute(_SQL["create_namespace"], app.namespace, now)
             await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
+            stored = await connection.fetch(_SQL["lock_programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app))
         else:
             await connection.execute(_SQL["share_app"], str(app))
+            stored = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        programs = [
-            program_from_json(row["definition"]) for row in await connection.fetch(_SQL["programs_of_app"], str(app))
-        ]
+        programs = [program_from_json(row["definition"]) for row in stored]
         records = [schedule_record(row) for row in rows]
         return AppRecord(
             app,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 import orjson
@@ -21,6 +21,7 @@ _AWAY = (
     asyncpg.CrashShutdownError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
 _MISCONFIGURED = (
     asyncpg.InvalidCatalogNameError,
@@ -31,8 +32,14 @@ _MISCONFIGURED = (
 )
 
 
+# A process that is stopped or cut off inside a transaction must not hold its locks for long: the server ends it.
+_SETTINGS: Final = {"timezone": "UTC", "idle_in_transaction_session_timeout": "10s", "application_name": "streamsched"}
+_STATEMENT_SECONDS: Final = 60.0
+
+
 async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncpg.Pool:
-    """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes.
+    """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes. A
+    statement may take a minute, a pause inside a transaction ten seconds; then it is `UnavailableError`.
 
     Raises:
         UnavailableError: the server cannot be reached.
@@ -40,7 +47,12 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncp
     """
     with translated():
         return await asyncpg.create_pool(
-            dsn, min_size=min_size, max_size=max_size, init=prepare, server_settings={"timezone": "UTC"}
+            dsn,
+            min_size=min_size,
+            max_size=max_size,
+            init=prepare,
+            server_settings=dict(_SETTINGS),
+            command_timeout=_STATEMENT_SECONDS,
         )
 
 

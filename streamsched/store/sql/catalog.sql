@@ -17,6 +17,10 @@ SELECT 1 FROM apps WHERE id = $1 FOR SHARE;
 -- No locks: only a deployment changes programs, and that owns the app.
 SELECT definition FROM programs WHERE app = $1 ORDER BY id;
 
+-- name: lock_programs_of_app
+-- For a deployment: before the schedules, as the launcher locks them.
+SELECT definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
+
 -- name: lock_schedules_of_app
 -- All of an app's schedules, tombstones too; in id order, as everybody locks them.
 SELECT definition, generation, enabled, created_at, updated_at, deleted_at

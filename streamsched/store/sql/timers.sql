@@ -1,12 +1,12 @@
 -- The next tick of each time leaf of each enabled schedule.
 
 -- name: claim
--- Due timers, longest due first; those another instance has are passed over. A change of the schedule waits for us or
--- has deleted the row; either way leaf and generation belong together.
+-- Due timers, longest due first, but for those another instance has and the generations in $3, which this one cannot
+-- read. A change of the schedule waits for us or has deleted the row; either way leaf and generation belong together.
 SELECT t.schedule, t.leaf, t.generation, t.due_at, s.definition, s.created_at
 FROM timers t
 JOIN schedules s ON s.id = t.schedule
-WHERE t.due_at <= $1
+WHERE t.due_at <= $1 AND t.schedule || '.' || t.generation <> ALL ($3::text[])
 ORDER BY t.due_at
 LIMIT $2
 FOR UPDATE OF t SKIP LOCKED;
@@ -24,5 +24,8 @@ USING unnest($1::text[], $2::text[]) AS given (schedule, leaf)
 WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
 
 -- name: next_due
--- How long the instances may sleep.
-SELECT min(due_at) FROM timers;
+-- How long the instances may sleep; $1 as in claim.
+SELECT t.due_at FROM timers t
+WHERE t.schedule || '.' || t.generation <> ALL ($1::text[])
+ORDER BY t.due_at
+LIMIT 1;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,9 +20,11 @@ from streamsched.domain.errors import (
     UnavailableError,
 )
 from streamsched.domain.home import home
+from streamsched.domain.job import TRANSITIONS, JobFact, JobState
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import At, Cron, Every
+from streamsched.store.sql import queries
 
 from .conftest import APP, FLIGHTS, JOIN, SHARDS, WEATHER, House, app, schedule
 
@@ -197,6 +200,14 @@ async def test_waiting_and_ready_jobs_of_a_changed_schedule_end_as_obsolete(open
     assert states[waiting]["ended_at"] == open_house.clock.now()
     history = await open_house.reader.history("job", waiting)
     assert [(line.action, line.reason) for line in history] == [("obsolete", f"its schedule was {change}d")]
+
+
+def test_the_states_that_end_are_those_a_superseded_job_may_be_in() -> None:
+    may_end = {state for state, fact in TRANSITIONS if fact is JobFact.SUPERSEDED}
+    named = re.search(r"state IN \(([^)]*)\)", queries("catalog")["end_jobs"])
+
+    assert named is not None
+    assert {JobState(name.strip(" '")) for name in named[1].split(",")} == may_end
 
 
 async def test_every_change_is_in_the_history_with_what_it_made(open_house: House) -> None:

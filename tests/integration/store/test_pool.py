@@ -11,6 +11,8 @@ import pytest
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.store.pool import open_pool, translated
 
+_PAUSE = "idle_in_transaction_session_timeout"
+
 
 async def test_jsonb_comes_back_as_python_values(pool: asyncpg.Pool) -> None:
     value = {"a": [1, 2.5, None, "ü"], "b": {"c": True}}
@@ -66,3 +68,16 @@ async def test_a_bug_in_a_query_is_not_disguised(pool: asyncpg.Pool) -> None:
 async def test_a_server_that_is_away_is_unavailable_to_the_pool(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError):
         await open_pool(f"postgresql://postgres:@/nowhere?host={tmp_path}")
+
+
+async def test_a_process_stopped_inside_a_transaction_does_not_keep_its_locks(pool: asyncpg.Pool) -> None:
+    seconds = await pool.fetchval("SELECT setting::int / 1000 FROM pg_settings WHERE name = $1", _PAUSE)
+
+    assert seconds == 10
+    async with pool.acquire() as stopped:
+        await stopped.execute(f"SET {_PAUSE} = '1ms'")
+        await stopped.execute("BEGIN; LOCK TABLE outbox")
+        await pool.execute("INSERT INTO outbox (topic, key) VALUES ('signals', 'a')")  # waits for the lock's end
+
+        with pytest.raises(UnavailableError), translated():
+            await stopped.fetchval("SELECT 1")

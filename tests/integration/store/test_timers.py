@@ -146,6 +146,21 @@ async def test_instances_share_the_due_timers_and_fire_each_once(house: House) -
     assert sorted(fired) == [str(each.ref) for each in schedules]
 
 
+async def test_a_schedule_that_cannot_be_read_holds_up_nobody_and_keeps_its_timer(house: House, timers: Timers) -> None:
+    await deploy(house, schedule("a", Every(MINUTE)), schedule("b", Every(2 * MINUTE)))
+    await house.pool.execute(
+        "UPDATE schedules SET definition = jsonb_set(definition, '{trigger}', '{\"type\": \"OF_TOMORROW\"}')"
+        " WHERE id = 'default.flights.a'"
+    )
+    start = house.clock.now()
+    house.clock.advance(2 * MINUTE)
+
+    assert await timers.run_once() == start + 4 * MINUTE
+
+    assert await ticks(house) == [start + 2 * MINUTE]
+    assert await house.pool.fetchval("SELECT min(due_at) FROM timers") == start + MINUTE
+
+
 async def test_a_timer_another_instance_has_is_passed_over(house: House, database: str) -> None:
     await deploy(house, schedule("a", Every(MINUTE)), schedule("b", Every(MINUTE)))
     house.clock.advance(MINUTE)
@@ -232,7 +247,7 @@ async def test_the_claim_reads_the_due_index_and_only_what_is_due(house: House) 
     )
     await house.pool.execute("ANALYZE timers, schedules")
 
-    plan = await explained(house.pool, queries("timers")["claim"], house.clock.now() + 2 * MINUTE, 200)
+    plan = await explained(house.pool, queries("timers")["claim"], house.clock.now() + 2 * MINUTE, 200, [])
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)
     scanned = sum(node["Actual Rows"] * node["Actual Loops"] for node in plan if node.get("Relation Name") == "timers")
@@ -243,7 +258,7 @@ async def test_how_long_to_sleep_is_one_step_in_the_index(house: House) -> None:
     await deploy(house, schedule(trigger=Every(MINUTE)))
     async with house.pool.acquire() as connection:
         await connection.execute("SET enable_seqscan = off")
-        plan = await explained(connection, queries("timers")["next_due"])
+        plan = await explained(connection, queries("timers")["next_due"], [])
         await connection.execute("RESET enable_seqscan")
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)
