@@ -44,14 +44,14 @@ def decode(raw: bytes) -> ReadyJob:
         DecodeError: these bytes are no job of a version we know.
     """
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", 1)) != VERSION:
+    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     roll = read_roll(found.get("events"), "$.events")
     listed = sequence(found.get("contributions"), "$.contributions")
     return ReadyJob(
         schedule(found.get("schedule"), "$.schedule"),
         integer(found.get("generation"), "$.generation"),
-        integer(found.get("sequence"), "$.sequence", 1),
+        integer(found.get("sequence"), "$.sequence", minimum=1),
         instant(found.get("satisfied_at"), "$.satisfied_at"),
         tuple(_contribution(item, roll, f"$.contributions[{place}]") for place, item in enumerate(listed)),
     )
