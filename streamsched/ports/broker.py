@@ -26,7 +26,7 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The shape of a topic. `retention` None keeps everything. A compacted topic has none, and its records have keys."""
+    """The shape of a topic. `retention` None keeps everything. A compacted topic has none; its records have keys."""
 
     name: str
     partitions: int
