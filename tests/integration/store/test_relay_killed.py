@@ -22,7 +22,7 @@ from streamsched.store import outbox
 from .conftest import SHARDS, House, furnished
 
 KEYS = [f"schedule:a.b.{number}" for number in range(6)]
-ROUNDS = 8
+ROUNDS = 6
 ROWS = 60
 
 RELAY = """
@@ -123,7 +123,7 @@ async def test_relays_killed_in_the_middle_of_their_work_lose_and_double_nothing
         before = await appended(house)
         process = await start(processes, database)
         writing = asyncio.create_task(write(house, round_))
-        await grown(house, before + 20 * round_)  # at another point of the work each time
+        await grown(house, before + 25 * round_)  # at another point of the work each time
         process.kill()
         await process.wait()
         await writing
