@@ -91,6 +91,10 @@ class Settings:
             )
         return cls(**values)
 
+    def variables(self) -> dict[str, str]:
+        """The variables from which `from_env` reads equal settings: what a child process is given."""
+        return {_variable(field.name): _written(getattr(self, field.name)) for field in fields(self)}
+
 
 def duration(text: str) -> timedelta:
     """Reads `5s`, `500ms`, `1h30m`, `7d`.
@@ -127,6 +131,10 @@ def _read(name: str, kind: str, text: str) -> object:
         return _READERS[kind](text)
     except ValueError as exc:
         raise ConfigurationError(f"{_variable(name)}: {exc}") from exc
+
+
+def _written(value: object) -> str:
+    return f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
 
 
 def _require(holds: bool, name: str, rule: str) -> None:

@@ -28,9 +28,12 @@ async def supervise(loops: Mapping[str, Loop], *, metrics: Metrics) -> None:
     Raises:
         ConfigurationError: a loop says the installation is wrong; a restart cannot help, so all end.
     """
-    async with asyncio.TaskGroup() as group:
-        for name, loop in loops.items():
-            group.create_task(_keep(name, loop, metrics), name=name)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name, loop in loops.items():
+                group.create_task(_keep(name, loop, metrics), name=name)
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from several
 
 
 async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:

@@ -64,8 +64,13 @@ def problem(status: int, detail: str, **members: Any) -> Response:
 
 def problem_of(error: StreamschedError) -> Response:
     """One of our errors as a problem."""
-    where = {"path": error.path, "reason": error.reason} if isinstance(error, InvalidError) else {}
-    return problem(status_of(error), str(error), retriable=error.retriable, **where)
+    facts: dict[str, str] = {}
+    match error:
+        case InvalidError(path=path, reason=reason):
+            facts = {"path": path, "reason": reason}
+        case NotFoundError(kind=kind, name=name):
+            facts = {"kind": kind, "name": name}
+    return problem(status_of(error), str(error), retriable=error.retriable, **facts)
 
 
 def answer_problems(api: FastAPI) -> None:

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -182,12 +183,26 @@ def _start(binaries: Path, folder: Path) -> bool:
 
 
 def _short_directory(folder: Path) -> Path:
-    """Where the socket is: in the folder, or in a fresh temporary one when that path is too long for a socket."""
-    if len(os.fsencode(folder.resolve() / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
-        return folder.resolve()
-    directory = Path(tempfile.mkdtemp(prefix="streamsched-"))
+    """Where the socket is: in the folder, or in a temporary one, the same each time, when that path is too long.
+
+    Raises:
+        ConfigurationError: the temporary one is somebody else's.
+    """
+    whole = folder.resolve()
+    if len(os.fsencode(whole / _SOCKET_NAME)) <= _LONGEST_SOCKET_PATH:
+        return whole
+    directory = Path(tempfile.gettempdir()) / f"streamsched-{sha256(os.fsencode(whole)).hexdigest()[:16]}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    owner = directory.lstat()
     if os.geteuid() == 0:
-        shutil.chown(directory, _SYSTEM_USER)
+        expected = pwd.getpwnam(_SYSTEM_USER).pw_uid
+        if owner.st_uid == 0 and stat.S_ISDIR(owner.st_mode):
+            os.chown(directory, expected, -1, follow_symlinks=False)
+            owner = directory.lstat()
+    else:
+        expected = os.geteuid()
+    if owner.st_uid != expected or not stat.S_ISDIR(owner.st_mode):
+        raise ConfigurationError(f"{directory} belongs to somebody else; use a --data-dir with a shorter path")
     return directory
 
 

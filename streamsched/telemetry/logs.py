@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import orjson
@@ -27,47 +29,44 @@ QUIETED: Final = {
 }
 
 
-def configure_logs(*, level: str = "info", style: str = "auto", stream: TextIO | None = None) -> None:
-    """Sends every log line to `stream` (standard error when None): JSON lines, or columns when it is a terminal.
+def configure_logs(
+    *, level: str = "info", style: str = "auto", stream: TextIO | None = None, file: Path | None = None
+) -> None:
+    """Sends every log line to `stream` (standard error when None): JSON lines, or columns when it is a terminal; and
+    those of level info and above, as JSON lines, to `file` (rotated, at most 40 MB).
 
     A line carries `action`, `level`, `time` (UTC, ISO 8601) and the facts of the action. Call it once, at the edge of a
     process; a later call replaces the earlier one.
     """
     out = stream or sys.stderr
-    pretty = style == "console" or (style == "auto" and out.isatty())
     threshold = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="%H:%M:%S" if pretty else "iso", utc=not pretty, key="time"),
-        structlog.processors.StackInfoRenderer(),
-    ]
-    rendered: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty(), timestamp_key="time", sort_keys=False)]
-        if pretty
-        else [structlog.processors.format_exc_info, structlog.processors.EventRenamer("action"), _json]
-    )
+    lowest = min(threshold, logging.INFO) if file else threshold
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        wrapper_class=structlog.make_filtering_bound_logger(lowest),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, _from_library],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
-        )
-    )
+    shown = logging.StreamHandler(out)
+    shown.setLevel(threshold)
+    pretty = style == "console" or (style == "auto" and out.isatty())
+    shown.setFormatter(_formatter(_columns(colours=out.isatty()) if pretty else _JSON))
+    handlers: list[logging.Handler] = [shown]
+    if file:
+        kept = RotatingFileHandler(file, maxBytes=10_000_000, backupCount=3, encoding="utf-8")
+        kept.setLevel(logging.INFO)
+        kept.setFormatter(_formatter(_JSON))
+        handlers.append(kept)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(threshold)
+    for former in root.handlers:
+        former.close()
+    root.handlers[:] = handlers
+    root.setLevel(lowest)
     for name, quietest in QUIETED.items():
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
-        library.setLevel(max(quietest, threshold))
+        library.setLevel(max(quietest, lowest))
 
 
 def _from_library(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -79,4 +78,28 @@ def _from_library(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMap
 
 
 def _json(_: Any, __: str, line: MutableMapping[str, Any]) -> str:
-    return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    ordered = {"time": line.pop("time", None), "level": line.pop("level", None), "action": line.pop("event"), **line}
+    return orjson.dumps(ordered, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _formatter(rendered: list[Processor]) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*_SHARED, _from_library],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
+    )
+
+
+def _columns(*, colours: bool) -> list[Processor]:
+    return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time", sort_keys=False)]
+
+
+_SHARED: Final[list[Processor]] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    structlog.processors.StackInfoRenderer(),
+]
+_JSON: Final[list[Processor]] = [
+    structlog.processors.format_exc_info,
+    _json,
+]

@@ -18,11 +18,9 @@ VERSION = "1"
 STATEMENT_SECONDS = 30.0
 
 #: Plans must not depend on when the statistics were last gathered: a log grows from nothing to millions within a
-#: minute, and a plan is kept as long as its connection. And a process that is stopped while it makes topics must not
-#: keep the others from it.
+#: minute, and a plan is kept as long as its connection.
 SESSION = {
     "application_name": "streamsched log",
-    "idle_in_transaction_session_timeout": "10s",
     "enable_bitmapscan": "off",
     "enable_seqscan": "off",
     "jit": "off",

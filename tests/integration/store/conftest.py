@@ -126,11 +126,7 @@ async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
 
 @pytest.fixture
 async def broker() -> Broker:
-    return await furnished(MemoryBroker(MemoryLog()))
-
-
-async def furnished(broker: Broker) -> Broker:
-    """The broker, with every topic."""
+    broker = MemoryBroker(MemoryLog())
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
     return broker
 

@@ -60,3 +60,13 @@ def test_durations_are_sums_of_numbers_with_units(text: str, seconds: float) -> 
 def test_anything_else_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         duration(text)
+
+
+def test_a_child_process_reads_the_same_settings() -> None:
+    settings = Settings(
+        database_url="postgresql://u:p@h/d",
+        lease=timedelta(milliseconds=1500),
+        retention=timedelta(days=400),
+        shards=16,
+    )
+    assert Settings.from_env(settings.variables()) == settings

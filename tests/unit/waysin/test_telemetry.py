@@ -57,9 +57,9 @@ def test_two_sets_of_metrics_never_mix() -> None:
 
 def test_a_gauge_forgets_what_its_new_picture_does_not_name() -> None:
     metrics = Metrics()
-    metrics.replace("jobs", [({"state": "LAUNCHED"}, 1), ({"state": "ABORTED"}, 2)])
-    metrics.replace("jobs", [({"state": "LAUNCHED"}, 3)])
-    assert b'jobs{state="LAUNCHED"} 3.0' in metrics.render()
+    metrics.replace("jobs_waiting", [({"state": "LAUNCHED"}, 1), ({"state": "ABORTED"}, 2)])
+    metrics.replace("jobs_waiting", [({"state": "LAUNCHED"}, 3)])
+    assert b'jobs_waiting{state="LAUNCHED"} 3.0' in metrics.render()
     assert b"ABORTED" not in metrics.render()
 
 

@@ -1,0 +1,61 @@
+"""What routes ask for: aliases over the one `ApiServices` an application was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from streamsched.catalog.catalog import Catalog
+from streamsched.ports.broker import Broker
+from streamsched.ports.clock import Clock
+from streamsched.ports.jobs import Jobs
+from streamsched.ports.runs import Runs
+from streamsched.telemetry.metrics import Metrics
+
+#: Each thing the API needs to answer, and what is wrong with it; nothing wrong is None.
+Readiness = Callable[[], Awaitable[Mapping[str, str | None]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServices:
+    """What the API is made of.
+
+    Attributes:
+        shards: partitions of the public topics.
+        body_limit: largest request body in bytes.
+        readiness: asks what the API depends on.
+        gauges: takes the measures that are read only when somebody asks.
+    """
+
+    broker: Broker
+    catalog: Catalog
+    jobs: Jobs
+    runs: Runs
+    clock: Clock
+    metrics: Metrics
+    shards: int
+    body_limit: int
+    readiness: Readiness
+    gauges: Callable[[], Awaitable[None]]
+
+
+def _services(request: Request) -> ApiServices:
+    services: ApiServices = request.app.state.services
+    return services
+
+
+def _part(name: str) -> Any:
+    def part(request: Request) -> Any:
+        return getattr(_services(request), name)
+
+    return Depends(part)
+
+
+ServicesDep = Annotated[ApiServices, Depends(_services)]
+CatalogDep = Annotated[Catalog, _part("catalog")]
+JobsDep = Annotated[Jobs, _part("jobs")]
+RunsDep = Annotated[Runs, _part("runs")]
+ClockDep = Annotated[Clock, _part("clock")]

@@ -1,0 +1,156 @@
+"""`POST /v1/events`: events in any dialect, answered only after the log has acknowledged them.
+
+| body | how it is said |
+|---|---|
+| one CloudEvent | `Content-Type: application/cloudevents+json` |
+| several CloudEvents | `Content-Type: application/cloudevents-batch+json` |
+| one CloudEvent, its attributes as `ce-*` headers | any other content type, and `ce-specversion` |
+| native JSON, a CDAP notification, or a list of these | `Content-Type: application/json` |
+
+Each bad event of a batch is reported with its place and the path to the field; the others are taken all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Annotated, Any, NamedTuple
+from uuid import uuid4
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyBytes
+from streamsched.api.deps import ServicesDep
+from streamsched.api.rendering import rendered
+from streamsched.catalog.catalog import Catalog
+from streamsched.codec import cloudevents
+from streamsched.codec import event as event_codec
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.event import Event
+from streamsched.domain.home import home
+from streamsched.domain.trigger import event_keys
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import public_topic
+
+router = APIRouter()
+
+
+class Dialect(StrEnum):
+    """How a request says its events."""
+
+    STRUCTURED = "cloudevents"
+    BATCH = "cloudevents-batch"
+    BINARY = "cloudevents-binary"
+    JSON = "json"
+
+
+class Check(StrEnum):
+    """What the caller wants to know beside the acknowledgement."""
+
+    LISTENERS = "listeners"
+
+
+class Refused(NamedTuple):
+    """An event that was not taken: its place in the request, and what is wrong where in it."""
+
+    place: int
+    path: str
+    reason: str
+
+
+@router.post("/v1/events")
+async def accept(
+    request: Request, body: BodyBytes, services: ServicesDep, check: Annotated[Check | None, Query()] = None
+) -> Response:
+    """202 `{"accepted", "ids", "errors"}` when at least one event is in the log, 400 when none was fit for it."""
+    dialect = _dialect(request)
+    events: list[Event] = []
+    refused: list[Refused] = []
+    for index, found in enumerate(_decoded(request.headers, body, dialect, now=services.clock.now())):
+        if isinstance(found, Event):
+            events.append(found)
+        else:
+            refused.append(Refused(index, found.path, found.reason))
+    if refused:
+        services.metrics.add("events_rejected_total", len(refused), dialect=dialect)
+    if events:
+        await services.broker.append([outgoing(event, services.shards) for event in events])
+        for event in events:
+            services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=dialect)
+    answer: dict[str, Any] = {
+        "accepted": len(events),
+        "ids": [event.id for event in events],
+        "errors": [{"index": each.place, "path": each.path, "reason": each.reason} for each in refused],
+    }
+    if check is Check.LISTENERS:
+        answer["unheard"] = await _unheard(events, services.catalog)
+    return _answer(answer, refused)
+
+
+def outgoing(event: Event, shards: int) -> Outgoing:
+    """The record of an event on its public topic, in its key's home partition."""
+    return Outgoing(public_topic(event.fact), home(event.key, shards), event.key.encode(), event_codec.encode(event))
+
+
+async def _unheard(events: Sequence[Event], catalog: Catalog) -> list[str]:
+    """What the events are about and no enabled schedule listens to: most often a misspelt name."""
+    heard = {
+        key
+        for status in await catalog.list()
+        if status.record.enabled
+        for key in event_keys(status.record.definition.trigger)
+    }
+    return sorted({event.key for event in events} - heard)
+
+
+def _answer(answer: dict[str, Any], refused: Sequence[Refused]) -> Response:
+    if answer["accepted"]:
+        return rendered(answer, status=HTTPStatus.ACCEPTED)
+    first = refused[0] if refused else Refused(0, "$", "holds no event")
+    described = {
+        "type": "urn:streamsched:problem:bad-request",
+        "title": HTTPStatus.BAD_REQUEST.phrase,
+        "status": int(HTTPStatus.BAD_REQUEST),
+        "detail": f"no event was accepted: {first.path}: {first.reason}",
+        "path": first.path,
+        "reason": first.reason,
+        "retriable": False,
+    }
+    return rendered({**described, **answer}, status=HTTPStatus.BAD_REQUEST, media_type="application/problem+json")
+
+
+def _dialect(request: Request) -> Dialect:
+    content = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if content == "application/cloudevents+json":
+        return Dialect.STRUCTURED
+    if content == "application/cloudevents-batch+json":
+        return Dialect.BATCH
+    if "ce-specversion" in request.headers:
+        return Dialect.BINARY
+    if content == "application/json" or content.endswith("+json"):
+        return Dialect.JSON
+    raise HTTPException(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        f"'{content}' is no way to say events: application/json, application/cloudevents+json, "
+        "application/cloudevents-batch+json, or ce-* headers",
+    )
+
+
+def _decoded(headers: Mapping[str, str], body: bytes, dialect: Dialect, *, now: datetime) -> list[Event | DecodeError]:
+    """Each event of a request, or what is wrong with it, in order.
+
+    Raises:
+        DecodeError: the body as a whole is unreadable, so no event can be told from another.
+    """
+    made_id = uuid4().hex
+    if dialect is Dialect.BATCH or (dialect is Dialect.JSON and body.lstrip().startswith(b"[")):
+        return event_codec.decode_batch(body, fallback_id=made_id, fallback_time=now)
+    try:
+        if dialect is Dialect.BINARY:
+            return [cloudevents.decode_binary(headers, body, fallback_time=now)]
+        return [event_codec.decode(body, fallback_id=made_id, fallback_time=now)]
+    except DecodeError as exc:
+        return [exc]

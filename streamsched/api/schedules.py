@@ -1,0 +1,73 @@
+"""Schedules: what starts what, when. Every change returns only when the log has acknowledged it: events emitted after
+the answer are judged by it.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import CatalogDep
+from streamsched.api.rendering import rendered
+from streamsched.api.views import schedule_view
+from streamsched.codec.schedule import submitted_schedule_from_json
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.names import ScheduleRef
+
+router = APIRouter(prefix="/v1/schedules")
+
+
+@router.get("")
+async def list_schedules(catalog: CatalogDep, namespace: Annotated[str | None, Query()] = None) -> Response:
+    """Ordered by id."""
+    return rendered({"schedules": [schedule_view(each) for each in await catalog.list(namespace=namespace)]})
+
+
+@router.post("")
+async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
+    """201; 409 when it exists. It is created enabled unless the body says `"enabled": false`."""
+    definition, enabled = submitted_schedule_from_json(body)
+    created = await catalog.create(definition, enabled=enabled)
+    return rendered(
+        schedule_view(created),
+        status=HTTPStatus.CREATED,
+        headers={"Location": f"/v1/schedules/{definition.ref}"},
+    )
+
+
+@router.get("/{schedule}")
+async def get_schedule(schedule: str, catalog: CatalogDep) -> Response:
+    return rendered(schedule_view(await catalog.get(ScheduleRef.parse(schedule))))
+
+
+@router.put("/{schedule}")
+async def update_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """Another definition; an equal one changes nothing. Enabled stays enabled, disabled stays disabled."""
+    ref = ScheduleRef.parse(schedule)
+    named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
+    definition, _ = submitted_schedule_from_json({**named, **body})
+    if definition.ref != ref:
+        raise DecodeError("$.name", f"is {definition.ref}, but the address says {ref}")
+    return rendered(schedule_view(await catalog.update(definition)))
+
+
+@router.post("/{schedule}/enable")
+async def enable_schedule(schedule: str, catalog: CatalogDep) -> Response:
+    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule))))
+
+
+@router.post("/{schedule}/disable")
+async def disable_schedule(schedule: str, catalog: CatalogDep) -> Response:
+    """Waiting and ready jobs end as OBSOLETE; running runs go on."""
+    return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule))))
+
+
+@router.delete("/{schedule}")
+async def delete_schedule(schedule: str, catalog: CatalogDep) -> Response:
+    """204."""
+    await catalog.delete(ScheduleRef.parse(schedule))
+    return Response(status_code=HTTPStatus.NO_CONTENT)

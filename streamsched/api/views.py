@@ -1,0 +1,109 @@
+"""What clients see of jobs, runs and schedules: names as dotted texts, times as UTC instants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched.codec.schedule import program_to_json, schedule_to_json
+from streamsched.domain.schedule import Program
+from streamsched.launcher.why import Why
+from streamsched.ports.catalog import ScheduleStatus
+from streamsched.ports.jobs import JobRecord
+from streamsched.ports.runs import RunRecord
+
+
+def program_view(program: Program) -> dict[str, Any]:
+    """A program as JSON: its definition and its id."""
+    return {"id": str(program.ref), **program_to_json(program)}
+
+
+def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
+    """A schedule as JSON: its definition, its trigger in words (`when`), and how far it has come."""
+    record = status.record
+    return {
+        "id": str(record.definition.ref),
+        **schedule_to_json(record.definition),
+        "when": str(record.definition.trigger),
+        "enabled": record.enabled,
+        "generation": record.generation,
+        "createdAt": record.created_at,
+        "updatedAt": record.updated_at,
+        "nextTickAt": status.next_tick_at,
+        "waitingJobs": status.waiting_jobs,
+        "progress": status.progress,
+    }
+
+
+def job_view(job: JobRecord) -> dict[str, Any]:
+    """A job as JSON."""
+    return {
+        "id": job.id,
+        "schedule": str(job.schedule),
+        "generation": job.generation,
+        "sequence": job.sequence,
+        "program": _text(job.program),
+        "state": job.state,
+        "reason": job.reason,
+        "satisfiedAt": job.satisfied_at,
+        "createdAt": job.created_at,
+        "nextCheckAt": job.next_check_at,
+        "waiting": list(job.waiting),
+        "joined": job.joined,
+        "endedAt": job.ended_at,
+        "runs": list(job.runs),
+    }
+
+
+def why_view(why: Why) -> dict[str, Any]:
+    """The reasons of a job as JSON."""
+    return {
+        "job": why.job,
+        "state": why.state,
+        "summary": why.summary,
+        "clauses": [
+            {
+                "text": clause.text,
+                "holds": clause.holds,
+                "at": clause.at,
+                "holders": [
+                    {"run": each.run, "state": each.state, "since": each.since, "schedule": _text(each.schedule)}
+                    for each in clause.holders
+                ],
+            }
+            for clause in why.clauses
+        ],
+        "earliest": why.earliest,
+        "earliestBecause": why.earliest_because,
+        "timeout": why.timeout,
+        "satisfiedBy": list(why.satisfied_by),
+        "runs": list(why.runs),
+        "history": [
+            {"at": each.at, "subject": each.subject, "action": each.action, "reason": each.reason}
+            for each in why.history
+        ],
+    }
+
+
+def run_view(run: RunRecord) -> dict[str, Any]:
+    """A run as JSON."""
+    return {
+        "id": run.id,
+        "job": run.job,
+        "schedule": _text(run.schedule),
+        "program": str(run.program),
+        "attempt": run.attempt,
+        "arguments": dict(run.arguments),
+        "state": run.state,
+        "reason": run.reason,
+        "createdAt": run.created_at,
+        "startedAt": run.started_at,
+        "endedAt": run.ended_at,
+        "exitCode": run.exit_code,
+        "runner": run.runner,
+        "heartbeatAt": run.heartbeat_at,
+        "logPath": run.log_path,
+    }
+
+
+def _text(name: object) -> str | None:
+    return None if name is None else str(name)

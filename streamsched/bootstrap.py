@@ -1,0 +1,308 @@
+"""The composition root: the only module that names concrete adapters. Services are made from settings; a role is the
+loops that one process keeps alive with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+from uuid import uuid4
+
+import asyncpg
+import structlog
+import uvloop
+
+from streamsched.api.app import make_api
+from streamsched.api.deps import ApiServices
+from streamsched.api.serving import HttpServer, bind, url_of
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.progress import ProgressCopy
+from streamsched.catalog.relay import Relay
+from streamsched.config import Settings
+from streamsched.domain.errors import StreamschedError
+from streamsched.emit import drain
+from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.intake import Intake
+from streamsched.launcher.loop import Launcher
+from streamsched.membership.role import Role as Part
+from streamsched.ports.bell import Bell
+from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.leases import Leases
+from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.topics import LAUNCH, topic_specs
+from streamsched.spark.processes import LocalRunners
+from streamsched.store.bell import PostgresBell
+from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.store.docket import PostgresDecisions
+from streamsched.store.followup import PostgresFollowUpBook
+from streamsched.store.gauges import PostgresGauges
+from streamsched.store.intake import PostgresIntake
+from streamsched.store.jobs import PostgresJobs
+from streamsched.store.leases import PostgresLeases
+from streamsched.store.listing import PostgresCatalogReader
+from streamsched.store.migrate import migrate
+from streamsched.store.outbox import PostgresOutbox
+from streamsched.store.pool import open_pool
+from streamsched.store.progress import PostgresProgress
+from streamsched.store.runs import PostgresRuns
+from streamsched.store.timers import PostgresTimers
+from streamsched.stream.shard import ShardSettings
+from streamsched.stream.worker import Worker
+from streamsched.supervisor import Loop, supervise
+from streamsched.telemetry.logs import configure_logs
+from streamsched.telemetry.metrics import Metrics
+from streamsched.timers.loop import Timers
+
+log = structlog.get_logger()
+
+#: Seconds between two passes of the log's housekeeping, and for what readiness waits.
+_HOUSEKEEPING: Final = 60.0
+_READY_WITHIN: Final = 3.0
+
+
+class Role(StrEnum):
+    """What a process does."""
+
+    WORKER = "worker"
+    LAUNCHER = "launcher"
+    API = "api"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every role is made of; its connections are open."""
+
+    settings: Settings
+    identity: Identity
+    clock: Clock
+    metrics: Metrics
+    pool: asyncpg.Pool
+    bell: Bell
+    broker: Broker
+    leases: Leases
+
+
+@asynccontextmanager
+async def open_services(
+    settings: Settings, *, name: str | None = None, clock: Clock | None = None
+) -> AsyncIterator[Services]:
+    """Opens connections and makes the topics that are missing; closes them at the end.
+
+    `name` is for a process that is the only one of its name: when it comes back, its leases are its own at once.
+
+    Raises:
+        ConfigurationError: the topics exist with another number of shards, or a URL is wrong.
+        UnavailableError: the database or the broker is away.
+    """
+    host = socket.gethostname()
+    async with AsyncExitStack() as held:
+        pool = await open_pool(settings.database_url, min_size=2, max_size=12)
+        held.callback(pool.terminate)
+        bell = PostgresBell(settings.database_url)
+        held.push_async_callback(bell.close)
+        broker = await open_broker(settings.broker_url)
+        held.push_async_callback(broker.close)
+        await broker.create_topics(topic_specs(settings.shards, settings.retention))
+        yield Services(
+            settings=settings,
+            identity=Identity(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),
+            clock=clock or SystemClock(),
+            metrics=Metrics(),
+            pool=pool,
+            bell=bell,
+            broker=broker,
+            leases=PostgresLeases(pool),
+        )
+
+
+def worker_loops(services: Services) -> Mapping[str, Loop]:
+    """A worker: shards of the log, by lease."""
+
+    async def work() -> None:
+        settings = ShardSettings(dedupe_horizon=services.settings.dedupe_horizon)
+        await Worker(
+            services.broker, services.leases, services.identity, ttl=services.settings.lease, settings=settings
+        ).run()
+
+    return {"worker": work}
+
+
+def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[str, Loop]:
+    """A launcher. What two of them would only do against each other is played by one at a time.
+
+    `environ` is what runner processes are given besides the settings.
+    """
+    pool, broker, bell, clock = services.pool, services.broker, services.bell, services.clock
+    settings = services.settings
+    followup = FollowUp(
+        PostgresFollowUpBook(pool),
+        LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
+        clock,
+        Patience(silence=settings.lost_after, attempts=settings.launch_attempts),
+    )
+
+    def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
+        part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease)
+        return lambda: part.run(loop)
+
+    return {
+        "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), bell=bell).run()),
+        "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
+        "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
+        "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
+        "timers": lambda: Timers(store=PostgresTimers(pool), bell=bell, clock=clock).run(),
+        "spool": lambda: _drain(settings),
+        "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
+    }
+
+
+def api_services(services: Services) -> ApiServices:
+    """What the HTTP application needs."""
+    pool = services.pool
+    gauges = PostgresGauges(pool)
+
+    async def readiness() -> Mapping[str, str | None]:
+        return {
+            "database": await _wrong(gauges.answers()),
+            "log": await _wrong(services.broker.ends([TopicPartition(LAUNCH, 0)])),
+        }
+
+    return ApiServices(
+        broker=services.broker,
+        catalog=Catalog(
+            store=PostgresCatalogStore(pool),
+            reader=PostgresCatalogReader(pool),
+            receipts=PostgresOutbox(pool),
+            bell=services.bell,
+            clock=services.clock,
+        ),
+        jobs=PostgresJobs(pool),
+        runs=PostgresRuns(pool),
+        clock=services.clock,
+        metrics=services.metrics,
+        shards=services.settings.shards,
+        body_limit=services.settings.body_limit,
+        readiness=readiness,
+        gauges=lambda: _measure(services, gauges),
+    )
+
+
+async def serve(
+    settings: Settings,
+    role: Role,
+    *,
+    environ: Mapping[str, str],
+    name: str | None = None,
+    bound: socket.socket | None = None,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Plays a role until cancelled. `ready` is called when it has begun (and its API, if any, answers).
+
+    Raises:
+        ConfigurationError: the installation is wrong; a restart cannot help.
+    """
+    async with open_services(settings, name=name) as services:
+        loops: dict[str, Loop] = {}
+        if role in {Role.WORKER, Role.ALL}:
+            loops |= worker_loops(services)
+        if role in {Role.LAUNCHER, Role.ALL}:
+            loops |= launcher_loops(services, environ)
+        if role in {Role.API, Role.ALL}:
+            bound = bound or bind(settings.api_host, settings.api_port)
+            server = HttpServer(make_api(api_services(services)), bound, started=ready)
+            loops["api"] = server.run
+            log.info("api.bound", url=url_of(bound))
+        elif ready is not None:
+            ready()
+        log.info("role.begun", role=role, worker=services.identity.id)
+        await supervise(loops, metrics=services.metrics)
+
+
+def run_role(role: Role, environ: Mapping[str, str]) -> None:
+    """A process that plays one role until SIGINT or SIGTERM."""
+    settings = Settings.from_env(environ)
+    configure_logs(level=settings.log_level, style=settings.log_format)
+    run_until_told(serve(settings, role, environ=environ))
+
+
+def run_migrations(environ: Mapping[str, str]) -> None:
+    """Brings the database to the newest schema."""
+    settings = Settings.from_env(environ)
+    configure_logs(level=settings.log_level, style=settings.log_format)
+    migrate(settings.database_url)
+
+
+def run_until_told(main: Coroutine[Any, Any, None]) -> None:
+    """Runs `main` in a loop of its own; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_told(main))
+
+
+async def _until_told(main: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(main)
+    told: list[str] = []
+
+    def tell(number: signal.Signals) -> None:
+        log.info("process.told", signal=number.name)
+        told.append(number.name)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, tell, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+
+
+async def _drain(settings: Settings) -> None:
+    """Sends what runs of this host could not say while nobody was there."""
+    spool = settings.data_dir / "spool"
+    while True:
+        if spool.exists():
+            drained = await asyncio.to_thread(drain, spool, settings.broker_url)
+            if drained.sent or drained.refused or drained.left:
+                log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
+        await asyncio.sleep(_HOUSEKEEPING)
+
+
+async def _keep_house(broker: Broker) -> None:
+    while True:
+        await broker.maintain()
+        await asyncio.sleep(_HOUSEKEEPING)
+
+
+async def _wrong(question: Coroutine[Any, Any, object]) -> str | None:
+    """What is wrong with something that is asked; None when it answers."""
+    try:
+        await asyncio.wait_for(question, _READY_WITHIN)
+    except TimeoutError:
+        return f"does not answer within {_READY_WITHIN:g} s"
+    except StreamschedError as exc:
+        return str(exc)
+    return None
+
+
+async def _measure(services: Services, gauges: PostgresGauges) -> None:
+    measures = await gauges.measure(LAUNCH, now=services.clock.now())
+    ends = await services.broker.ends([TopicPartition(LAUNCH, partition) for partition in measures.positions])
+    metrics = services.metrics
+    metrics.replace("jobs_waiting", [({"state": state}, amount) for state, amount in measures.jobs.items()])
+    metrics.replace("runs_active", [({"state": state}, amount) for state, amount in measures.runs.items()])
+    metrics.replace("schedules", [({"enabled": str(on).lower()}, n) for on, n in measures.schedules.items()])
+    metrics.replace("outbox_records", [({}, measures.outbox)])
+    metrics.replace("timers_overdue", [({}, measures.overdue)])
+    metrics.replace("shards_leased", [({}, measures.shards)])
+    lags = {part.partition: end - measures.positions[part.partition] for part, end in ends.items()}
+    metrics.replace("intake_lag_records", [({"partition": str(part)}, lag) for part, lag in lags.items()])

@@ -1,0 +1,51 @@
+"""`streamsched program`: what runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamsched.cli.event import Pairs, pairs
+from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.server import UrlOption, ask, full_name
+
+
+def commands() -> typer.Typer:
+    """The commands of this noun."""
+    app = typer.Typer(help="What runs.", no_args_is_help=True)
+    app.command("list")(list_programs)
+    app.command("start")(start)
+    return app
+
+
+def list_programs(
+    *,
+    namespace: Annotated[str, typer.Option(help="Only of this namespace.")] = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """All programs."""
+    programs = ask("GET", "/v1/programs", url=url, params={"namespace": namespace})["programs"]
+    if output is Format.JSON:
+        print_json(programs)
+    else:
+        rows = [{**each, "runs": each.get("main") or each.get("command")} for each in programs]
+        print_table(rows, ("id", "type", "runs"), empty="no programs yet: `streamsched deploy FILE`")
+
+
+def start(
+    program: Annotated[str, typer.Argument(help="[namespace.]app.name")],
+    arguments: Pairs = None,
+    *,
+    at_most: Annotated[int | None, typer.Option(min=1, help="Refuse when as many runs are active.")] = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Starts a program by hand."""
+    body = {"arguments": pairs(arguments or ()), "atMost": at_most}
+    found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        console().print(f"{found['run']} is on its way: `streamsched run show {found['run']}`")
