@@ -7,16 +7,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
+from streamsched.ports.broker import Broker
+from streamsched.ports.drivers import open_broker
 from streamsched.testing.town import Town, event_ids, landed
 
-from .conftest import SHARDS, House, app, schedule
+from .conftest import SHARDS, House, app, furnished, schedule
 
 WEEKLY = schedule().ref
 FIRST, SECOND = (Partitions(DatasetRef("default", name), 1) for name in ("first", "second"))
 CHANGES = 200
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def broker(request: pytest.FixtureRequest, database: str) -> AsyncIterator[Broker]:
+    broker = MemoryBroker(MemoryLog()) if request.param == "memory" else await open_broker(database)
+    yield await furnished(broker)
+    await broker.close()
 
 
 @pytest.fixture
