@@ -1,8 +1,9 @@
 """How the demo looks: live on a terminal, plain lines anywhere else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pandas as pd
 from driver.story import ENDED, Counted, Happened, Moment, program, when
@@ -27,7 +28,7 @@ class Screen:
         self._spinner = Spinner("dots")
 
     def say(self, text: str) -> None:
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -79,7 +80,8 @@ class Screen:
     def _drawn(self, moment: Moment, landing: str) -> RenderableType:
         self._spinner.update(text=Text(landing, "dim"))
         counting = Table.grid(padding=(0, 2))
-        counting.add_row("[bold]weekly-join[/] waits for", "", "")
+        fired = sum(job["schedule"].endswith("weekly-join") for job in moment.jobs)
+        counting.add_row("[bold]weekly-join[/] waits for", "", f"[dim]fired {fired} ×[/]" if fired else "")
         for input_ in moment.counted:
             bar = ProgressBar(total=input_.need, completed=min(input_.have, input_.need), width=28)
             counting.add_row(f"  7 new days of {input_.what}", bar, f"{input_.have} of {input_.need}")
@@ -94,20 +96,23 @@ class Screen:
 
 
 def _lines(moment: Moment, landing: str) -> Iterator[str]:
+    """All there is to say of a moment, jobs and runs in the order they came about."""
     yield landing
     if any(each.have for each in moment.counted):
-        yield "weekly-join waits: " + ", ".join(f"{_of(each)}" for each in moment.counted)
-    for job in moment.jobs:
-        yield f"job {job['id']} is ready"
+        yield "weekly-join waits: " + ", ".join(_of(each) for each in moment.counted)
+    news = [(when(job["satisfiedAt"]), f"job {job['id']} is ready") for job in moment.jobs]
     for run in moment.runs:
-        yield f"{program(run)} is {run['state'].lower()} ({run['id']})"
+        since = run["endedAt"] or run["startedAt"] or run["createdAt"]
+        news.append((when(since), f"{program(run)} is {run['state'].lower()} ({run['id']})"))
+    for _, line in sorted(news):
+        yield line
 
 
 def _of(each: Counted) -> str:
     return f"{each.what} {each.have} of {each.need}"
 
 
-def _seconds(run: dict[str, str]) -> str:
+def _seconds(run: Mapping[str, Any]) -> str:
     if not run["startedAt"]:
         return ""
     end = when(run["endedAt"]) if run["state"] in ENDED and run["endedAt"] else datetime.now(UTC)

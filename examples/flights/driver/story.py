@@ -7,7 +7,6 @@ from typing import Any
 
 ENDED = {"COMPLETED", "FAILED", "KILLED", "LOST"}
 WAITING = {"PENDING_CONSTRAINT", "PENDING_LAUNCH"}
-NAMES = {"weekly-join": "join", "weekly-report": "report"}
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,12 @@ class Moment:
         return next((run for run in self.runs if run["state"] in ENDED - {"COMPLETED"}), None)
 
     def complete(self, weeks: int) -> bool:
-        """Every week was joined, and a report has begun after the last join had ended; nothing waits or runs."""
+        """Every week made a job (one that joined a waiting job counts), and a report has begun after the last join had ended; nothing waits or runs."""
         joins = [run for run in self.runs if program(run) == "join"]
         reports = [run for run in self.runs if program(run) == "report"]
         if any(job["state"] in WAITING for job in self.jobs) or any(run["state"] != "COMPLETED" for run in self.runs):
             return False
-        if sum(1 + job.get("joined", 0) for job in self.jobs if job["schedule"].endswith("weekly-join")) < weeks:
+        if sum(job["schedule"].endswith("weekly-join") for job in self.jobs) < weeks:
             return False
         return bool(joins and reports) and max(r["createdAt"] for r in reports) > max(r["endedAt"] for r in joins)
 

@@ -23,6 +23,7 @@ def spark(java: None) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # half the time
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
