@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-from driver.story import ENDED, Counted, Happened, Moment, program, when
+from driver.story import ENDED, Counted, Happened, Moment, program, short, when
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -61,7 +61,7 @@ class Screen:
         most = table["mean_delay"].max()
         for measure, part in table.groupby("measure", sort=False):
             for place, row in enumerate(part.itertuples()):
-                bar = "█" * max(1, round(24 * row.mean_delay / most))
+                bar = "█" * max(1, round(13 * row.mean_delay / most))
                 name = str(measure) if place == 0 else ""
                 cells = name, row.band, f"{row.flights:,}", f"{row.cancelled_percent} %", f"{row.mean_delay} min"
                 shown.add_row(*cells, Text(bar, "blue"))
@@ -89,7 +89,7 @@ class Screen:
         running.add_row("[bold]runs[/]", "", "")
         for run in moment.runs:
             state = Text(run["state"].lower(), STATES.get(run["state"], "yellow"))
-            running.add_row(f"  {program(run)}", state, f"[dim]{_seconds(run)}[/]", f"[dim]{run['id']}[/]")
+            running.add_row(f"  {program(run)}", state, f"[dim]{_seconds(run)}[/]", f"[dim]{short(run['id'])}[/]")
         if not moment.runs:
             running.add_row("  [dim]none yet[/]", "", "")
         return Group(counting, "", running, "", self._spinner)
@@ -100,10 +100,10 @@ def _lines(moment: Moment, landing: str) -> Iterator[str]:
     yield landing
     if any(each.have for each in moment.counted):
         yield "weekly-join waits: " + ", ".join(_of(each) for each in moment.counted)
-    news = [(when(job["satisfiedAt"]), f"job {job['id']} is ready") for job in moment.jobs]
+    news = [(when(job["satisfiedAt"]), f"job {short(job['id'])} is ready") for job in moment.jobs]
     for run in moment.runs:
         since = run["endedAt"] or run["startedAt"] or run["createdAt"]
-        news.append((when(since), f"{program(run)} is {run['state'].lower()} ({run['id']})"))
+        news.append((when(since), f"{program(run)} is {run['state'].lower()} ({short(run['id'])})"))
     for _, line in sorted(news):
         yield line
 

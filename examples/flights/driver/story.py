@@ -49,7 +49,9 @@ class Moment:
         return next((run for run in self.runs if run["state"] in ENDED - {"COMPLETED"}), None)
 
     def complete(self, weeks: int) -> bool:
-        """Every week made a job (one that joined a waiting job counts), and a report has begun after the last join had ended; nothing waits or runs."""
+        """Every week made a job of the join (one that joined a waiting job counts), a report has begun after the last
+        join had ended, and nothing waits or runs.
+        """
         joins = [run for run in self.runs if program(run) == "join"]
         reports = [run for run in self.runs if program(run) == "report"]
         if any(job["state"] in WAITING for job in self.jobs) or any(run["state"] != "COMPLETED" for run in self.runs):
@@ -72,6 +74,11 @@ def program(run: Mapping[str, Any]) -> str:
     return str(run["program"]).rpartition(".")[2]
 
 
+def short(id_: str) -> str:
+    """A job's or run's id as this app's people say it."""
+    return id_.removeprefix("default.flights.")
+
+
 def time_line(commits: Sequence[Commit], moment: Moment) -> list[Happened]:
     """Events, jobs and runs in the order they happened."""
     return sorted([*_landed(commits), *_fired(moment), *_ran(moment)], key=lambda each: each.at)
@@ -85,15 +92,15 @@ def _landed(commits: Sequence[Commit]) -> Iterator[Happened]:
 
 def _fired(moment: Moment) -> Iterator[Happened]:
     for job in moment.jobs:
-        yield Happened(when(job["satisfiedAt"]), "job", f"{job['id']} is ready")
+        yield Happened(when(job["satisfiedAt"]), "job", f"{short(job['id'])} is ready")
 
 
 def _ran(moment: Moment) -> Iterator[Happened]:
     for run in moment.runs:
         if run["startedAt"]:
-            yield Happened(when(run["startedAt"]), "run", f"{program(run)} starts ({run['id']})")
+            yield Happened(when(run["startedAt"]), "run", f"{short(run['id'])} starts")
         if run["endedAt"]:
-            yield Happened(when(run["endedAt"]), "run", f"{program(run)} {run['state'].lower()}")
+            yield Happened(when(run["endedAt"]), "run", f"{short(run['id'])} {run['state'].lower()}")
 
 
 def when(instant: str) -> datetime:
