@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
@@ -15,8 +16,10 @@ from streamsched.spark.command import Installation
 from streamsched.spark.runner import Pace, Runner
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import open_pool
+from streamsched.telemetry.logs import configure_logs
 
-_ATTEMPTS = 60
+#: How often, a second apart, an absent PostgreSQL is asked again before the launcher starts another runner.
+_ATTEMPTS: Final = 60
 
 
 async def execute(run: str, environ: Mapping[str, str]) -> None:
@@ -27,6 +30,7 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
         UnavailableError: PostgreSQL stayed away.
     """
     settings = Settings.from_env(environ)
+    configure_logs(level=settings.log_level, style=settings.log_format)
     pool = await _pool(settings.database_url)
     try:
         place = Installation(

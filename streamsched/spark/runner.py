@@ -100,10 +100,10 @@ class Runner:
             what = command(assignment, self._place, write_told(files, assignment))
             with files.log.open("ab") as output:
                 child = await Child.start(what.argv, env=what.env, output=output.fileno())
-        except ConfigurationError as exc:
-            return Ending(RunState.FAILED, str(exc), self._clock.now())
-        except OSError as exc:
-            return Ending(RunState.FAILED, f"the program cannot be started: {exc}", self._clock.now())
+        except (ConfigurationError, OSError) as exc:
+            why = f"the program cannot be started: {exc}"
+            files.log.write_text(f"{why}\n")  # who opens the log finds the reason there too
+            return Ending(RunState.FAILED, why, self._clock.now())
         try:
             return await self._supervised(child, files, assignment.run)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,11 +46,13 @@ class CountedRunners:
 
     def __init__(self) -> None:
         self.spawned: list[str] = []
+        self.called = asyncio.Event()
         self.living: dict[RunnerId, bool] = {}
         self.endings: dict[str, Ending] = {}
 
     def spawn(self, run: str) -> None:
         self.spawned.append(run)
+        self.called.set()
 
     def alive(self, runner: RunnerId) -> bool | None:
         return self.living.get(runner)

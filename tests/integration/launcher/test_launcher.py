@@ -283,6 +283,22 @@ async def test_a_run_by_hand_is_found_again_by_its_token_and_counts_for_constrai
     assert world.runners.spawned == [run]
 
 
+async def test_a_running_launcher_is_woken_by_what_comes_in_and_ends_when_cancelled(world: World) -> None:
+    await world.define(PLAIN)
+    async with asyncio.timeout(30):
+        async with world.bell.listen("launcher"):  # its connection is open before anything rings
+            launcher = asyncio.create_task(world.launcher.run())
+            intake = asyncio.create_task(world.intake().run())
+            await world.emit([world.ready(PLAIN, 1)])
+            await world.runners.called.wait()
+        launcher.cancel()
+        intake.cancel()
+        ended = await asyncio.gather(launcher, intake, return_exceptions=True)
+
+    assert world.runners.spawned == ["default.app.plain.1.1.r1"]
+    assert all(isinstance(each, asyncio.CancelledError) for each in ended)
+
+
 async def test_a_run_by_hand_of_an_unknown_program_is_refused(world: World) -> None:
     with pytest.raises(NotFoundError):
         await start(world.runs, world.clock, ProgramRef("default", "app", "none"), {})
