@@ -226,12 +226,14 @@ def next_opening(window: TimeWindow, now: datetime) -> datetime:
     """The first instant (UTC) after `now` at which the window, closed at `now`, is open.
 
     A window whose start the clock skips opens when the clock has jumped into it, and one that lies in the gap as a
-    whole stays shut that day; a clock put back into the window opens it again.
+    whole stays shut that day; a clock put back into the window, or before its start, opens it again.
     """
     zone = zone_of(window.zone)
     today = now.astimezone(zone).date()
-    starts = [first_instant(datetime.combine(today + timedelta(days=day), window.start), zone) for day in range(-1, 5)]
-    candidates = sorted([*starts, *jumps(zone, now, now + timedelta(days=4))])
+    walls = [datetime.combine(today + timedelta(days=day), window.start) for day in range(-1, 5)]
+    starts = (first_instant(wall, zone) for wall in walls)
+    again = (wall.replace(tzinfo=zone, fold=1).astimezone(UTC) for wall in walls)
+    candidates = sorted([*starts, *again, *jumps(zone, now, now + timedelta(days=4))])
     return next(instant for instant in candidates if instant > now and _is_open(window, instant))
 
 

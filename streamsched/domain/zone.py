@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from streamsched.domain.errors import InvalidDefinitionError
+
+_SECOND: Final = timedelta(seconds=1)
 
 
 def check_zone(zone: str, path: str) -> None:
@@ -44,11 +48,7 @@ def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     if early <= late:
         return early
     # In a gap fold=1 uses the offset after the jump and so lands before it, fold=0 lands after it: the jump is between.
-    low, high = late, early
-    while high - low > timedelta(seconds=1):
-        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
-        low, high = (middle, high) if middle.astimezone(zone).replace(tzinfo=None) < wall else (low, middle)
-    return high
+    return _first_second(late, early, lambda instant: instant.astimezone(zone).replace(tzinfo=None) >= wall)
 
 
 def jumps(zone: ZoneInfo, since: datetime, until: datetime) -> list[datetime]:
@@ -57,19 +57,24 @@ def jumps(zone: ZoneInfo, since: datetime, until: datetime) -> list[datetime]:
     low = since
     while low < until:
         high = min(low + timedelta(hours=1), until)
-        if low.astimezone(zone).utcoffset() != high.astimezone(zone).utcoffset():
-            found.append(_jump(zone, low, high))
+        if _has_jumped(zone, low, high):
+            found.append(_first_second(low, high, partial(_has_jumped, zone, low)))
         low = high
     return found
 
 
-def _jump(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
-    before = low.astimezone(zone).utcoffset()
-    low = low.replace(microsecond=0)
-    while high - low > timedelta(seconds=1):
-        middle = low + timedelta(seconds=(high - low) // timedelta(seconds=2))
-        low, high = (middle, high) if middle.astimezone(zone).utcoffset() == before else (low, middle)
-    return high.replace(microsecond=0)
+def _has_jumped(zone: ZoneInfo, since: datetime, instant: datetime) -> bool:
+    return since.astimezone(zone).utcoffset() != instant.astimezone(zone).utcoffset()
+
+
+def _first_second(low: datetime, high: datetime, holds: Callable[[datetime], bool]) -> datetime:
+    """The first whole second in (low, high] from which `holds` holds; it does at `high` and does not at `low`."""
+    origin = low.replace(microsecond=0)
+    before, after = 0, -((origin - high) // _SECOND)
+    while after - before > 1:
+        middle = (before + after) // 2
+        before, after = (before, middle) if holds(origin + middle * _SECOND) else (middle, after)
+    return origin + after * _SECOND
 
 
 def shows(instant: datetime, wall: datetime, zone: ZoneInfo) -> bool:
