@@ -63,17 +63,17 @@ class RunningServer:
 def start_server(folder: Path, *, patience: float = 60.0) -> RunningServer:
     """Returns the folder's server, accepting connections: made when the folder is new, found when it still runs.
 
-    Blocks, for at most about `patience` seconds (recovery after a crash).
+    Blocks; waits at most `patience` seconds for a server that recovers from a crash.
 
     Raises:
         ConfigurationError: the folder is of another PostgreSQL version or cannot be used.
         UnavailableError: it did not come up; the end of its own log is in the message.
     """
     binaries = _binaries()
-    deadline = time.monotonic() + patience
     started = False
     try:
         _make(binaries, folder)
+        deadline = time.monotonic() + patience
         while (directory := _answering(binaries, folder)) is None:
             if _postmaster(folder) is None:
                 started = _start(binaries, folder) or started
