@@ -1,0 +1,54 @@
+"""The API in this process: real PostgreSQL, the log in it, a relay that runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
+from streamsched.config import Settings
+
+APP = {
+    "programs": [
+        {"name": "join", "type": "bash", "command": "true"},
+        {"name": "report", "type": "bash", "command": "true"},
+    ],
+    "schedules": [
+        {
+            "name": "weekly",
+            "program": "join",
+            "trigger": {"type": "PARTITION", "dataset": "flights", "numPartitions": 7},
+        }
+    ],
+}
+
+
+@pytest.fixture
+async def services(database: str) -> AsyncIterator[Services]:
+    settings = Settings(database_url=database, body_limit=64 * 1024)
+    async with open_services(settings) as services:
+        relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+        yield services
+        relay.cancel()
+        with suppress(asyncio.CancelledError):
+            await relay
+
+
+@pytest.fixture
+async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=make_api(api_services(services)), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+@pytest.fixture
+async def deployed(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    """A client of an API that knows the app `default.flights`."""
+    answer = await client.put("/v1/apps/default/flights", json=APP)
+    assert answer.status_code == 200, answer.text
+    return client

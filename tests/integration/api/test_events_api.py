@@ -1,0 +1,172 @@
+"""`POST /v1/events`: every dialect, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from streamsched.bootstrap import Services
+from streamsched.codec import event as event_codec
+from streamsched.domain.event import Event, PartitionsAdded
+from streamsched.domain.home import home
+from streamsched.ports.broker import TopicPartition
+from streamsched.ports.topics import PUBLIC
+
+pytestmark = pytest.mark.postgres
+
+NATIVE = {
+    "id": "n1",
+    "source": "test",
+    "type": "partitions.added",
+    "data": {"dataset": "flights", "partitions": ["day=1"]},
+}
+CLOUD = {**NATIVE, "id": "c1", "specversion": "1.0", "type": "streamsched.partitions.added"}
+CDAP = {
+    "notificationType": "PARTITION",
+    "properties": {"datasetId": '{"namespace":"default","dataset":"flights","entity":"DATASET"}', "numPartitions": "2"},
+}
+
+
+async def logged(services: Services) -> list[Event]:
+    """What is on the public topics, each checked to be at the home of its key."""
+    found: list[Event] = []
+    for topic in PUBLIC:
+        for partition in range(services.settings.shards):
+            at = TopicPartition(topic, partition)
+            end = (await services.broker.ends([at]))[at]
+            reader = await services.broker.reader({at: 0})
+            position = 0
+            while position < end:
+                for chunk in await reader.read(max_records=1000, timeout=5):
+                    position = chunk.next_position
+                    for record in chunk.records:
+                        assert record.value is not None
+                        event = event_codec.decode(record.value, fallback_id="-", fallback_time=services.clock.now())
+                        assert record.key == event.key.encode()
+                        assert home(event.key, services.settings.shards) == partition
+                        found.append(event)
+            await reader.close()
+    return found
+
+
+async def post(client: httpx.AsyncClient, body: Any, content_type: str, **headers: str) -> httpx.Response:
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    return await client.post("/v1/events", content=content, headers={"Content-Type": content_type, **headers})
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "ids"),
+    [
+        (NATIVE, "application/json", ["n1"]),
+        ([NATIVE, CLOUD], "application/json; charset=utf-8", ["n1", "c1"]),
+        (CLOUD, "application/cloudevents+json", ["c1"]),
+        ([CLOUD, {**CLOUD, "id": "c2"}], "application/cloudevents-batch+json", ["c1", "c2"]),
+    ],
+)
+async def test_every_dialect_is_acknowledged_when_the_log_has_it(
+    client: httpx.AsyncClient, services: Services, body: Any, content_type: str, ids: list[str]
+) -> None:
+    answer = await post(client, body, content_type)
+    assert answer.status_code == 202, answer.text
+    assert answer.json() == {"accepted": len(ids), "ids": ids, "errors": []}
+    assert [event.id for event in await logged(services)] == ids
+
+
+async def test_a_cloudevent_may_have_its_attributes_in_headers(client: httpx.AsyncClient, services: Services) -> None:
+    headers = {
+        "ce-specversion": "1.0",
+        "ce-id": "b1",
+        "ce-source": "/a%20b",
+        "ce-type": "streamsched.partitions.added",
+    }
+    answer = await post(client, NATIVE["data"], "application/json", **headers)
+    assert answer.status_code == 202, answer.text
+    (event,) = await logged(services)
+    assert (event.id, event.source) == ("b1", "/a b")
+
+
+async def test_a_cdap_notification_is_an_event_with_an_id_of_our_making(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    answer = await post(client, CDAP, "application/json")
+    assert answer.status_code == 202, answer.text
+    (event,) = await logged(services)
+    assert [event.id] == answer.json()["ids"]
+    assert isinstance(event.fact, PartitionsAdded)
+    assert event.fact.count == 2
+
+
+async def test_the_valid_events_of_a_batch_are_taken_and_each_bad_one_is_named(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    none = {**NATIVE, "id": "zero", "data": {"dataset": "flights", "count": 0}}
+    unknown = {**NATIVE, "id": "odd", "type": "nonsense"}
+    answer = await post(client, [NATIVE, none, {**NATIVE, "id": "n2"}, unknown], "application/json")
+    assert answer.status_code == 202
+    body = answer.json()
+    assert (body["accepted"], body["ids"]) == (2, ["n1", "n2"])
+    assert [(each["index"], each["path"]) for each in body["errors"]] == [(1, "$[1].data.count"), (3, "$[3].type")]
+    assert [event.id for event in await logged(services)] == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "path"),
+    [
+        (b"{nonsense", "application/json", "$"),
+        (b"", "application/json", "$"),
+        (b"[]", "application/json", "$"),
+        (b'{"a":1}', "application/cloudevents-batch+json", "$"),
+        ({**NATIVE, "data": {"dataset": "flights", "count": -1}}, "application/json", "$.data.count"),
+        ({**NATIVE, "data": {"dataset": "a/b"}}, "application/json", "$.data"),
+        ({**CLOUD, "type": "streamsched.misspelt"}, "application/cloudevents+json", "$.type"),
+    ],
+)
+async def test_a_request_without_a_single_good_event_is_refused_with_the_path(
+    client: httpx.AsyncClient, services: Services, body: Any, content_type: str, path: str
+) -> None:
+    answer = await post(client, body, content_type)
+    assert answer.status_code == 400, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["path"].startswith(path)
+    assert answer.json()["reason"]
+    assert await logged(services) == []
+
+
+async def test_nobody_fires_a_tick_from_outside(client: httpx.AsyncClient) -> None:
+    tick = {**NATIVE, "type": "tick", "data": {}}
+    assert (await post(client, tick, "application/json")).status_code == 400
+
+
+async def test_a_body_over_the_limit_is_413_announced_or_not(client: httpx.AsyncClient) -> None:
+    async def pieces():
+        for _ in range(100):
+            yield b"[" * 1024
+
+    assert (await post(client, b" " * 70_000, "application/json")).status_code == 413
+    answer = await client.post("/v1/events", content=pieces(), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+    assert "65536" in answer.json()["detail"]
+
+
+async def test_another_content_type_is_415_and_says_which_are_known(client: httpx.AsyncClient) -> None:
+    answer = await post(client, b"<xml/>", "application/xml")
+    assert answer.status_code == 415
+    assert "application/cloudevents+json" in answer.json()["detail"]
+
+
+async def test_who_asks_is_told_that_nobody_listens(deployed: httpx.AsyncClient) -> None:
+    elsewhere = {**NATIVE, "id": "e", "data": {"dataset": "nowhere", "count": 1}}
+    answer = await deployed.post("/v1/events?check=listeners", json=[NATIVE, elsewhere])
+    assert answer.json()["accepted"] == 2
+    assert answer.json()["unheard"] == ["partition:default.nowhere"]
+
+
+async def test_when_the_log_is_away_nothing_is_acknowledged(client: httpx.AsyncClient, services: Services) -> None:
+    await services.broker.close()
+    answer = await post(client, NATIVE, "application/json")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    assert answer.json()["retriable"] is True
