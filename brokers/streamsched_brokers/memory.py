@@ -169,6 +169,7 @@ class MemoryBroker:
                     f"topic '{spec.name}' exists with {there.partitions} partitions, cleanup '{there.cleanup}';"
                     f" wanted {spec.partitions} partitions, cleanup '{spec.cleanup}'"
                 )
+            self._log.specs[spec.name] = spec
             self._log.topics.setdefault(spec.name, [Partition() for _ in range(spec.partitions)])
 
     async def append(self, records: Sequence[Outgoing]) -> None:

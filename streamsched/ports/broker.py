@@ -26,7 +26,7 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The shape of a topic. `retention` None keeps everything; a compacted topic has none."""
+    """The shape of a topic. `retention` None keeps everything. A compacted topic has none; its records have keys."""
 
     name: str
     partitions: int
@@ -77,7 +77,10 @@ class Record(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive records of one partition, and the position after them (≥ last offset + 1)."""
+    """Consecutive records of one partition, and the position after them (≥ last offset + 1).
+
+    Without records it says that only holes (markers, cleaned away records) stood before `next_position`.
+    """
 
     topic: str
     partition: int
@@ -89,12 +92,14 @@ class Reader(Protocol):
     """Reads some partitions from explicit positions; it belongs to one task at a time. It commits nothing anywhere."""
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
-        """The next records of all partitions that have some, at most about `max_records` in all, offsets ascending
-        within each chunk, one chunk per partition; advances the positions past what it returns.
+        """The next records of all partitions that have some, at most about `max_records` in all (a driver may return
+        the whole of a stored batch, up to 1,000 records more), offsets ascending within each chunk, one chunk per
+        partition; advances the positions past what it returns.
 
-        Waits up to `timeout` seconds when nothing is there; then, and only then, returns an empty list. Only
-        committed records are ever returned, and never one before an earlier offset of its partition. A partition with
-        a long backlog never starves the others of the same reader.
+        Waits up to `timeout` seconds when nothing is there; then, and only then, returns an empty list; 0 looks once.
+        Only committed records are ever returned, and never one before an earlier offset of its partition. A partition
+        with a long backlog never starves the others of the same reader. Who reads on gets to any end asked for
+        before, whatever was cleaned away meanwhile. A read that is cancelled moves no position.
 
         Raises:
             UnavailableError: the broker cannot be reached; positions are unchanged.
@@ -102,7 +107,7 @@ class Reader(Protocol):
         ...
 
     def seek(self, partition: TopicPartition, position: int) -> None:
-        """The next `read` starts there for this partition."""
+        """The next `read` starts there for this partition, one of the reader's own."""
         ...
 
     async def close(self) -> None: ...
@@ -119,6 +124,7 @@ class Writer(Protocol):
 
         Raises:
             FencedError: a newer writer of this name was opened; nothing of this call is or will become visible.
+            NotFoundError: no such topic or partition; nothing of this call is or will become visible.
             UnavailableError: the broker did not answer.
         """
         ...
@@ -133,7 +139,8 @@ class Broker(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        """Creates what is missing; idempotent, safe when several processes call it together.
+        """Creates what is missing and takes over another retention; idempotent, safe when several processes call it
+        together.
 
         Raises:
             ConfigurationError: a topic exists in another shape (partitions or cleanup); its message names both.
@@ -151,7 +158,12 @@ class Broker(Protocol):
         ...
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The end of each partition, at some moment during the call."""
+        """The end of each partition, at some moment during the call.
+
+        Raises:
+            NotFoundError: no such topic or partition.
+            UnavailableError: the broker did not answer.
+        """
         ...
 
     async def partitions(self, topic: str) -> int:
@@ -163,17 +175,32 @@ class Broker(Protocol):
         ...
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        """A reader of these partitions from these positions; one before the oldest kept record reads from that one."""
+        """A reader of these partitions from these positions; one before the oldest kept record reads from that one.
+
+        Raises:
+            NotFoundError: no such topic or partition.
+            UnavailableError: the broker did not answer.
+        """
         ...
 
     async def writer(self, name: str) -> Writer:
         """Opens the writer of this name and fences every older one: after this returns, nothing an older writer
         commits becomes visible, and what it committed before is visible to readers.
+
+        Raises:
+            UnavailableError: the broker did not answer.
         """
         ...
 
     async def maintain(self) -> None:
-        """One pass of housekeeping: compaction and retention. Idempotent, may run in several processes."""
+        """One pass of housekeeping: compaction and retention. Idempotent, may run in several processes.
+
+        Of a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays until
+        everyone who may have read what it covers has had time to come by.
+
+        Raises:
+            UnavailableError: the broker did not answer.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -11,16 +11,19 @@ from asyncpg.pool import PoolConnectionProxy
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched_brokers.postgres.sql import queries, schema
 
-#: What `schema.sql` makes; kept as the schema's comment. Raise it with every change there.
-VERSION = "1"
+#: What `schema.sql` makes; kept as the schema's comment. Raise it in both places with every change there.
+VERSION = 1
 
 #: A statement that takes longer has lost its server.
 STATEMENT_SECONDS = 30.0
 
 #: Plans must not depend on when the statistics were last gathered: a log grows from nothing to millions within a
-#: minute, and a plan is kept as long as its connection.
+#: minute, and a plan is kept as long as its connection. And a process that is stopped while it makes topics must not
+#: keep the others from it.
 SESSION = {
     "application_name": "streamsched log",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "10s",
     "enable_bitmapscan": "off",
     "enable_seqscan": "off",
     "jit": "off",
@@ -81,10 +84,16 @@ async def _leave_as_is(_: PoolConnectionProxy) -> None: ...
 
 
 async def prepare(pool: asyncpg.Pool) -> None:
-    """Makes the schema, or brings it up to `VERSION`; one process at a time, and nothing to do as a rule."""
-    if await pool.fetchval(queries()["version"]) == VERSION:
+    """Makes the schema, or brings it up to `VERSION`; one process at a time, and nothing to do as a rule. A newer
+    schema is left alone: a process of the last release works on it.
+    """
+    if await _version(pool) >= VERSION:
         return
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute(queries()["lock_schema"])
-        if await connection.fetchval(queries()["version"]) != VERSION:
+        if await _version(connection) < VERSION:
             await connection.execute(schema())
+
+
+async def _version(connection: asyncpg.Pool | PoolConnectionProxy) -> int:
+    return int(await connection.fetchval(queries()["version"]) or 0)

@@ -8,7 +8,8 @@ import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
-from streamsched_brokers.postgres.batches import append, locate
+from streamsched_brokers.postgres.appender import Appender
+from streamsched_brokers.postgres.batches import locate
 from streamsched_brokers.postgres.catalog import Catalog
 from streamsched_brokers.postgres.compaction import Housekeeping, compact, expire
 from streamsched_brokers.postgres.connection import open_pool, prepare, translated
@@ -48,6 +49,7 @@ class PostgresBroker:
         self._wakeups = wakeups
         self._housekeeping = housekeeping
         self._catalog = Catalog(pool)
+        self._appender = Appender(pool, self._catalog)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -58,11 +60,8 @@ class PostgresBroker:
             await self._catalog.create(specs)
 
     async def append(self, records: Sequence[Outgoing]) -> None:
-        if not records:
-            return
-        with translated():
-            flat = append(records, await self._catalog.covering(record.topic for record in records))
-            await self._pool.execute(queries()["append"], *flat)
+        if records:
+            await self._appender.append(records)
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         with translated():
@@ -92,6 +91,7 @@ class PostgresBroker:
             await compact(self._pool, self._housekeeping)
 
     async def close(self) -> None:
+        await self._appender.close()
         await self._wakeups.close()
         await self._pool.close()
 

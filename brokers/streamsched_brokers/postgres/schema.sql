@@ -99,7 +99,9 @@ BEGIN
         END IF;
         woken := woken || topics[i] || '.' || partitions[i] || ' ';
     END LOOP;
-    PERFORM pg_notify('streamsched_log', woken);
+    IF woken <> '' THEN
+        PERFORM pg_notify('streamsched_log', woken);
+    END IF;
 END $$;
 
 -- The same for the writer of a name: false, and nothing written, when it was fenced. The share lock holds a newer
@@ -123,7 +125,9 @@ END $$;
 -- otherwise says how many records it removed.
 CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
     topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer
-) RETURNS bigint LANGUAGE plpgsql AS $$
+) RETURNS bigint LANGUAGE plpgsql
+-- The planner cannot know how many records lie in a batch, and would join millions by nested loops.
+SET enable_nestloop = off AS $$
 DECLARE
     now_ms  bigint := extract(epoch FROM clock_timestamp()) * 1000;
     gone_ms bigint := extract(epoch FROM clock_timestamp() - grace) * 1000;

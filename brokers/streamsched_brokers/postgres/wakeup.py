@@ -65,8 +65,8 @@ class Wakeups:
                     await lost.wait()
                 finally:
                     connection.terminate()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-                log.debug("log.listen.failed", error=str(exc))
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as exc:
+                log.warning("log.listen.failed", error=str(exc) or type(exc).__name__, failures=failures)
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 

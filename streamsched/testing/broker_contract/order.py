@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
@@ -41,6 +42,30 @@ class Order:
 
         assert Counter(r.value for r in records) == Counter(v for n in range(40) for v in (b"%d" % n, b"%d'" % n))
         assert len({record.offset for record in records}) == 80
+
+    async def test_one_wrong_append_among_many_hurts_nobody_else(self, log: Log) -> None:
+        (at,) = await log.topic()
+        wrong = Outgoing(at.topic, 7, None, b"nowhere")
+        outcomes = await asyncio.gather(
+            *(log.broker.append([wrong] if n % 5 == 2 else outgoing(at, b"%d" % n)) for n in range(50)),
+            return_exceptions=True,
+        )
+
+        assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, NotFoundError)] == list(range(2, 50, 5))
+        assert Counter(await log.values(at)) == Counter(b"%d" % n for n in range(50) if n % 5 != 2)
+
+    async def test_appends_of_one_task_stay_in_its_order_beside_others(self, log: Log) -> None:
+        (at,) = await log.topic()
+
+        async def write(name: bytes) -> None:
+            for number in range(30):
+                await log.broker.append(outgoing(at, b"%d" % number, b"%d" % number, key=name))
+
+        await asyncio.gather(*(write(b"%d" % n) for n in range(8)))
+        records = await log.all(at)
+
+        for name in numbers(0, 8):
+            assert [r.value for r in records if r.key == name] == [b"%d" % n for n in range(30) for _ in range(2)]
 
     async def test_a_tail_beside_concurrent_writers_misses_and_reorders_nothing(self, log: Log) -> None:
         """A reader that is shown an offset before a smaller one has become visible skips the smaller one for good."""
