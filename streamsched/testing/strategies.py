@@ -168,6 +168,13 @@ def facts_for(draw: st.DrawFn, leaf: Leaf, *, generation: int = 1) -> Fact:
             assert_never(leaf)
 
 
+@st.composite
+def facts_heard(draw: st.DrawFn, trigger: Trigger, generation: int) -> Fact:
+    """Facts that some leaf of a trigger listens to; now and then a tick of an older definition."""
+    late = draw(st.sampled_from([0, 0, 0, 1]))
+    return draw(facts_for(draw(st.sampled_from([*leaves(trigger)])), generation=max(0, generation - late)))
+
+
 def event_leaves() -> st.SearchStrategy[Leaf]:
     some = st.integers(1, 3)
     outcomes = st.frozensets(st.sampled_from(Outcome), min_size=1)
@@ -229,8 +236,7 @@ def logs(draw: st.DrawFn, *, trigger: Trigger | None = None, control: bool = Tru
             case "drop":
                 log.append(Drop(SCHEDULE, draw(st.integers(0, 4))))
             case _:
-                heard = facts_for(draw(st.sampled_from([*leaves(latest.trigger)])), generation=latest.generation)
-                fact = draw(heard if kind == "heard" else small_facts())
+                fact = draw(facts_heard(latest.trigger, latest.generation) if kind == "heard" else small_facts())
                 log.append(Occurred(Event(f"e{place}", "test", datetime(2013, 1, 1, tzinfo=UTC), fact)))
     return log
 

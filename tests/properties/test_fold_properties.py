@@ -193,9 +193,18 @@ class ScheduleHome(RuleBasedStateMachine):
         self.tell(Put(world.SCHEDULE, 1, True, trigger))
 
     @rule(some=st.lists(world.small_facts(), min_size=1, max_size=5))
+    def happen_somehow(self, some: list[Fact]) -> None:
+        self.happen(some)
+
     def happen(self, some: list[Fact]) -> None:
         for fact in some:
             self.tell(Occurred(Event(f"e{len(self.log)}", "machine", AT, fact)))
+
+    @rule(data=st.data(), some=st.integers(1, 8))
+    def happen_as_wanted(self, data: st.DataObject, some: int) -> None:
+        if self.state is not None:
+            heard = world.facts_heard(self.state.trigger, self.state.generation)
+            self.happen(data.draw(st.lists(heard, min_size=some, max_size=some)))
 
     @rule(trigger=world.triggers(), enabled=st.booleans())
     def change(self, trigger: Trigger, enabled: bool) -> None:
