@@ -94,9 +94,9 @@ def from_json(
     time = found.get("time")
     happened = fallback_time if time is None else None
     return Event(
-        name(given, f"{path}.id"),
-        name(source, f"{path}.source"),
-        instant(time, f"{path}.time") if happened is None else happened,
+        name(given, path, ".id"),
+        name(source, path, ".source"),
+        instant(time, path, ".time") if happened is None else happened,
         fact_from_json(found.get("type"), found.get("data"), path),
     )
 
@@ -141,11 +141,10 @@ def fact_from_json(kind: object, data: object, path: str) -> Fact:
     if read is None:
         known = ", ".join(_READERS)
         raise DecodeError(f"{path}.type", f"must be one of {known} but is {text(kind, f'{path}.type')!r}")
-    where = f"{path}.data"
-    return read(mapping(data, where), where)
+    return read(mapping(data, path, ".data"), path)
 
 
-def partition_count(named: int, stated: object, path: str) -> int:
+def partition_count(named: int, stated: object, path: str, field: str = "") -> int:
     """How many partitions a commit added: what it states, or as many as it names; at least one.
 
     Raises:
@@ -154,10 +153,10 @@ def partition_count(named: int, stated: object, path: str) -> int:
     if stated is None:
         if named:
             return named
-        raise DecodeError(path, "names no partition and states no count: a commit adds at least one")
-    count = integer(stated, path, 1)
+        raise DecodeError(path + field, "names no partition and states no count: a commit adds at least one")
+    count = integer(stated, path, field, 1)
     if count < named:
-        raise DecodeError(path, f"is {count}, but {named} partitions are named")
+        raise DecodeError(path + field, f"is {count}, but {named} partitions are named")
     return count
 
 
@@ -182,29 +181,33 @@ def _partition_to_json(partition: Partition) -> dict[str, Any]:
 
 
 def _partitions_added(data: dict[str, Any], path: str) -> Fact:
-    listed = sequence(data.get("partitions", []), f"{path}.partitions")
-    found = tuple([_partition(item, path, place) for place, item in enumerate(listed)])
-    count = partition_count(len(found), data.get("count"), f"{path}.count")
-    return PartitionsAdded(dataset(data.get("dataset"), f"{path}.dataset"), found, count)
+    listed = sequence(data.get("partitions", []), path, ".data.partitions")
+    found: list[Partition] = []
+    for item in listed:
+        try:
+            found.append(_partition(item))
+        except DecodeError as exc:
+            raise DecodeError(f"{path}.data.partitions[{len(found)}]{exc.path}", exc.reason) from exc
+    count = partition_count(len(found), data.get("count"), path, ".data.count")
+    return PartitionsAdded(dataset(data.get("dataset"), path, ".data.dataset"), tuple(found), count)
 
 
-def _partition(item: object, path: str, place: int) -> Partition:
-    here = f"{path}.partitions[{place}]"
+def _partition(item: object) -> Partition:
+    """One partition; the path of an error starts at it."""
     if type(item) is str:
-        return Partition(text(item, here), _hive_values(item))
-    found = mapping(item, here)
-    size, rows = found.get("bytes"), found.get("rows")
-    values = found.get("values")
-    columns = None if values is None else texts(values, f"{here}.values")
+        return Partition(text(item, ""), _hive_values(item))
+    found = mapping(item, "")
+    size, rows, values = found.get("bytes"), found.get("rows"), found.get("values")
+    columns = None if values is None else texts(values, ".values")
     key = found.get("key")
     if key is None and columns:
         key = hive_key(columns)
-    key = text(key, f"{here}.key")
+    key = text(key, ".key")
     return Partition(
         key,
         _hive_values(key) if columns is None else columns,
-        None if size is None else integer(size, f"{here}.bytes"),
-        None if rows is None else integer(rows, f"{here}.rows"),
+        None if size is None else integer(size, ".bytes"),
+        None if rows is None else integer(rows, ".rows"),
     )
 
 
@@ -216,9 +219,9 @@ def _hive_values(key: str) -> dict[str, str]:
 
 def _stream_size(data: dict[str, Any], path: str) -> Fact:
     return StreamSize(
-        stream(data.get("stream"), f"{path}.stream"),
-        integer(data.get("bytes"), f"{path}.bytes"),
-        boolean(data.get("absolute", True), f"{path}.absolute"),
+        stream(data.get("stream"), path, ".data.stream"),
+        integer(data.get("bytes"), path, ".data.bytes"),
+        boolean(data.get("absolute", True), path, ".data.absolute"),
     )
 
 
@@ -227,32 +230,32 @@ def _program_status(data: dict[str, Any], path: str) -> Fact:
     outcome = _OUTCOMES.get(stated) if type(stated) is str else None
     if outcome is None:
         known = ", ".join(_OUTCOMES)
-        where = f"{path}.outcome"
+        where = f"{path}.data.outcome"
         raise DecodeError(where, f"must be one of {known} but is {text(stated, where)!r}")
     ended, error = data.get("ended_at"), data.get("error")
     if error is not None and type(error) is not str:
-        raise DecodeError(f"{path}.error", "must be text")
+        raise DecodeError(f"{path}.data.error", "must be text")
     return ProgramReached(
-        program(data.get("program"), f"{path}.program"),
-        text(data.get("run"), f"{path}.run"),
+        program(data.get("program"), path, ".data.program"),
+        text(data.get("run"), path, ".data.run"),
         outcome,
-        texts(data.get("arguments", {}), f"{path}.arguments"),
-        None if ended is None else instant(ended, f"{path}.ended_at"),
+        texts(data.get("arguments", {}), path, ".data.arguments"),
+        None if ended is None else instant(ended, path, ".data.ended_at"),
         error,
     )
 
 
 def _custom(data: dict[str, Any], path: str) -> Fact:
-    attributes = texts(data.get("attributes", {}), f"{path}.attributes")
-    return CustomHappened(event_name(data.get("name"), f"{path}.name"), attributes)
+    attributes = texts(data.get("attributes", {}), path, ".data.attributes")
+    return CustomHappened(event_name(data.get("name"), path, ".data.name"), attributes)
 
 
 def _tick(data: dict[str, Any], path: str) -> Fact:
     return Ticked(
-        schedule(data.get("schedule"), f"{path}.schedule"),
-        integer(data.get("generation"), f"{path}.generation"),
-        text(data.get("leaf"), f"{path}.leaf"),
-        instant(data.get("due_at"), f"{path}.due_at"),
+        schedule(data.get("schedule"), path, ".data.schedule"),
+        integer(data.get("generation"), path, ".data.generation"),
+        text(data.get("leaf"), path, ".data.leaf"),
+        instant(data.get("due_at"), path, ".data.due_at"),
     )
 
 

@@ -26,11 +26,11 @@ class Roll:
     def places(self, events: Iterable[Event]) -> list[int]:
         """The places of `events`, each entered when it is new (the same object is the same event)."""
         found: list[int] = []
+        known, roll = self._places, self.events
         for event in events:
-            place = self._places.get(id(event))
-            if place is None:
-                place = self._places[id(event)] = len(self.events)
-                self.events.append(event)
+            place = known.setdefault(id(event), len(roll))
+            if place == len(roll):
+                roll.append(event)
             found.append(place)
         return found
 

@@ -1,6 +1,7 @@
 """Single JSON values on the hot path: exact types in, domain values out, and on refusal a path and a reason.
 
-References are parsed once for each text (bounded caches of pure functions): events of one dataset share one reference.
+Every reader takes the path of the object and, apart from it, the `field` inside (`.id`): they are joined only for an
+error. References are parsed once for each text (bounded caches of pure functions), so events of one dataset share one.
 """
 
 from __future__ import annotations
@@ -34,56 +35,58 @@ def loads(raw: bytes | str, path: str = "$") -> Any:
         raise DecodeError(path, f"is not JSON: {exc}") from exc
 
 
-def mapping(value: object, path: str) -> dict[str, Any]:
+def mapping(value: object, path: str, field: str = "") -> dict[str, Any]:
     """A JSON object."""
     if type(value) is dict:
         return value
-    raise _refused(value, path, "an object")
+    raise _refused(value, path + field, "an object")
 
 
-def sequence(value: object, path: str) -> list[Any]:
+def sequence(value: object, path: str, field: str = "") -> list[Any]:
     """A JSON list."""
     if type(value) is list:
         return value
-    raise _refused(value, path, "a list")
+    raise _refused(value, path + field, "a list")
 
 
-def text(value: object, path: str) -> str:
+def text(value: object, path: str, field: str = "") -> str:
     """Text that is not empty."""
     if type(value) is str and value:
         return value
-    raise _refused(value, path, "text")
+    raise _refused(value, path + field, "text")
 
 
-def name(value: object, path: str) -> str:
+def name(value: object, path: str, field: str = "") -> str:
     """Text that is not empty and holds no control characters, as ids and sources must be."""
-    found = text(value, path)
-    if not found.isprintable() and any(c < " " or c == "\x7f" for c in found):
-        raise DecodeError(path, "must not hold control characters")
+    if type(value) is str and value and value.isprintable():
+        return value
+    found = text(value, path, field)
+    if any(c < " " or c == "\x7f" for c in found):
+        raise DecodeError(path + field, "must not hold control characters")
     return found
 
 
-def integer(value: object, path: str, minimum: int = 0) -> int:
+def integer(value: object, path: str, field: str = "", minimum: int = 0) -> int:
     """A whole number in [minimum, 2**63)."""
     if type(value) is int:
         if minimum <= value <= LARGEST:
             return value
         bound = f"at least {minimum}" if value < minimum else f"less than 2**63 ({LARGEST + 1})"
-        raise DecodeError(path, f"must be {bound} but is {value}")
-    raise _refused(value, path, "a whole number")
+        raise DecodeError(path + field, f"must be {bound} but is {value}")
+    raise _refused(value, path + field, "a whole number")
 
 
-def boolean(value: object, path: str) -> bool:
+def boolean(value: object, path: str, field: str = "") -> bool:
     """True or false."""
     if type(value) is bool:
         return value
-    raise _refused(value, path, "true or false")
+    raise _refused(value, path + field, "true or false")
 
 
-def instant(value: object, path: str) -> datetime:
+def instant(value: object, path: str, field: str = "") -> datetime:
     """An ISO 8601 instant that names its offset, as UTC."""
     if type(value) is not str:
-        raise _refused(value, path, "an ISO 8601 instant")
+        raise _refused(value, path + field, "an ISO 8601 instant")
     try:
         found = datetime.fromisoformat(value)
         if found.tzinfo is UTC:
@@ -91,20 +94,20 @@ def instant(value: object, path: str) -> datetime:
         if found.tzinfo is not None:
             return found.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise DecodeError(path, f"must be an ISO 8601 instant but is {_shown(value)}") from exc
-    raise DecodeError(path, f"must name its offset from UTC (such as a final Z) but is {_shown(value)}")
+        raise DecodeError(path + field, f"must be an ISO 8601 instant but is {_shown(value)}") from exc
+    raise DecodeError(path + field, f"must name its offset from UTC (such as a final Z) but is {_shown(value)}")
 
 
-def texts(value: object, path: str) -> dict[str, str]:
+def texts(value: object, path: str, field: str = "") -> dict[str, str]:
     """An object of texts; numbers and booleans become their JSON text.
 
     Raises:
         DecodeError: a value is null, a list or an object, or a number that a float cannot hold exactly.
     """
-    found = mapping(value, path)
+    found = mapping(value, path, field)
     for item in found.values():
         if type(item) is not str:
-            return {key: _as_text(item, f"{path}.{key}") for key, item in found.items()}
+            return {key: _as_text(item, f"{path}{field}.{key}") for key, item in found.items()}
     return found
 
 
@@ -118,29 +121,29 @@ def _as_text(value: object, path: str) -> str:
     raise _refused(value, path, "text, a number or a boolean")
 
 
-def dataset(value: object, path: str) -> DatasetRef:
+def dataset(value: object, path: str, field: str = "") -> DatasetRef:
     """`namespace.name`, or a name in the default namespace."""
-    return _reference(_dataset, value, path)
+    return _reference(_dataset, value, path, field)
 
 
-def stream(value: object, path: str) -> StreamRef:
+def stream(value: object, path: str, field: str = "") -> StreamRef:
     """`namespace.name`, or a name in the default namespace."""
-    return _reference(_stream, value, path)
+    return _reference(_stream, value, path, field)
 
 
-def event_name(value: object, path: str) -> EventName:
+def event_name(value: object, path: str, field: str = "") -> EventName:
     """`namespace.name`, or a name in the default namespace."""
-    return _reference(_event_name, value, path)
+    return _reference(_event_name, value, path, field)
 
 
-def program(value: object, path: str) -> ProgramRef:
+def program(value: object, path: str, field: str = "") -> ProgramRef:
     """`namespace.app.program`."""
-    return _reference(_program, value, path)
+    return _reference(_program, value, path, field)
 
 
-def schedule(value: object, path: str) -> ScheduleRef:
+def schedule(value: object, path: str, field: str = "") -> ScheduleRef:
     """`namespace.app.schedule`."""
-    return _reference(_schedule, value, path)
+    return _reference(_schedule, value, path, field)
 
 
 _dataset = lru_cache(_REFS)(DatasetRef.parse)
@@ -150,13 +153,13 @@ _program = lru_cache(_REFS)(ProgramRef.parse)
 _schedule = lru_cache(_REFS)(ScheduleRef.parse)
 
 
-def _reference(parse: Callable[[str], _R], value: object, path: str) -> _R:
+def _reference(parse: Callable[[str], _R], value: object, path: str, field: str) -> _R:
     if type(value) is not str:
-        raise _refused(value, path, "text")
+        raise _refused(value, path + field, "text")
     try:
         return parse(value)
     except InvalidError as exc:
-        raise DecodeError(path, exc.reason) from exc
+        raise DecodeError(path + field, exc.reason) from exc
 
 
 def _refused(value: object, path: str, wanted: str) -> DecodeError:

@@ -12,6 +12,7 @@ schedule's home, under the schedule's key. Control signals begin with `{"signal"
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, assert_never
 
 from streamsched.codec import native
@@ -24,6 +25,9 @@ from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Un
 
 _CONTROL: Final = b'{"signal":'
 _ID: Final = b'{"id":"'
+#: The head of an event as we write it, and what must not be a field of it: it would say another dialect, or control.
+_OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')
+_NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data)"\s*:')
 _SOURCE: Final = b'","source":"'
 
 
@@ -95,6 +99,14 @@ def identity(value: bytes) -> tuple[str, str] | None:
     if "signal" in found:
         return None
     return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")
+
+
+def says_occurred(raw: bytes) -> bool:
+    """Whether bytes that are known to decode to an event are the value of its `Occurred` as they stand, so that there
+    is no need to encode it: native JSON in our own spelling. False when in doubt.
+    """
+    head = _OURS.match(raw)
+    return head is not None and b"\\" not in raw and _NOT_OURS.search(raw, head.end()) is None
 
 
 def _control(kind: str, ref: object, generation: int, body: dict[str, Any]) -> bytes:

@@ -52,7 +52,7 @@ def decode(raw: bytes) -> TriggerState:
         DecodeError: these bytes are no state of a version we know, or contradict themselves.
     """
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", 1)) != VERSION:
+    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     roll = read_roll(found.get("events"), "$.events")
     leaves = mapping(found.get("leaves"), "$.leaves")

@@ -28,7 +28,7 @@ def decode(key: str, raw: bytes) -> Subscriptions:
         DecodeError: these bytes are none of a version we know.
     """
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", 1)) != VERSION:
+    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     listeners = mapping(found.get("listeners"), "$.listeners")
     where = "$.listeners"

@@ -164,7 +164,8 @@ def _added(had: Accumulation, event: Event) -> Accumulation:
         case _:
             assert_never(fact)
     if amount > 0:
-        return Accumulation(min(had.count + amount, LIMIT), level, (*had.events, event))
+        count = had.count + amount
+        return Accumulation(count if count < LIMIT else LIMIT, level, (*had.events, event))
     return had if level == had.level else Accumulation(had.count, level, had.events)
 
 

@@ -49,12 +49,15 @@ class FollowUp:
         self._patience = patience or Patience()
 
     async def spawn(self) -> int:
-        """Starts a runner process for each PENDING run that wants one now; returns how many.
+        """Starts a runner process for each PENDING run that wants one now, and gives up those for which enough were
+        started in vain; returns how many were started.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
         now = self._clock.now()
+        for hopeless in await self._book.give_up(now, spawns=len(self._patience.spawns)):
+            log.error("launch.failed", run=hopeless)
         retry_at = [now + patience for patience in self._patience.spawns]
         wanted = await self._book.unclaimed(now, retry_at=retry_at, limit=32)
         for run in wanted:
@@ -71,16 +74,13 @@ class FollowUp:
         return await self._book.next_spawn()
 
     async def look_after(self) -> Sequence[str]:
-        """Gives up launches that were tried often enough, and ends runs whose runner is gone; returns the ids of the
-        runs that ended.
+        """Ends runs whose runner is gone; returns their ids.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
         now = self._clock.now()
-        ended = list(await self._book.give_up(now, spawns=len(self._patience.spawns)))
-        for run in ended:
-            log.error("launch.failed", run=run)
+        ended: list[str] = []
         for run in await self._book.silent(now - self._patience.silence, limit=100):
             if await self._end(run, now):
                 ended.append(run.run)

@@ -16,6 +16,7 @@ import structlog
 
 from streamsched.codec import launch
 from streamsched.domain.errors import DecodeError, UnavailableError
+from streamsched.domain.job import job_id
 from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, Record, TopicPartition
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import Batch, IntakeStore, Satisfaction
@@ -117,10 +118,8 @@ class Intake:
 
 def _satisfaction(record: Record) -> Satisfaction:
     value = record.value or b""
-    ready = launch.decode(value)
-    return Satisfaction(
-        ready.id, str(ready.schedule), ready.generation, ready.sequence, ready.satisfied_at, value.decode()
-    )
+    ref, generation, sequence, satisfied_at = launch.peek(value)
+    return Satisfaction(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, value.decode())
 
 
 def _dead_letter(chunk: Chunk, record: Record, error: DecodeError) -> Outgoing:

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.docket import Ruling
-from streamsched.domain.errors import ConflictError, UnavailableError
+from streamsched.domain.errors import ConflictError, InvalidError, UnavailableError
 from streamsched.launcher.followup import FollowUp
 from streamsched.launcher.judge import judge
 from streamsched.ports.bell import LAUNCHER, Bell
@@ -32,6 +32,8 @@ _AWAY: Final = 1.0
 #: How often the sweep behind the wake-ups is made, and how long a job waits for a wake-up before the sweep looks.
 _SWEEP: Final = timedelta(seconds=5)
 _UNWOKEN: Final = timedelta(seconds=60)
+#: How long jobs are put off when what the store says of them cannot be read.
+_UNREADABLE: Final = timedelta(seconds=60)
 
 
 class Launcher:
@@ -83,6 +85,11 @@ class Launcher:
             )
         except ConflictError as exc:  # somebody changed a job in between: nothing was done, the next pass sees it
             log.warning("launcher.overtaken", program=program, reason=str(exc))
+            return 0
+        except InvalidError as exc:  # what stands in the store cannot be read: said aloud, and nobody else waits for it
+            log.error("launcher.unreadable", program=program, path=exc.path, reason=exc.reason)
+            until = now + _UNREADABLE
+            await self._decisions.defer(program, f"it cannot be decided: {exc}", now=now, until=until)
             return 0
         if rulings:
             log.info("launcher.ruled", program=program, **_counts(rulings))

@@ -94,8 +94,14 @@ class Decisions(Protocol):
         `judge` must be pure: it runs inside the transaction.
 
         Raises:
+            InvalidError: a definition or a job in the store cannot be read; nothing changed.
+            ConflictError: a job changed at the same time; nothing changed.
             UnavailableError: PostgreSQL is away; nothing changed, or everything did.
         """
+        ...
+
+    async def defer(self, program: str, reason: str, *, now: datetime, until: datetime) -> None:
+        """Puts the due jobs of a program off, with the reason: it cannot be decided now, others can."""
         ...
 
     async def recall(self, *, before: datetime) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
 from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json, schedule_to_json
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.domain.schedule import Program
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -71,7 +73,7 @@ class PostgresCatalogStore:
             await connection.execute(_SQL["share_app"], str(app))
             stored = await connection.fetch(_SQL["programs_of_app"], str(app))
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
-        programs = [program_from_json(row["definition"]) for row in stored]
+        programs = [stored_program(row) for row in stored]
         records = [schedule_record(row) for row in rows]
         return AppRecord(
             app,
@@ -130,15 +132,37 @@ class PostgresCatalogStore:
 
 
 def schedule_record(row: Any) -> ScheduleRecord:
-    """A row of `schedules`."""
+    """A row of `schedules`.
+
+    Raises:
+        ConfigurationError: this release cannot read it.
+    """
+    with _stored("schedule"):
+        definition = schedule_from_json(row["definition"])
     return ScheduleRecord(
-        schedule_from_json(row["definition"]),
-        row["generation"],
-        row["enabled"],
-        row["created_at"],
-        row["updated_at"],
-        row["deleted_at"],
+        definition, row["generation"], row["enabled"], row["created_at"], row["updated_at"], row["deleted_at"]
     )
+
+
+def stored_program(row: Any) -> Program:
+    """A row of `programs`.
+
+    Raises:
+        ConfigurationError: this release cannot read it.
+    """
+    with _stored("program"):
+        return program_from_json(row["definition"])
+
+
+@contextmanager
+def _stored(kind: str) -> Iterator[None]:
+    """What we stored ourselves is nobody's bad input."""
+    try:
+        yield
+    except InvalidError as exc:
+        raise ConfigurationError(
+            f"a stored {kind} cannot be read by this release, a newer one may have written it: {exc}"
+        ) from exc
 
 
 def _history(change: AppChange, now: datetime) -> Iterator[Decision]:

@@ -41,6 +41,10 @@ class PostgresDecisions:
         with translated():
             return await self._pool.fetchval(_SQL["next_due"])
 
+    async def defer(self, program: str, reason: str, *, now: datetime, until: datetime) -> None:
+        with translated():
+            await self._pool.execute(_SQL["defer"], program, reason, now, until)
+
     async def recall(self, *, before: datetime) -> int:
         with translated():
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])

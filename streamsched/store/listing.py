@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from streamsched.codec.schedule import program_from_json
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import Program
 from streamsched.ports.catalog import Decision, ScheduleStatus
 from streamsched.store import decisions
-from streamsched.store.catalog import schedule_record
+from streamsched.store.catalog import schedule_record, stored_program
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -59,4 +58,4 @@ class PostgresCatalogReader:
     async def _programs(self, *asked: str | None) -> list[Program]:
         with translated():
             rows = await self._pool.fetch(_SQL["programs"], *asked)
-        return [program_from_json(row["definition"]) for row in rows]
+        return [stored_program(row) for row in rows]

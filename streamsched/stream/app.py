@@ -13,6 +13,7 @@ from streamsched.ports.topics import APP_ID
 from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
 from streamsched.stream.event_home import EventHome
 from streamsched.stream.ingest import Ingest
+from streamsched.stream.memo import Memo
 from streamsched.stream.schedule_home import ScheduleHome
 from streamsched.stream.tables import RestoredTables, ShardTable, table
 from streamsched.stream.transport import Feed, ShardTransport
@@ -40,7 +41,7 @@ class CrashingApp(faust.App):
         self.feed.fail(reason)
 
 
-def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta) -> ShardApp:
+def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta, memo: Memo) -> ShardApp:
     """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
     the event loop belong to us, and it serves no web pages.
     """
@@ -65,7 +66,7 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
     app.feed = feed
     app.transport = ShardTransport(app, feed)
     subscriptions, seen, triggers = (table(app, name, turn, shard) for name in ("subscriptions", "seen", "triggers"))
-    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit))
+    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit, memo=memo))
     declare_subscriptions(
         app,
         turn,
@@ -73,5 +74,5 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
             shard=shard, shards=shards, subscriptions=subscriptions, seen=seen, emit=turn.emit, horizon=dedupe_horizon
         ),
     )
-    declare_triggers(app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit))
+    declare_triggers(app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo))
     return ShardApp(app, {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)})

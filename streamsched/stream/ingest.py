@@ -13,6 +13,7 @@ from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.memo import Memo
 
 
 class Ingest:
@@ -21,10 +22,11 @@ class Ingest:
     An event about something nobody listens to is no error: that is decided at its home.
     """
 
-    def __init__(self, *, shard: int, shards: int, emit: Emit) -> None:
+    def __init__(self, *, shard: int, shards: int, emit: Emit, memo: Memo) -> None:
         self._shard = shard
         self._shards = shards
         self._emit = emit
+        self._memo = memo
 
     def take(self, chunk: Chunk) -> None:
         """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
@@ -37,11 +39,15 @@ class Ingest:
                 self._emit(SIGNALS, home(key, self._shards), key, value)
 
     def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
-        if record.value is None:
+        raw = record.value
+        if raw is None:
             raise DecodeError("$", "is empty: a record of a public topic must carry an event")
         event = event_codec.decode(
-            record.value,
+            raw,
             fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}",
             fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
         )
-        return signal_codec.encode(Occurred(event))
+        signal = Occurred(event)
+        key, value = (event.key.encode(), raw) if signal_codec.says_occurred(raw) else signal_codec.encode(signal)
+        self._memo.put(value, signal)
+        return key, value

@@ -12,10 +12,11 @@ from streamsched.codec import state as state_codec
 from streamsched.domain.effect import Effect, Launch
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.signal import Signal
+from streamsched.domain.signal import Occurred, Signal
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import LAUNCH
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.memo import Memo
 
 SCHEDULE_PREFIX: Final = b"schedule:"
 
@@ -23,22 +24,22 @@ SCHEDULE_PREFIX: Final = b"schedule:"
 class ScheduleHome:
     """The trigger states of one shard. The table's bytes are the truth; the decoded states are derived from them."""
 
-    def __init__(self, *, shard: int, triggers: MutableMapping[bytes, bytes], emit: Emit) -> None:
+    def __init__(self, *, shard: int, triggers: MutableMapping[bytes, bytes], emit: Emit, memo: Memo) -> None:
         self._shard = shard
         self._triggers = triggers
         self._emit = emit
+        self._memo = memo
         self._states: dict[bytes, TriggerState | None] = {}
 
     def take(self, chunk: Chunk) -> None:
         """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
         changed: set[bytes] = set()
-        signals: dict[bytes, Signal] = {}  # one event goes to all its listeners as the same bytes: decode it once
         for record in chunk.records:
             key = record.key
             if key is None or not key.startswith(SCHEDULE_PREFIX):
                 continue
             try:
-                signal = self._signal(key, record, signals)
+                signal = self._signal(key, record)
             except InvalidError as error:
                 dead_letter(self._emit, self._shard, chunk, record, error)
                 continue
@@ -52,13 +53,16 @@ class ScheduleHome:
         for key in sorted(changed):
             self._store(key)
 
-    def _signal(self, key: bytes, record: Record, known: dict[bytes, Signal]) -> Signal:
+    def _signal(self, key: bytes, record: Record) -> Signal:
         value = record.value
         if value is None:
             raise DecodeError("$", "is empty: a signal must say something")
-        signal = known.get(value)
-        if signal is None:
-            signal = known[value] = signal_codec.decode(key, value)
+        known = self._memo.get(value)
+        if known is not None:
+            return known
+        signal = signal_codec.decode(key, value)
+        if isinstance(signal, Occurred):  # it goes to all its listeners as the same bytes
+            self._memo.put(value, signal)
         return signal
 
     def _state(self, key: bytes) -> TriggerState | None:

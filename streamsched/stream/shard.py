@@ -17,6 +17,7 @@ from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicParti
 from streamsched.ports.topics import APP_ID, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.agents import AGENTS
 from streamsched.stream.app import ShardApp, make_app
+from streamsched.stream.memo import Memo
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
 
 log = structlog.get_logger()
@@ -48,11 +49,15 @@ class Shard:
     is to be trusted.
     """
 
-    def __init__(self, broker: Broker, number: int, settings: ShardSettings | None = None) -> None:
+    def __init__(
+        self, broker: Broker, number: int, settings: ShardSettings | None = None, *, memo: Memo | None = None
+    ) -> None:
+        """`memo`: shared with the other shards of this process, to decode an event once."""
         self.number = number
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._broker = broker
         self._settings = settings or ShardSettings()
+        self._memo = memo or Memo()
         self._turn = Turn(AGENTS)
         self._positions: dict[TopicPartition, int] = {}
         self._stopping = False
@@ -83,7 +88,12 @@ class Shard:
         shards = await broker.partitions(SIGNALS)
         self._writer = await broker.writer(f"{APP_ID}-{number}")
         self._app = make_app(
-            feed=self, turn=self._turn, shard=number, shards=shards, dedupe_horizon=self._settings.dedupe_horizon
+            feed=self,
+            turn=self._turn,
+            shard=number,
+            shards=shards,
+            dedupe_horizon=self._settings.dedupe_horizon,
+            memo=self._memo,
         )
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}

@@ -14,6 +14,7 @@ from streamsched.membership.member import Member
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker
 from streamsched.ports.topics import SIGNALS
+from streamsched.stream.memo import Memo
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.stream.tenure import BackOff, Tenure
 
@@ -56,6 +57,7 @@ class Worker:
         self._ttl = ttl
         self._settings = settings or ShardSettings()
         self._back_off = back_off or BackOff()
+        self._memo = Memo()
         self._member: Member | None = None
         self._tenures: dict[int, tuple[Tenure, asyncio.Task[None]]] = {}
         self._stop = asyncio.Event()
@@ -109,7 +111,9 @@ class Worker:
     def _take(self, member: Member, number: int) -> None:
         log.info("shard.taken", shard=number, worker=self._identity.id)
         before = self._tenures.get(number)
-        tenure = Tenure(lambda: Shard(self._broker, number, self._settings), number=number, back_off=self._back_off)
+        tenure = Tenure(
+            lambda: Shard(self._broker, number, self._settings, memo=self._memo), number=number, back_off=self._back_off
+        )
         task = asyncio.create_task(self._hold(member, tenure, before[1] if before else None))
         self._tenures[number] = tenure, task
         if before:

@@ -103,6 +103,16 @@ INSERT INTO decisions (at, subject_kind, subject, action, reason)
 SELECT $1::timestamptz, n.kind, n.subject, n.action, n.reason
 FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS n (kind, subject, action, reason);
 
+-- name: defer
+-- Cannot be decided now: the due jobs of a program are put off and say why.
+WITH deferred AS (
+    UPDATE jobs SET next_check_at = $4::timestamptz, reason = $2
+    WHERE program = $1 AND state = 'PENDING_CONSTRAINT' AND next_check_at <= $3
+    RETURNING id
+)
+INSERT INTO decisions (at, subject_kind, subject, action, reason)
+SELECT $3::timestamptz, 'job', id, 'job.deferred', $2 FROM deferred;
+
 -- name: recall
 -- The sweep behind the wake-ups: jobs nobody woke since $1, and jobs whose schedule moved on without telling.
 UPDATE jobs SET next_check_at = timestamptz 'epoch'

@@ -220,6 +220,21 @@ async def test_jobs_of_a_removed_program_become_obsolete(world: World) -> None:
     assert await world.states() == {"plain.1.1": "OBSOLETE"}
 
 
+async def test_a_definition_nobody_can_read_holds_its_own_jobs_and_no_others(world: World) -> None:
+    await world.define(PLAIN)
+    other = schedule("other", program=ProgramRef("default", "app", "other"))
+    await world.define(other)
+    await world.satisfy(world.ready(PLAIN, 1), world.ready(other, 1))
+    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id = $1", str(PROGRAM))
+
+    await world.launcher.run_once()
+
+    assert await world.states() == {"other.1.1": "PENDING_LAUNCH", "plain.1.1": "PENDING_CONSTRAINT"}
+    held = await world.jobs.get("default.app.plain.1.1")
+    assert held.reason.startswith("it cannot be decided: $")
+    assert held.next_check_at == world.clock.now() + MINUTE
+
+
 async def test_a_job_whose_wake_up_was_lost_is_found_by_the_sweep(world: World) -> None:
     await world.define(ONE_AT_A_TIME)
     await world.satisfy(world.ready(ONE_AT_A_TIME, 1), world.ready(ONE_AT_A_TIME, 2))

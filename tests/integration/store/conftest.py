@@ -126,7 +126,11 @@ async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
 
 @pytest.fixture
 async def broker() -> Broker:
-    broker = MemoryBroker(MemoryLog())
+    return await furnished(MemoryBroker(MemoryLog()))
+
+
+async def furnished(broker: Broker) -> Broker:
+    """The broker, with every topic."""
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
     return broker
 

@@ -13,6 +13,7 @@ import pytest
 
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import (
+    ConfigurationError,
     ConflictError,
     InvalidDefinitionError,
     NotFoundError,
@@ -200,6 +201,14 @@ async def test_waiting_and_ready_jobs_of_a_changed_schedule_end_as_obsolete(open
     assert states[waiting]["ended_at"] == open_house.clock.now()
     history = await open_house.reader.history("job", waiting)
     assert [(line.action, line.reason) for line in history] == [("obsolete", f"its schedule was {change}d")]
+
+
+async def test_what_a_newer_release_stored_is_no_bad_input_of_the_caller(open_house: House) -> None:
+    await open_house.catalog.deploy(app(schedule()))
+    await open_house.pool.execute("UPDATE schedules SET definition = definition || '{\"future\": 1}'")
+
+    with pytest.raises(ConfigurationError, match="future"):
+        await open_house.catalog.list()
 
 
 def test_the_states_that_end_are_those_a_superseded_job_may_be_in() -> None:

@@ -7,21 +7,30 @@ from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.catalog import relay as relay_module
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.domain.home import home
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
+from streamsched.ports.drivers import open_broker
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
 from streamsched.ports.topics import RELAY_POSITION, SIGNALS
 from streamsched.store import outbox
 from streamsched.store.outbox import PostgresOutbox
 
-from .conftest import SHARDS, House
+from .conftest import SHARDS, House, furnished
 
 
 def records(*names: str, key: str = "schedule:a.b.c") -> list[OutboxRecord]:
     return [OutboxRecord(SIGNALS, key, name.encode()) for name in names]
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def broker(request: pytest.FixtureRequest, database: str) -> AsyncIterator[Broker]:
+    broker = MemoryBroker(MemoryLog()) if request.param == "memory" else await open_broker(database)
+    yield await furnished(broker)
+    await broker.close()
 
 
 async def values(broker: Broker, key: str = "schedule:a.b.c") -> list[str]:

@@ -9,10 +9,10 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.errors import FencedError, NotFoundError
-from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.names import DatasetRef, EventName
+from streamsched.domain.trigger import CustomEvent, Partitions
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.topics import EVENTS, PARTITIONS, TRIGGERS_CHANGELOG
+from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.testing.clock import SettableClock
 from streamsched.testing.town import Town, event_ids, landed, schedule
@@ -242,3 +242,26 @@ async def test_faust_says_nothing_and_leaves_nothing_running(
 
     assert caplog.records == []
     assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        rb'{"id":"a","source":"s","time":"2026-01-01T00:00:00Z","type":"custom","data":{"name":"n"},"signal":"drop"}',
+        rb'{"id":"a","source":"s","time":"2026-01-01T00:00:00Z","type":"custom","data":{"name":"n"},"s\u0069gnal":"drop"}',
+        rb'{"id":"a","source":"s","time":"2026-01-01T00:00:00Z","type":"custom","data":{"name":"n"},"id":"log:b"}',
+        rb'{"source":"s","id":"a","type":"custom","data":{"name":"n"},"signal":"put"}',
+    ],
+)
+async def test_an_event_cannot_pass_for_control(town: Town, raw: bytes) -> None:
+    await town.start()
+    await town.put(schedule(), CustomEvent(EventName("default", "n")))
+
+    await town.broker.append([Outgoing(EVENTS, 0, None, raw)])
+    await town.settled()
+
+    assert len(await town.jobs()) + len(await town.dead_letters()) == 1
+    for record in await town.records(SIGNALS):
+        assert record.value is not None
+        if record.value.startswith(b'{"id"'):
+            assert b"ignal" not in record.value

@@ -1,0 +1,191 @@
+"""How fast is the way of an event, from the log to the row of its job, on the postgres broker?
+
+Throughput: events wait in the public topics; the clock runs from the worker's start of work to the last job row. Beside
+it, the raw loop: the same records read by the same reader and decoded by orjson, nothing else.
+Latency: from the emitter's append call to the commit that makes the job row visible, at a steady rate.
+
+    python -m bench.pipeline [--events N] [--rounds N] [--seconds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import orjson
+import structlog
+import uvloop
+
+from bench.town import SHARDS, Installation, about, installation, server
+from streamsched.codec import event as event_codec
+from streamsched.domain.event import Event, Partition, PartitionsAdded
+from streamsched.domain.home import home
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.launcher.intake import Intake
+from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched.ports.clock import SystemClock
+from streamsched.ports.intake import Batch, IntakeStore, Taken
+from streamsched.ports.topics import PARTITIONS
+from streamsched.store.intake import PostgresIntake
+
+DATASETS = 100
+PER_JOB = 10
+
+
+@dataclass(slots=True)
+class Timed:
+    """An intake's store that notes when each event's job became visible."""
+
+    store: IntakeStore
+    seen: dict[str, float]
+    jobs: int = 0
+
+    async def positions(self, topic: str, partitions: int) -> Mapping[int, int]:
+        return await self.store.positions(topic, partitions)
+
+    async def take(self, topic: str, batches: Sequence[Batch], *, now: datetime) -> Taken:
+        taken = await self.store.take(topic, batches, now=now)
+        at = time.perf_counter()
+        self.jobs += taken.jobs
+        for batch in batches:
+            for satisfaction in batch.satisfactions:
+                self.seen[orjson.loads(satisfaction.ready)["events"][0]["id"]] = at
+        return taken
+
+
+def record(number: int) -> Outgoing:
+    """Event `number`: one partition of one of the datasets."""
+    dataset = DatasetRef("default", f"d{number % DATASETS}")
+    day = Partition(f"day={number}", {"day": str(number)}, 1_000_000, 10_000)
+    event = Event(f"e{number}", "bench", datetime.now(UTC), PartitionsAdded(dataset, (day,), 1))
+    return Outgoing(PARTITIONS, home(event.key, SHARDS), event.key.encode(), event_codec.encode(event))
+
+
+async def preload(town: Installation, events: int, batch: int) -> None:
+    """Puts the events in the log, `batch` of them with each append, as many emitters would."""
+    gate = asyncio.Semaphore(8)
+
+    async def append(start: int) -> None:
+        async with gate:
+            await town.broker.append([record(n) for n in range(start, min(start + batch, events))])
+
+    await asyncio.gather(*(append(start) for start in range(0, events, batch)))
+
+
+async def raw(town: Installation, events: int) -> float:
+    """Seconds to read and decode them all, nothing else."""
+    reader = await town.broker.reader({TopicPartition(PARTITIONS, n): 0 for n in range(SHARDS)})
+    began, read = time.perf_counter(), 0
+    while read < events:
+        for chunk in await reader.read(max_records=8000, timeout=5):
+            for item in chunk.records:
+                orjson.loads(item.value or b"")
+            read += len(chunk.records)
+    took = time.perf_counter() - began
+    await reader.close()
+    return took
+
+
+async def throughput(url: str, events: int, batch: int) -> tuple[float, float]:
+    """Events per second through the whole way, and through the raw loop."""
+    async with installation(url) as town:
+        await town.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), PER_JOB) for n in range(DATASETS)})
+        store = Timed(PostgresIntake(town.pool), {})
+        intake = Intake(town.broker, store, SystemClock())
+        async with town.worker():
+            await preload(town, 1000, 1000)  # everything is up and warm before the clock starts
+            while store.jobs < 1000 // PER_JOB:
+                await intake.run_once(timeout=1)
+        await preload_more(town, events, batch)
+        jobs = 1000 // PER_JOB + events // PER_JOB
+        async with town.worker() as worker:
+            taking = asyncio.create_task(intake.run())
+            began = time.perf_counter()
+            while store.jobs < jobs:
+                await asyncio.sleep(0.005)
+            took = time.perf_counter() - began
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            assert len(worker.shards) == SHARDS
+        return events / took, (events + 1000) / await raw(town, events + 1000)
+
+
+async def preload_more(town: Installation, events: int, batch: int) -> None:
+    gate = asyncio.Semaphore(8)
+
+    async def append(start: int) -> None:
+        async with gate:
+            await town.broker.append([record(1000 + n) for n in range(start, min(start + batch, events))])
+
+    await asyncio.gather(*(append(start) for start in range(0, events, batch)))
+
+
+async def latency(url: str, rate: int, seconds: float) -> list[float]:
+    """Milliseconds from emit to job row of each event."""
+    async with installation(url) as town:
+        await town.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(DATASETS)})
+        store = Timed(PostgresIntake(town.pool), {})
+        taking = asyncio.create_task(Intake(town.broker, store, SystemClock()).run())
+        sent: dict[str, float] = {}
+        async with town.worker():
+            await town.broker.append([record(10_000_000 + n) for n in range(DATASETS)])
+            while store.jobs < DATASETS:
+                await asyncio.sleep(0.01)
+            pending: set[asyncio.Task[None]] = set()
+            began = time.perf_counter()
+            for number in range(int(rate * seconds)):
+                await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+                sent[f"e{number}"] = time.perf_counter()
+                task = asyncio.create_task(town.broker.append([record(number)]))
+                pending.add(task)
+                task.add_done_callback(pending.discard)
+            async with asyncio.timeout(30):
+                while store.jobs < DATASETS + len(sent):
+                    await asyncio.sleep(0.01)
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
+        return sorted((store.seen[event] - at) * 1000 for event, at in sent.items())
+
+
+def spread(values: Sequence[float]) -> str:
+    return f"median {statistics.median(values):,.0f}, {min(values):,.0f} to {max(values):,.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=100_000, help="events of a throughput round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of a latency round")
+    asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    print(about(["asyncpg", "faust-streaming", "orjson", "uvloop"]))
+    print("command: python -m bench.pipeline", *sys.argv[1:])
+    result: dict[str, float] = {}
+    with server() as url:
+        for name, batch, events in (("", 500, asked.events), ("single_", 1, asked.events // 5)):
+            rounds = [uvloop.run(throughput(url, events, batch)) for _ in range(asked.rounds)]
+            ours, raws = [ours for ours, _ in rounds], [raws for _, raws in rounds]
+            what = "one append each" if batch == 1 else f"appends of {batch}"
+            print(f"{events:,} events, {what}: {spread(ours)} events/s; raw read and decode {spread(raws)}")
+            result[f"{name}events_per_s"] = round(statistics.median(ours))
+            result[f"{name}raw_per_s"] = round(statistics.median(raws))
+            result[f"{name}ratio"] = round(statistics.median(ours) / statistics.median(raws), 3)
+        for rate in (50, 500):
+            values = uvloop.run(latency(url, rate, asked.seconds))
+            p50, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
+            print(
+                f"{rate} events/s for {asked.seconds:g} s: p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {values[-1]:.1f} ms"
+            )
+            result[f"p50_ms_at_{rate}"], result[f"p99_ms_at_{rate}"] = round(p50, 1), round(p99, 1)
+    print("RESULT", orjson.dumps(result).decode())
+
+
+if __name__ == "__main__":
+    main()
