@@ -71,14 +71,15 @@ def start_server(folder: Path, *, patience: float = 60.0) -> RunningServer:
     """
     binaries = _binaries()
     started = False
+    said = ""
     try:
         _make(binaries, folder)
         deadline = time.monotonic() + patience
         while (directory := _answering(binaries, folder)) is None:
             if _postmaster(folder) is None:
-                started = _start(binaries, folder) or started
+                started, said = _start(binaries, folder)
             if time.monotonic() > deadline:
-                raise UnavailableError(f"PostgreSQL in {folder} did not come up{_last_words(folder)}")
+                raise UnavailableError(f"PostgreSQL in {folder} did not come up: {said}{_last_words(folder)}")
             time.sleep(0.05)
     except (OSError, subprocess.SubprocessError) as exc:
         raise UnavailableError(f"PostgreSQL in {folder} cannot be started: {exc}{_last_words(folder)}") from exc
@@ -164,6 +165,8 @@ def _answering(binaries: Path, folder: Path) -> str | None:
     """The socket folder of the folder's server (the fifth line of its pid file), once it accepts connections."""
     if _postmaster(folder) is None:
         return None
+    if os.geteuid() == 0:
+        _let_through(folder)
     lines = (folder / "postmaster.pid").read_text().splitlines()
     if len(lines) < 5 or not lines[4].strip():
         return None
@@ -172,14 +175,19 @@ def _answering(binaries: Path, folder: Path) -> str | None:
     return directory if asked.returncode == 0 else None
 
 
-def _start(binaries: Path, folder: Path) -> bool:
-    """Tries to start it; fails while the last backend of a server killed a moment ago holds its shared memory."""
+def _start(binaries: Path, folder: Path) -> tuple[bool, str]:
+    """Whether it was started, and what was said. Fails while the last backend of a server that was killed a moment ago
+    holds its shared memory.
+    """
+    if os.geteuid() == 0:
+        _let_through(folder)
     (folder / "postmaster.pid").unlink(missing_ok=True)  # nobody's: its number may be another process's by now
     directory = _short_directory(folder)
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     options += f" -k {shlex.quote(str(directory))}"
     arguments = ("-D", str(folder), "-l", str(folder / "log"), "-w", "-t", "60", "-o", options, "start")
-    return _run(binaries, "pg_ctl", *arguments, check=False).returncode == 0
+    done = _run(binaries, "pg_ctl", *arguments, check=False)
+    return done.returncode == 0, done.stdout
 
 
 def _short_directory(folder: Path) -> Path:
@@ -221,7 +229,7 @@ def _identity() -> dict[str, Any]:
     return {"user": _SYSTEM_USER, "group": _SYSTEM_USER, "extra_groups": ()}
 
 
-def _run(binaries: Path, command: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[bytes]:
+def _run(binaries: Path, command: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[Any]:
     """Runs one of the server's commands; its output goes to a file, for pg_ctl's child would hold a pipe open."""
     with tempfile.TemporaryFile() as said:
         done = subprocess.run(
@@ -234,7 +242,8 @@ def _run(binaries: Path, command: str, *arguments: str, check: bool = True) -> s
             timeout=120,
             check=False,
         )
+        said.seek(0)
+        done.stdout = said.read().decode(errors="replace").strip()[-400:]
         if check and done.returncode:
-            said.seek(0)
-            raise OSError(f"{command} failed: {said.read().decode(errors='replace').strip()[-400:]}")
+            raise OSError(f"{command} failed: {done.stdout}")
         return done
