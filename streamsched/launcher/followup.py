@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 import structlog
 
@@ -19,6 +20,11 @@ from streamsched.ports.runner import RunnerId, Runners
 from streamsched.ports.runs import FollowUpBook, Silent
 
 log = structlog.get_logger()
+
+#: How many runners are started in one pass, so that the next checks are not kept waiting.
+_AT_ONCE: Final = 32
+#: When a full host looks for room again: the end of a process rings no bell.
+_FULL: Final = timedelta(milliseconds=250)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +64,11 @@ class FollowUp:
         now = self._clock.now()
         for hopeless in await self._book.give_up(now, spawns=len(self._patience.spawns)):
             log.error("launch.failed", run=hopeless)
+        room = min(self._runners.room(), _AT_ONCE)
+        if not room:
+            return 0
         retry_at = [now + patience for patience in self._patience.spawns]
-        wanted = await self._book.unclaimed(now, retry_at=retry_at, limit=32)
+        wanted = await self._book.unclaimed(now, retry_at=retry_at, limit=room)
         for run in wanted:
             try:
                 self._runners.spawn(run.run)
@@ -70,8 +79,9 @@ class FollowUp:
         return len(wanted)
 
     async def next_due(self) -> datetime | None:
-        """When `spawn` has something to do."""
-        return await self._book.next_spawn()
+        """When `spawn` has something to do; while this host is full, when to look for room again."""
+        due = await self._book.next_spawn()
+        return self._clock.now() + _FULL if due is not None and not self._runners.room() else due
 
     async def look_after(self) -> Sequence[str]:
         """Ends runs whose runner is gone; returns their ids.

@@ -29,8 +29,10 @@ _JOBS_OF_PROGRAM: Final = 100
 #: Seconds until a launcher looks again at a program another one holds this instant.
 _HELD: Final = 0.02
 _AWAY: Final = 1.0
-#: How often the sweep behind the wake-ups is made, and how long a job waits for a wake-up before the sweep looks.
+#: How often silent runs are looked after.
 _SWEEP: Final = timedelta(seconds=5)
+#: How often the sweep behind the wake-ups is made, and how long a job waits for a wake-up before it looks.
+_RECALL: Final = timedelta(seconds=30)
 _UNWOKEN: Final = timedelta(seconds=60)
 #: How long jobs are put off when what the store says of them cannot be read.
 _UNREADABLE: Final = timedelta(seconds=60)
@@ -45,6 +47,7 @@ class Launcher:
         self._bell = bell
         self._clock = clock
         self._swept_at: datetime | None = None
+        self._recalled_at: datetime | None = None
 
     async def run(self) -> None:
         """Decides and launches until cancelled; while PostgreSQL is away it waits for it."""
@@ -68,9 +71,11 @@ class Launcher:
         """
         now = self._clock.now()
         if self._swept_at is None or now - self._swept_at >= _SWEEP:
-            await self._decisions.recall(before=now - _UNWOKEN)
             await self._followup.look_after()
             self._swept_at = now
+        if self._recalled_at is None or now - self._recalled_at >= _RECALL:
+            await self._decisions.recall(before=now - _UNWOKEN)
+            self._recalled_at = now
         ruled = 0
         for program in await self._decisions.due(now, limit=_PROGRAMS):
             ruled += await self._decide(program)

@@ -46,6 +46,10 @@ class Runners(Protocol):
         """
         ...
 
+    def room(self) -> int:
+        """How many more this host may execute now; what finds no room stays PENDING."""
+        ...
+
     def alive(self, runner: RunnerId) -> bool | None:
         """Whether that process lives; None when it is another host's and cannot be known."""
         ...

@@ -21,11 +21,14 @@ class LocalRunners:
 
     Args:
         environ: the runner's environment; it reads its `Settings` from it.
+        capacity: how many runners started here may live at a time; None: four, or two for each core. Those that an
+            earlier launcher left behind are not counted.
     """
 
-    def __init__(self, data_dir: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, data_dir: Path, environ: Mapping[str, str], *, capacity: int | None = None) -> None:
         self._data_dir = data_dir
         self._environ = dict(environ)
+        self._capacity = capacity or max(4, 2 * (os.cpu_count() or 1))
         self._started: list[subprocess.Popen[bytes]] = []
 
     def spawn(self, run: str) -> None:
@@ -46,6 +49,10 @@ class LocalRunners:
                 )
         except OSError as exc:
             raise UnavailableError(f"no runner process can be started: {exc}") from exc
+
+    def room(self) -> int:
+        self._reap()
+        return max(0, self._capacity - len(self._started))
 
     def alive(self, runner: RunnerId) -> bool | None:
         if runner.host != socket.gethostname():

@@ -46,6 +46,7 @@ class CountedRunners:
 
     def __init__(self) -> None:
         self.spawned: list[str] = []
+        self.free = 100
         self.called = asyncio.Event()
         self.living: dict[RunnerId, bool] = {}
         self.endings: dict[str, Ending] = {}
@@ -53,6 +54,9 @@ class CountedRunners:
     def spawn(self, run: str) -> None:
         self.spawned.append(run)
         self.called.set()
+
+    def room(self) -> int:
+        return self.free
 
     def alive(self, runner: RunnerId) -> bool | None:
         return self.living.get(runner)

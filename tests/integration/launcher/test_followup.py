@@ -69,6 +69,23 @@ async def test_a_process_that_cannot_be_started_is_noted_and_tried_again(world: 
     assert world.runners.spawned == [RUN]
 
 
+async def test_a_burst_of_runs_waits_for_room_on_its_host(world: World) -> None:
+    await world.define(PLAIN)
+    await world.satisfy(*(world.ready(PLAIN, n) for n in range(1, 6)))
+    world.runners.free = 2
+    await world.launcher.run_once()
+    assert len(world.runners.spawned) == 2
+
+    world.runners.free = 0
+    await world.launcher.run_once()
+    assert len(world.runners.spawned) == 2
+    assert await world.followup.next_due() == world.clock.now() + timedelta(milliseconds=250)
+
+    world.runners.free = 9
+    await world.launcher.run_once()
+    assert len(world.runners.spawned) == 5
+
+
 async def test_the_launcher_sleeps_until_the_next_runner_is_wanted(world: World) -> None:
     await admitted(world)
 

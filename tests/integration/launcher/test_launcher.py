@@ -191,7 +191,7 @@ async def test_a_waiting_job_of_a_schedule_that_moves_on_becomes_obsolete(world:
     await world.launcher.run_once()
 
     await world.pool.execute(f"UPDATE schedules SET {change}")
-    world.clock.advance(10 * timedelta(seconds=1))
+    world.clock.advance(MINUTE)
     await world.launcher.run_once()
 
     assert (await world.states())["one.1.2"] == "OBSOLETE"
