@@ -19,7 +19,7 @@ SMALL = {
 
 app = App("flights")
 join = app.spark("join", main="join.py", arguments=["--data", "{data}"], conf=SMALL)
-report = app.spark("report", main="report.py", arguments=["--data", "{data}"], conf=SMALL)
+report = app.spark("report", main="report.py", conf=SMALL)
 
 # Seven new days of each, whoever landed them, in whatever order, in one commit or in seven.
 app.schedule(
@@ -37,6 +37,5 @@ app.schedule(
     when=program(join, "succeeded"),
     max_concurrent=1,
     wait=True,
-    properties={"data": DATA},
     description="a picture and a table of all weeks joined so far",
 )

@@ -8,6 +8,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 from driver.scheduler import Api, SchedulerError, deploy, running
 from driver.screen import Screen
-from driver.story import Commit, Moment, counted, time_line
+from driver.story import Commit, Moment, counted, time_line, when
 from rich.console import Console
 
 from streamsched.spark.manifest import Manifest
@@ -51,13 +52,10 @@ def require_java() -> None:
         )
 
 
-def observed(api: Api) -> Moment:
-    """What the scheduler says now."""
+def observed(api: Api, since: datetime) -> Moment:
+    """What the scheduler says now of all that became ready since then; what earlier demos left is not ours."""
     schedules = api.schedules()
-    # Of earlier demos too: this one's are those of the schedules' present generation.
-    jobs = [
-        job for each in schedules.values() for job in api.jobs(each["id"]) if job["generation"] == each["generation"]
-    ]
+    jobs = [job for each in schedules.values() for job in api.jobs(each["id"]) if when(job["satisfiedAt"]) >= since]
     mine = {job["id"] for job in jobs}
     runs = [run for name in ("join", "report") for run in api.runs(f"default.flights.{name}") if run["job"] in mine]
     return Moment(counted(schedules["weekly-join"]), tuple(jobs), tuple(sorted(runs, key=lambda run: run["createdAt"])))
@@ -72,7 +70,9 @@ def landed(data: Path) -> list[Commit]:
     ]
 
 
-def watch(api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, weeks: int) -> Moment:
+def watch(
+    api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, *, weeks: int, since: datetime
+) -> Moment:
     """Shows what happens until all of it has; the last moment.
 
     Raises:
@@ -81,7 +81,7 @@ def watch(api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Pat
     deadline = time.monotonic() + PATIENCE
     with screen.watching():
         while time.monotonic() < deadline:
-            moment = observed(api)
+            moment = observed(api, since)
             commits = landed(data)
             days = sum(len(commit.days) for commit in commits)
             screen.show(moment, landing=_landing(upstream, days))
@@ -96,7 +96,8 @@ def watch(api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Pat
 
 
 def demo(screen: Screen, folder: Path, weeks: int) -> None:
-    data = folder / datetime.now(UTC).strftime("data-%Y%m%d-%H%M%S")
+    since = datetime.now(UTC)
+    data = folder / since.strftime("data-%Y%m%d-%H%M%S")
     data.mkdir(parents=True)
     screen.say("[bold]streamsched demo[/]: flights and hourly weather of New York, March 2013, on Spark")
     screen.say("  starting PostgreSQL, the log, a worker, a launcher and the API in one process …")
@@ -112,7 +113,7 @@ def demo(screen: Screen, folder: Path, weeks: int) -> None:
                 stderr=subprocess.STDOUT,
             )
         try:
-            moment = watch(api, screen, upstream, data, weeks)
+            moment = watch(api, screen, upstream, data, weeks=weeks, since=since)
         finally:
             if upstream.poll() is None:
                 upstream.terminate()
@@ -151,11 +152,14 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path(".streamsched/demo"))
     asked = parser.parse_args()
     screen = Screen(Console())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # however it is stopped, its scheduler stops with it
     try:
         require_java()
         demo(screen, asked.folder.resolve(), asked.weeks)
     except (DemoError, SchedulerError) as exc:
-        screen.console.print(str(exc), style="red", markup=False, highlight=False)
+        screen.console.print(str(exc), style="red", markup=False, highlight=False, soft_wrap=True)
+        screen.say(f"  its log: {asked.folder / 'dev.log'}" if isinstance(exc, SchedulerError) else "")
         return 1
     except KeyboardInterrupt:
         screen.say("stopped; what was reached is kept")

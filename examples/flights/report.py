@@ -1,6 +1,8 @@
-"""A picture and a table of what the joins found: report.png, report.csv and report.txt in the data folder."""
+"""A picture and a table of what the joins found: report.png, report.csv and report.txt in the data folder.
 
-import argparse
+It is told which join succeeded, and with which arguments; so it looks where that join wrote.
+"""
+
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,6 +12,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from streamsched.spark.context import current_run
 from streamsched.spark.pfs import PartitionedFileSet
 
 UNITS = {"wind": "wind speed", "visibility": "visibility"}
@@ -42,19 +45,17 @@ def draw(table: pd.DataFrame, weeks: list[str], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the file sets; the report goes here")
-    data = parser.parse_args().data
-
     spark = SparkSession.builder.getOrCreate()
-    found = PartitionedFileSet("delays", data / "delays").read(spark).toPandas()
+    # Successes that came while this run had to wait are told together: usually of one folder.
+    for folder in dict.fromkeys(join.arguments["data"] for join in current_run().programs()):
+        data = Path(folder)
+        found = PartitionedFileSet("delays", data / "delays").read(spark).toPandas()
+        table, weeks = summed(found), sorted(found["week"].unique())
+        draw(table, weeks, data / "report.png")
+        table.to_csv(data / "report.csv", index=False)
+        (data / "report.txt").write_text(table.to_string(index=False) + "\n")
+        print(f"report over {len(weeks)} week(s): {data / 'report.png'}")
     spark.stop()
-
-    table, weeks = summed(found), sorted(found["week"].unique())
-    draw(table, weeks, data / "report.png")
-    table.to_csv(data / "report.csv", index=False)
-    (data / "report.txt").write_text(table.to_string(index=False) + "\n")
-    print(f"report over {len(weeks)} week(s): {data / 'report.png'}")
 
 
 if __name__ == "__main__":

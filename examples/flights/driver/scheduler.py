@@ -21,7 +21,10 @@ class SchedulerError(Exception):
 
 
 class Api:
-    """What the demo asks of the HTTP API."""
+    """What the demo asks of the HTTP API.
+
+    Every call raises `SchedulerError` when the scheduler does not answer as it should.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -40,10 +43,16 @@ class Api:
         return self._get(f"/v1/runs?program={program}")["runs"][::-1]
 
     def log(self, run: str, lines: int = 15) -> str:
-        return self._client.get(f"/v1/runs/{run}/logs?tail={lines}").text
+        return self._asked(f"/v1/runs/{run}/logs?tail={lines}").text
 
     def _get(self, path: str) -> Any:
-        return self._client.get(path).raise_for_status().json()
+        return self._asked(path).json()
+
+    def _asked(self, path: str) -> httpx.Response:
+        try:
+            return self._client.get(path).raise_for_status()
+        except httpx.HTTPError as exc:
+            raise SchedulerError(f"the scheduler at {self.url} does not answer any more: {exc}") from exc
 
 
 @contextmanager
