@@ -85,7 +85,10 @@ def test_the_time_line_is_in_the_order_things_happened() -> None:
     from driver.story import Commit, Moment, time_line
 
     join = job("weekly-join", 1, seconds=2)
-    commits = [Commit(START, "flights", ("2013-03-01",), 958), Commit(START, "weather", ("2013-03-01", "2013-03-02"), 144)]
+    commits = [
+        Commit(START, "flights", ("2013-03-01",), 958),
+        Commit(START, "weather", ("2013-03-01", "2013-03-02"), 144),
+    ]
 
     told = time_line(commits, Moment((), (join,), (run("join", join, start=3, end=9),)))
 
