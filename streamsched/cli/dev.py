@@ -42,10 +42,11 @@ def _welcome(started: Started) -> None:
     """Where things are, and what to do next."""
     out = console()
     out.print(f"[bold green]streamsched[/] {'goes on' if started.resumed else 'is up'}: [bold]{started.url}[/]")
+    for warning in started.warnings:
+        out.print(f"  [yellow]warning:[/] {warning}")
     out.print(f"  everything is kept in {started.folder}", markup=False)
     out.print(
         "  next: streamsched deploy FILE · streamsched schedule list · streamsched event emit partitions DATASET KEY"
     )
     out.print("  Ctrl-C stops it; started again, it goes on where it was")
-    for warning in started.warnings:
-        out.print(f"  [yellow]warning:[/] {warning}")
+    out.print(f"  log: {started.folder / 'dev.log'}", markup=False)

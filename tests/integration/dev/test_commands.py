@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .conftest import Dev
+from streamsched.testing.scheduler import Dev
 
 pytestmark = pytest.mark.postgres
 

@@ -9,8 +9,7 @@ import psutil
 import pytest
 
 from streamsched.store.server import stop_server
-
-from .conftest import Dev
+from streamsched.testing.scheduler import Dev
 
 pytestmark = pytest.mark.postgres
 
