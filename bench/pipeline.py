@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import statistics
 import sys
 import time
@@ -34,6 +35,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import Batch, IntakeStore, Taken
 from streamsched.ports.topics import PARTITIONS
 from streamsched.store.intake import PostgresIntake
+from streamsched.stream.worker import GC_THRESHOLDS
 
 DATASETS = 100
 PER_JOB = 10
@@ -165,6 +167,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a latency round")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    gc.set_threshold(*GC_THRESHOLDS)
     print(about(["asyncpg", "faust-streaming", "orjson", "uvloop"]))
     print("command: python -m bench.pipeline", *sys.argv[1:])
     result: dict[str, float] = {}

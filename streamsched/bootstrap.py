@@ -5,6 +5,7 @@ loops that one process keeps alive with them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -56,7 +57,7 @@ from streamsched.store.progress import PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
 from streamsched.stream.shard import ShardSettings
-from streamsched.stream.worker import Worker
+from streamsched.stream.worker import GC_THRESHOLDS, Worker
 from streamsched.supervisor import Loop, supervise
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
@@ -244,6 +245,7 @@ def run_migrations(environ: Mapping[str, str]) -> None:
 
 def run_until_told(main: Coroutine[Any, Any, None]) -> None:
     """Runs `main` in a loop of its own; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_told(main))
 

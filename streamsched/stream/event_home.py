@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import MutableMapping
 from datetime import timedelta
-from itertools import islice
 from typing import Final, NamedTuple
 
 from streamsched.codec import signal as signal_codec
@@ -129,10 +128,11 @@ class Seen:
 
     def _remember(self, entry: bytes, time_ms: int) -> None:
         ages = self._ages()
-        for time, old in [*islice(ages, _FORGET_PER_NEW)]:
-            if time > time_ms - self._horizon_ms:
+        gone = time_ms - self._horizon_ms
+        for _ in range(_FORGET_PER_NEW):
+            if not ages or ages[0][0] > gone:
                 break
-            ages.popleft()
+            time, old = ages.popleft()
             if self._table.get(old) == b"%d" % time:  # else it was seen again since
                 del self._table[old]
         self._table[entry] = b"%d" % time_ms

@@ -30,22 +30,25 @@ class Ingest:
 
     def take(self, chunk: Chunk) -> None:
         """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
+        stamp, at = -1, datetime.min.replace(tzinfo=UTC)
         for record in chunk.records:
+            if record.time_ms != stamp:  # many records share the time of one append
+                stamp, at = record.time_ms, datetime.fromtimestamp(record.time_ms / 1000, UTC)
             try:
-                key, value = self._signal(chunk, record)
+                key, value = self._signal(chunk, record, at)
             except InvalidError as error:
                 dead_letter(self._emit, self._shard, chunk, record, error)
             else:
                 self._emit(SIGNALS, home(key, self._shards), key, value)
 
-    def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
+    def _signal(self, chunk: Chunk, record: Record, at: datetime) -> tuple[bytes, bytes]:
         raw = record.value
         if raw is None:
             raise DecodeError("$", "is empty: a record of a public topic must carry an event")
         event = event_codec.decode(
             raw,
             fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}",
-            fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
+            fallback_time=at,
         )
         signal = Occurred(event)
         key, value = (event.key.encode(), raw) if signal_codec.says_occurred(raw) else signal_codec.encode(signal)

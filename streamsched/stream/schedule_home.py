@@ -34,6 +34,7 @@ class ScheduleHome:
     def take(self, chunk: Chunk) -> None:
         """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
         changed: set[bytes] = set()
+        stamp, at = -1, datetime.min.replace(tzinfo=UTC)
         for record in chunk.records:
             key = record.key
             if key is None or not key.startswith(SCHEDULE_PREFIX):
@@ -43,8 +44,10 @@ class ScheduleHome:
             except InvalidError as error:
                 dead_letter(self._emit, self._shard, chunk, record, error)
                 continue
+            if record.time_ms != stamp:  # many records share the time of one append
+                stamp, at = record.time_ms, datetime.fromtimestamp(record.time_ms / 1000, UTC)
             before = self._state(key)
-            folded = fold(before, signal, at=datetime.fromtimestamp(record.time_ms / 1000, UTC))
+            folded = fold(before, signal, at=at)
             if folded.state is not before:
                 self._states[key] = folded.state
                 changed.add(key)

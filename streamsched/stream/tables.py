@@ -19,15 +19,15 @@ class ShardTable(faust.Table[bytes, bytes]):
     partition: int
 
     def get(self, key: bytes, default: Any = None) -> Any:
-        """The value, past the hooks: reading is the hot half."""
+        """The value, past the hooks."""
         return self.data.data.get(key, default)
 
-    def on_key_get(self, key: bytes) -> None: ...
-
-    def on_key_set(self, key: bytes, value: bytes) -> None:
+    def __setitem__(self, key: bytes, value: bytes) -> None:
         self.turn.emit(self.changelog_topic_name, self.partition, key, value)
+        self.data.data[key] = value
 
-    def on_key_del(self, key: bytes) -> None:
+    def __delitem__(self, key: bytes) -> None:
+        del self.data.data[key]
         self.turn.emit(self.changelog_topic_name, self.partition, key, None)
 
     def restore(self, key: bytes, value: bytes | None) -> None:

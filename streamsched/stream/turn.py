@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import orjson
 
@@ -13,6 +15,10 @@ from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 
 #: Where each source partition's next chunk starts.
 Positions = dict[TopicPartition, int]
+
+
+#: `Outgoing._make` without its Python frame: three of them are made for every event.
+_outgoing: Callable[[Iterable[Any]], Outgoing] = partial(tuple.__new__, Outgoing)
 
 
 class Turn:
@@ -39,7 +45,7 @@ class Turn:
 
     def emit(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """Adds a record to the turn's transaction; order within a partition is the order of the calls."""
-        self._outgoing.append(Outgoing(topic, partition, key, value))
+        self._outgoing.append(_outgoing((topic, partition, key, value)))
 
     @contextmanager
     def part(self) -> Iterator[None]:
