@@ -23,11 +23,10 @@ _AWAY = (
     asyncpg.SerializationError,
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
+_OLD_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
 _MISCONFIGURED = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.UndefinedTableError,
-    asyncpg.UndefinedColumnError,
     asyncpg.ClientConfigurationError,
 )
 
@@ -76,6 +75,8 @@ def translated() -> Iterator[None]:
         raise UnavailableError(f"PostgreSQL: {exc or type(exc).__name__}") from exc
     except _MISCONFIGURED as exc:
         raise ConfigurationError(f"PostgreSQL: {exc}") from exc
+    except _OLD_SCHEMA as exc:
+        raise ConfigurationError(f"PostgreSQL: {exc}; `streamsched migrate` brings the schema up to date") from exc
     except asyncpg.UniqueViolationError as exc:
         raise ConflictError(str(exc.detail or exc)) from exc  # type: ignore[attr-defined]
     except asyncpg.InterfaceError as exc:

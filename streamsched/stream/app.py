@@ -36,6 +36,9 @@ class CrashingApp(faust.App):
     logger = logging.getLogger("faust.app")
     feed: Feed
 
+    def _create_directories(self) -> None:
+        """None: the tables are in memory and their truth in the log, so there is nothing to keep in a folder."""
+
     def _crash(self, reason: BaseException) -> None:
         super()._crash(reason)
         self.feed.fail(reason)

@@ -98,7 +98,7 @@ class Dev:
             time.sleep(0.2)
         return value
 
-    def completed(self, *runs: str) -> bool:
+    def completed(self, *runs: str, **environ: str) -> bool:
         """Whether these runs, and no others of any schedule, have completed."""
-        found = self.run("run", "list", "-o", "json").json
+        found = self.run("run", "list", "-o", "json", **environ).json
         return {each["id"] for each in found if each["schedule"] and each["state"] == "COMPLETED"} == set(runs)

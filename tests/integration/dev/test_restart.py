@@ -52,6 +52,7 @@ def test_ctrl_c_stops_all_of_it_and_a_restart_goes_on(half: Dev) -> None:
     half.start()
     assert half.stop(signal.SIGINT) == 0
     assert not (half.state / "dev.json").exists()
+    assert sorted(path.name for path in half.folder.iterdir()) == [".streamsched", "app.py", "stderr"]
     assert not (half.state / "postgres" / "postmaster.pid").exists()
     half.start()
     half.run("event", "emit", "partitions", "weather", "day=1")
