@@ -29,7 +29,7 @@ faults: $(VENV)/.dev ## TRIALS=n SEED=s: kill and pause real workers under load,
 	@$(BIN)/python -m tests.faults.two_workers --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
 
 diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
-	@$(BIN)/python -m tests.architecture.diagrams
+	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py
 
 clean: ## forget the environment and everything the demo left
 	rm -rf $(VENV) .streamsched

@@ -149,7 +149,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         PostgresFollowUpBook(pool),
         LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
         clock,
-        Patience(silence=settings.lost_after, attempts=settings.launch_attempts),
+        Patience(silence=settings.lost_after, attempts=settings.run_attempts),
     )
 
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:

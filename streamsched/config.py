@@ -33,8 +33,8 @@ class Settings:
         retention: how long the log keeps public records.
         lease: how long a silent owner keeps its shard or role.
         heartbeat: how often a live run says so.
-        lost_after: a run that was silent for this long is lost.
-        launch_attempts: how often a launch is tried before the job ends as LAUNCH_FAILED.
+        lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
+        run_attempts: how many runs a job gets when they are lost.
         body_limit: largest request body in bytes.
     """
 
@@ -48,9 +48,9 @@ class Settings:
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
     lease: timedelta = timedelta(seconds=6)
-    heartbeat: timedelta = timedelta(seconds=5)
-    lost_after: timedelta = timedelta(seconds=60)
-    launch_attempts: int = 3
+    heartbeat: timedelta = timedelta(seconds=2)
+    lost_after: timedelta = timedelta(seconds=15)
+    run_attempts: int = 3
     body_limit: int = 16 * 1024 * 1024
     log_level: str = "info"
     log_format: str = "auto"
@@ -64,7 +64,7 @@ class Settings:
         _require("://" in self.broker_url, "broker_url", "must be a URL such as postgresql://… or kafka://…")
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
-        _require(self.launch_attempts >= 1, "launch_attempts", "must be at least 1")
+        _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
         for name in ("dedupe_horizon", "retention", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")

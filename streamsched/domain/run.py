@@ -74,6 +74,7 @@ OUTCOMES: Final[Mapping[RunState, Outcome]] = MappingProxyType(
         RunState.COMPLETED: Outcome.SUCCEEDED,
         RunState.FAILED: Outcome.FAILED,
         RunState.KILLED: Outcome.KILLED,
+        RunState.LOST: Outcome.FAILED,  # the last attempt; before it, the next one speaks
     }
 )
 

@@ -30,9 +30,17 @@ async def locked(connection: Any, run: str) -> Any | None:
 
 
 async def end(
-    connection: Any, row: Any, fact: RunFact, reason: str, *, at: datetime, exit_code: int | None = None
+    connection: Any,
+    row: Any,
+    fact: RunFact,
+    reason: str,
+    *,
+    at: datetime,
+    exit_code: int | None = None,
+    announced: bool = True,
 ) -> RunState:
-    """Stores the end of a `locked` run, announces it and wakes the jobs of its program; returns the state.
+    """Stores the end of a `locked` run, announces it and wakes the jobs of its program; returns the state. An end that
+    another attempt follows is not `announced`: to triggers, it is the same execution that goes on.
 
     Raises:
         IllegalTransitionError: the run's state forbids it.
@@ -40,8 +48,9 @@ async def end(
     before = RunState(row["state"])
     state = advance_run(before, fact)
     await connection.execute(SQL["end_run"], row["id"], before, state, reason, at, exit_code)
-    error = reason if state in {RunState.FAILED, RunState.KILLED} else None
-    await announce(connection, row, state, at=at, error=error)
+    error = None if state is RunState.COMPLETED else reason
+    if announced:
+        await announce(connection, row, state, at=at, error=error)
     await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
     await connection.execute(SQL["wake"], row["program"])
     return state

@@ -57,12 +57,13 @@ class PostgresFollowUpBook(PostgresRunBook):
                 row = await locked(connection, run.run)
                 if row is None or row["state"] not in _BEATING or row["heartbeat_at"] != run.heartbeat_at:
                     return None
-                await end(connection, row, RunFact.VANISHED, reason, at=now)
-                if row["job"] is None or row["attempt"] >= attempts:
-                    return None
-                why, _ = await gone(connection, row)
+                final = row["job"] is None or row["attempt"] >= attempts
+                why = None if final else (await gone(connection, row))[0]
                 if why is not None:
                     await record(connection, "job", row["job"], "job.not_retried", why, at=now)
+                final = final or why is not None
+                await end(connection, row, RunFact.VANISHED, reason, at=now, announced=final)
+                if final:
                     return None
                 again = run_id(row["job"], row["attempt"] + 1)
                 await connection.execute(SQL["next_attempt"], run.run, again, RunState.PENDING, now)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streamsched.codec import event as event_codec
 from streamsched.domain.constraint import Concurrency
 from streamsched.domain.errors import ConflictError, UnavailableError
+from streamsched.domain.event import Event, Outcome
 from streamsched.domain.run import RunState
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Ending
@@ -20,6 +22,10 @@ PLAIN = schedule("plain")
 JOB = "default.app.plain.1.1"
 RUN = f"{JOB}.r1"
 HERE = RunnerId("here", 7, 100)
+
+
+def read(raw: bytes) -> Event:
+    return event_codec.decode(raw, fallback_id="none", fallback_time=datetime.now(UTC))
 
 
 async def admitted(world: World) -> None:
@@ -104,6 +110,9 @@ async def test_a_run_whose_runner_is_gone_is_lost_and_its_job_tried_three_times(
 
     assert (await world.jobs.get(JOB)).runs == tuple(f"{JOB}.r{attempt}" for attempt in (1, 2, 3))
     assert {run.state for run in await world.runs.recent()} == {RunState.LOST}
+    announced = [read(row["value"]) for row in await world.pool.fetch("SELECT value FROM outbox ORDER BY id")]
+    ends = [event for event in announced if event.fact.outcome is not Outcome.STARTED]  # type: ignore[union-attr]
+    assert [(event.id, event.fact.outcome) for event in ends] == [(f"{JOB}.r3:LOST", Outcome.FAILED)]  # type: ignore[union-attr]
 
 
 async def test_a_runner_of_another_host_is_given_up_only_after_long_silence(world: World) -> None:
