@@ -14,6 +14,7 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, Unavail
 _AWAY = (
     OSError,
     TimeoutError,
+    asyncpg.InternalClientError,  # what a call meets whose connection dies under it, in one case of three
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
