@@ -1,0 +1,33 @@
+"""The compose file names commands and settings that exist."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from streamsched.bootstrap import Role
+from streamsched.config import PREFIX, Settings
+
+COMPOSE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[2] / "compose" / "compose.yaml").read_text())
+OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "streamsched"}
+
+
+def test_every_role_has_a_service() -> None:
+    commands = {service["command"] for service in OURS.values() if "entrypoint" not in service}
+
+    assert commands == {"migrate", *(role for role in Role if role is not Role.ALL)}
+
+
+def test_every_setting_is_one_we_read() -> None:
+    read = {PREFIX + field.name.upper() for field in fields(Settings)} | {"STREAMSCHED_EMIT_URL"}
+
+    for name, service in OURS.items():
+        assert set(service["environment"]) <= read, name
+
+
+def test_whatever_a_service_waits_for_is_there() -> None:
+    for service in COMPOSE["services"].values():
+        assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
