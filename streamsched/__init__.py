@@ -3,6 +3,32 @@
 __version__ = "0.1.0"
 
 from streamsched.define.app import App
-from streamsched.define.when import When, at, cron, event, every, partitions, program, stream_size
+from streamsched.define.when import (
+    When,
+    at,
+    at_least,
+    cron,
+    event,
+    every,
+    glob,
+    partitions,
+    program,
+    stream_size,
+    total,
+)
 
-__all__ = ["App", "When", "__version__", "at", "cron", "event", "every", "partitions", "program", "stream_size"]
+__all__ = [
+    "App",
+    "When",
+    "__version__",
+    "at",
+    "at_least",
+    "cron",
+    "event",
+    "every",
+    "glob",
+    "partitions",
+    "program",
+    "stream_size",
+    "total",
+]

@@ -29,6 +29,7 @@ from streamsched.domain.trigger import (
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     Trigger,
     leaf_id,
     leaves,
@@ -70,8 +71,8 @@ def triggering_schedule_info(
     """CDAP's shape (its system argument `triggeringScheduleInfo` is this, as JSON text).
 
     One info for each distinct leaf of `trigger`, in its order: a partition's always, the others' when they contributed
-    (a program's is its first run that counted, a time's its latest tick). Custom events have no shape there and none
-    here; `every` and `at` are TIME without a cron expression. Times in milliseconds.
+    (a program's is its first run that counted, a time's its latest tick). Custom events and totals have no shape there
+    and none here; `every` and `at` are TIME without a cron expression. Times in milliseconds.
     """
     contributed = {part.leaf: part for part in job.contributions}
     distinct = {leaf_id(leaf): leaf for leaf in leaves(trigger)}
@@ -105,7 +106,7 @@ def _infos(leaf: Leaf, part: Contribution | None) -> Iterator[dict[str, Any]]:
         case ProgramStatus():
             for event in () if part is None else part.events[:1]:
                 yield from _program_info(event)
-        case CustomEvent():
+        case CustomEvent() | Total():
             return
         case _:
             assert_never(leaf)

@@ -1,6 +1,9 @@
 """Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
 
-Ours besides: `timeZone` on TIME, `times` on PROGRAM_STATUS, status RUNNING there, and the types EVERY, AT and EVENT.
+Ours besides: `timeZone` on TIME, `times` on PROGRAM_STATUS, status RUNNING there, `match` on PARTITION, and the types
+EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`, `measure`: bytes or rows, `amount`, `match`) and
+AT_LEAST (`count` of `triggers`). `match` is an object from column or attribute to what is wanted there (`codec.match`).
+
 Read liberally: any case of letters in types and statuses, `entity`, `version` and a program's `type` optional, every
 reference as an object or as dotted text. Written canonically: equal triggers give equal JSON.
 """
@@ -11,22 +14,27 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, assert_never
 
+from streamsched.codec import match as matches
 from streamsched.codec.reading import Fields, anchored, kind, shown
 from streamsched.domain.cron import check_cron, check_zone
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Outcome
+from streamsched.domain.match import Match
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
     At,
+    AtLeast,
     Cron,
     CustomEvent,
     Every,
+    Measure,
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     Trigger,
 )
 
@@ -59,8 +67,12 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             return {"type": "EVERY", "interval": duration_text(interval), **own}
         case At(instant=instant):
             return {"type": "AT", "instant": instant.isoformat()}
-        case Partitions(dataset=dataset, count=count):
-            return {"type": "PARTITION", "dataset": _ref_to_json("dataset", dataset), "numPartitions": count}
+        case Partitions(dataset=dataset, count=count, match=match):
+            of = _ref_to_json("dataset", dataset)
+            return {"type": "PARTITION", "dataset": of, "numPartitions": count, **_match(match)}
+        case Total(dataset=dataset, measure=measure, amount=amount, match=match):
+            of = _ref_to_json("dataset", dataset)
+            return {"type": "TOTAL", "dataset": of, "measure": measure.value, "amount": amount, **_match(match)}
         case StreamGrowth(stream=stream, bytes=amount):
             size = {"bytes": amount} if amount % _MEGABYTE else {"triggerMB": amount // _MEGABYTE}
             return {"type": "STREAM_SIZE", "streamId": _ref_to_json("stream", stream), **size}
@@ -76,12 +88,14 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
                 "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
                 **_times(times),
             }
-        case CustomEvent(name=name, times=times):
-            return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times)}
+        case CustomEvent(name=name, times=times, match=match):
+            return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times), **_match(match)}
         case AllOf(triggers=children):
             return {"type": "AND", "triggers": [to_json(child) for child in children]}
         case AnyOf(triggers=children):
             return {"type": "OR", "triggers": [to_json(child) for child in children]}
+        case AtLeast(count=count, triggers=children):
+            return {"type": "AT_LEAST", "count": count, "triggers": [to_json(child) for child in children]}
         case _:
             assert_never(trigger)
 
@@ -106,10 +120,14 @@ def _trigger(obj: object, path: str, app: AppRef | None, depth: int) -> Trigger:
             trigger = AllOf(_children(fields, app, depth))
         case "OR":
             trigger = AnyOf(_children(fields, app, depth))
+        case "AT_LEAST":
+            count, children = fields.integer("count", minimum=1), _children(fields, app, depth)
+            with anchored(path):
+                trigger = AtLeast(count, children)
         case name:
             reader = _LEAVES.get(name)
             if reader is None:
-                known = ", ".join(sorted([*_LEAVES, "AND", "OR"]))
+                known = ", ".join(sorted([*_LEAVES, "AND", "AT_LEAST", "OR"]))
                 fields.fail("type", f"is no trigger we know: {shown(given)} (known: {known})")
             trigger = reader(fields, app)
     fields.done()
@@ -141,7 +159,13 @@ def _at(fields: Fields, _: AppRef | None) -> At:
 
 def _partitions(fields: Fields, app: AppRef | None) -> Partitions:
     dataset = _ref(fields, "dataset", "dataset", DatasetRef, app)
-    return Partitions(dataset, fields.integer("numPartitions", minimum=1))
+    return Partitions(dataset, fields.integer("numPartitions", minimum=1), matches.field(fields))
+
+
+def _total(fields: Fields, app: AppRef | None) -> Total:
+    dataset = _ref(fields, "dataset", "dataset", DatasetRef, app)
+    measure = fields.choice("measure", Measure)
+    return Total(dataset, measure, fields.integer("amount", minimum=1), matches.field(fields))
 
 
 def _stream_size(fields: Fields, app: AppRef | None) -> StreamGrowth:
@@ -172,7 +196,7 @@ def _program_status(fields: Fields, app: AppRef | None) -> ProgramStatus:
 
 def _event(fields: Fields, app: AppRef | None) -> CustomEvent:
     name = _ref(fields, "event", "event", EventName, app)
-    return CustomEvent(name, fields.optional_integer("times", minimum=1) or 1)
+    return CustomEvent(name, fields.optional_integer("times", minimum=1) or 1, matches.field(fields))
 
 
 _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = MappingProxyType(
@@ -181,6 +205,7 @@ _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = Mappi
         "EVERY": _every,
         "AT": _at,
         "PARTITION": _partitions,
+        "TOTAL": _total,
         "STREAM_SIZE": _stream_size,
         "PROGRAM_STATUS": _program_status,
         "EVENT": _event,
@@ -190,6 +215,10 @@ _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = Mappi
 
 def _times(times: int) -> dict[str, int]:
     return {} if times == 1 else {"times": times}
+
+
+def _match(match: Match) -> dict[str, Any]:
+    return {"match": matches.to_json(match)} if match else {}
 
 
 def _ref_to_json(noun: str, ref: DatasetRef | StreamRef | EventName) -> dict[str, str]:

@@ -5,15 +5,32 @@ Names without a namespace are those of the app that uses the trigger, so a `When
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from streamsched.codec.reading import anchored, below
 from streamsched.define.quantity import Duration, Instant, Size, duration, instant, size, whole
 from streamsched.domain.cron import check_cron, check_zone
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
+from streamsched.domain.match import ANYTHING, Glob, Match, OneOf, Wanted
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
-from streamsched.domain.trigger import At, Cron, CustomEvent, Every, Partitions, ProgramStatus, StreamGrowth, Trigger
+from streamsched.domain.trigger import (
+    At,
+    AtLeast,
+    Cron,
+    CustomEvent,
+    Every,
+    Measure,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Total,
+    Trigger,
+)
+
+#: What is wanted of a column or attribute: a value, one of several, or what `glob` says. Whole numbers are their text.
+Asked = str | int | Glob | Iterable[str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +73,33 @@ def as_when(trigger: When | Trigger) -> When:
     return When(str(trigger), lambda _: trigger)
 
 
-def partitions(dataset: str, count: int = 1) -> When:
-    """`count` new partitions of a dataset (`"name"` or `"namespace.name"`); one commit of seven counts seven."""
+def partitions(dataset: str, count: int = 1, *, match: Mapping[str, Asked] | None = None) -> When:
+    """`count` new partitions of a dataset (`"name"` or `"namespace.name"`); one commit of seven counts seven.
+
+    With a `match`, only those whose columns are as it says, such as
+    `{"region": "EU", "airline": {"AA", "DL"}, "day": glob("2013-01-*")}`; the job is told of these alone.
+    """
     return _leaf(
         f"partitions({dataset!r}, {count!r})",
-        lambda app: Partitions(DatasetRef.parse(dataset, app.namespace), whole(count, "$.count")),
+        lambda app: Partitions(DatasetRef.parse(dataset, app.namespace), whole(count, "$.count"), _match(match)),
     )
+
+
+def total(dataset: str, measure: str, amount: Size, *, match: Mapping[str, Asked] | None = None) -> When:
+    """New partitions of a dataset, together so many `"bytes"` (a number, or a text such as `"64MB"`) or `"rows"`.
+
+    A partition whose size its emitter did not say adds nothing; `match` as of `partitions`.
+    """
+    known = {each.value: each for each in Measure}
+
+    def build(app: AppRef) -> Trigger:
+        if measure not in known:
+            raise InvalidDefinitionError("$.measure", f"must be one of {', '.join(known)} but is {measure!r}")
+        chosen = known[measure]
+        wanted = size(amount, "$.amount") if chosen is Measure.BYTES else _rows(amount)
+        return Total(DatasetRef.parse(dataset, app.namespace), chosen, wanted, _match(match))
+
+    return _leaf(f"total({dataset!r}, {measure!r}, {amount!r})", build)
 
 
 def stream_size(stream: str, amount: Size) -> When:
@@ -89,11 +127,11 @@ def program(ref: ProgramRef | str, *outcomes: str, times: int = 1) -> When:
     return _leaf(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
 
 
-def event(name: str, times: int = 1) -> When:
-    """A custom event (`"name"` or `"namespace.name"`) came that many times."""
+def event(name: str, times: int = 1, *, match: Mapping[str, Asked] | None = None) -> When:
+    """A custom event (`"name"` or `"namespace.name"`) came that many times; with a `match`, with such attributes."""
     return _leaf(
         f"event({name!r}, {times!r})",
-        lambda app: CustomEvent(EventName.parse(name, app.namespace), whole(times, "$.times")),
+        lambda app: CustomEvent(EventName.parse(name, app.namespace), whole(times, "$.times"), _match(match)),
     )
 
 
@@ -121,6 +159,48 @@ def every(interval: Duration, *, start: Instant | None = None) -> When:
 def at(moment: Instant) -> When:
     """One tick at an instant: an aware datetime, or a text such as `"2013-01-08T04:00+01:00"`."""
     return _leaf(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
+
+
+def at_least(count: int, *triggers: When | Trigger) -> When:
+    """So many of the triggers hold: `at_least(2, partitions("eu"), partitions("us"), partitions("ap"))`."""
+    some = [as_when(each) for each in triggers]
+    return _leaf(
+        f"at_least({', '.join([repr(count), *map(str, some)])})",
+        lambda app: AtLeast(whole(count, "$.count"), tuple(each.build(app) for each in some)),
+    )
+
+
+def glob(pattern: str) -> Glob:
+    """In a `match`: like this pattern as a whole. `*` is any text, `?` any character, `[ab]` one of these."""
+    return Glob(pattern)
+
+
+def _match(given: Mapping[str, Asked] | None) -> Match:
+    if given is None:
+        return ANYTHING
+    if not isinstance(given, Mapping):
+        raise InvalidDefinitionError("$.match", f"must be a mapping from column to what is wanted but is {given!r}")
+    return Match.of({column: _wanted(asked, below("$.match", column)) for column, asked in given.items()})
+
+
+def _wanted(asked: Asked, path: str) -> Wanted:
+    if isinstance(asked, Glob):
+        return asked
+    several = asked if isinstance(asked, Iterable) and not isinstance(asked, str) else (asked,)
+    with anchored(path):
+        return OneOf(frozenset(_value(each) for each in several))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise InvalidDefinitionError("$", f"must be a text, a whole number, several of these or a glob but is {value!r}")
+
+
+def _rows(amount: Size) -> int:
+    if isinstance(amount, str):
+        raise InvalidDefinitionError("$.amount", f"must be a whole number of rows but is {amount!r}")
+    return whole(amount, "$.amount")
 
 
 def _leaf(text: str, build: Callable[[AppRef], Trigger]) -> When:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from streamsched.domain.event import Event
 from streamsched.domain.fold import NOTHING, TriggerState
-from streamsched.domain.plan import needed
-from streamsched.domain.trigger import AllOf, AnyOf, Trigger, leaf_id
+from streamsched.domain.plan import needed, wanted
+from streamsched.domain.trigger import AllOf, AnyOf, AtLeast, Trigger, leaf_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ def explain(state: TriggerState) -> Explanation:
 
 def _explain(state: TriggerState, trigger: Trigger) -> Explanation:
     match trigger:
-        case AllOf(triggers=below) | AnyOf(triggers=below):
+        case AllOf(triggers=below) | AnyOf(triggers=below) | AtLeast(triggers=below):
             children = tuple(_explain(state, child) for child in below)
             have = sum(child.holds for child in children)
-            need = len(children) if isinstance(trigger, AllOf) else 1
+            need = wanted(trigger)
             return _node(str(trigger), have, need, children=children)
         case _:
             has = state.accumulations.get(leaf_id(trigger), NOTHING)

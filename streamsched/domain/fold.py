@@ -1,8 +1,9 @@
 """Accumulation: what a schedule has seen since it last fired, and the one function that moves it.
 
-Every leaf counts in its own unit and keeps the events that counted. A leaf holds once its count has reached what it
-needs, and then stays so until the whole fires: counts only grow. When the root holds, one job goes out with everything
-every leaf has (7 partitions where 5 were wanted: one job, told of 7), and all counts start again from nothing.
+Every leaf counts in its own unit and keeps the events that counted, each as the leaf sees it (`domain.share`). A leaf
+holds once its count has reached what it needs, and then stays so until the whole fires: counts only grow. When the root
+holds, one job goes out with everything every leaf has (7 partitions where 5 were wanted: one job, told of 7), and all
+counts start again from nothing.
 
 Streams: a delta adds. An absolute report adds its growth over the known level; the first one is only the baseline; a
 smaller one means the stream was truncated, and all it now holds is new. A satisfaction keeps levels, a new definition
@@ -25,6 +26,7 @@ from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, Pro
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.plan import Plan, Slot, planned
+from streamsched.domain.share import measured, narrowed
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import Trigger
 
@@ -117,7 +119,7 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
     held = state.held
     for slot in slots:
         had = before.get(slot.id, NOTHING)
-        has = _added(had, event)
+        has = _added(had, slot, event)
         if has is had:
             continue
         if after is None:
@@ -145,14 +147,17 @@ def _listening(state: TriggerState, event: Event) -> tuple[Slot, ...]:
     return state.plan.by_key.get(event.key, ())
 
 
-def _added(had: Accumulation, event: Event) -> Accumulation:
-    """`had` with the event counted; `had` itself when the event says nothing new."""
+def _added(had: Accumulation, slot: Slot, event: Event) -> Accumulation:
+    """`had` with what the leaf sees of the event counted; `had` itself when the event says nothing new to it."""
     fact = event.fact
     level = had.level
     match fact:
-        case PartitionsAdded(count=amount):
-            pass
-        case ProgramReached() | CustomHappened() | Ticked():
+        case PartitionsAdded():
+            event, fact = narrowed(event, fact, slot.match)
+            amount = measured(fact, slot.measure)
+        case CustomHappened(attributes=attributes):
+            amount = 1 if slot.match.accepts(attributes) else 0
+        case ProgramReached() | Ticked():
             amount = 1
         case StreamSize(bytes=size, absolute=True):
             growth = 0 if level is None else size - level

@@ -10,17 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from streamsched.domain.match import ANYTHING, Match
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
     At,
+    AtLeast,
+    Composite,
     Cron,
     CustomEvent,
     Every,
     Leaf,
+    Measure,
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     Trigger,
     leaf_id,
     leaf_keys,
@@ -30,26 +35,39 @@ from streamsched.domain.trigger import (
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One distinct leaf: `needed` in its own unit (partitions, bytes, times; one tick), and its bit."""
+    """One distinct leaf.
+
+    Attributes:
+        needed: in its own unit (partitions, bytes, rows, times; one tick).
+        match: which partitions or events it counts.
+        measure: what it counts of a partition; None counts the partition itself.
+    """
 
     id: str
     needed: int
     bit: int
+    match: Match = ANYTHING
+    measure: Measure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`AllOf` (`every`) or `AnyOf` over the leaves of `mask` and the composites of `nodes`."""
+    """A composite: `wanted` of the leaves of `mask` and of the composites of `nodes`, taken together."""
 
-    every: bool
+    wanted: int
     mask: int
     nodes: tuple[Node, ...]
 
     def holds(self, held: int) -> bool:
         """Whether this node holds when the leaves of `held` do."""
-        if self.every:
-            return held & self.mask == self.mask and all(node.holds(held) for node in self.nodes)
-        return held & self.mask != 0 or any(node.holds(held) for node in self.nodes)
+        missing = self.wanted - (held & self.mask).bit_count()
+        if missing > len(self.nodes):
+            return False
+        for node in self.nodes:
+            if missing <= 0:
+                break
+            missing -= node.holds(held)
+        return missing <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +94,25 @@ def needed(leaf: Leaf) -> int:
             return 1
         case Partitions(count=count):
             return count
-        case StreamGrowth(bytes=amount):
+        case StreamGrowth(bytes=amount) | Total(amount=amount):
             return amount
         case ProgramStatus(times=times) | CustomEvent(times=times):
             return times
         case _:
             assert_never(leaf)
+
+
+def wanted(composite: Composite) -> int:
+    """How many of its children a composite wants."""
+    match composite:
+        case AllOf(triggers=children):
+            return len(children)
+        case AnyOf():
+            return 1
+        case AtLeast(count=count):
+            return count
+        case _:
+            assert_never(composite)
 
 
 def planned(trigger: Trigger) -> Plan:
@@ -93,7 +124,7 @@ def planned(trigger: Trigger) -> Plan:
         name = leaf_id(leaf)
         if name in slots:
             continue
-        slot = slots[name] = Slot(name, needed(leaf), 1 << len(slots))
+        slot = slots[name] = _slot(leaf, name, 1 << len(slots))
         if isinstance(leaf, Cron | Every | At):
             by_tick[name] = (slot,)
         for key in leaf_keys(leaf):
@@ -101,16 +132,25 @@ def planned(trigger: Trigger) -> Plan:
     return Plan(tuple(slots.values()), by_key, by_tick, _node(trigger, slots))
 
 
-def _node(trigger: Trigger, slots: Mapping[str, Slot]) -> Node:
-    match trigger:
-        case AllOf(triggers=children) | AnyOf(triggers=children):
-            mask = 0
-            nodes: list[Node] = []
-            for child in children:
-                if isinstance(child, AllOf | AnyOf):
-                    nodes.append(_node(child, slots))
-                else:
-                    mask |= slots[leaf_id(child)].bit
-            return Node(isinstance(trigger, AllOf), mask, tuple(nodes))
+def _slot(leaf: Leaf, name: str, bit: int) -> Slot:
+    match leaf:
+        case Partitions(match=match) | CustomEvent(match=match):
+            return Slot(name, needed(leaf), bit, match)
+        case Total(match=match, measure=measure):
+            return Slot(name, needed(leaf), bit, match, measure)
         case _:
-            return Node(True, slots[leaf_id(trigger)].bit, ())
+            return Slot(name, needed(leaf), bit)
+
+
+def _node(trigger: Trigger, slots: Mapping[str, Slot]) -> Node:
+    if not isinstance(trigger, AllOf | AnyOf | AtLeast):
+        return Node(1, slots[leaf_id(trigger)].bit, ())
+    mask = 0
+    nodes: list[Node] = []
+    for child in trigger.triggers:
+        bit = 0 if isinstance(child, AllOf | AnyOf | AtLeast) else slots[leaf_id(child)].bit
+        if bit & ~mask:
+            mask |= bit
+        else:  # a composite, or a leaf that is named again and so counts again
+            nodes.append(_node(child, slots))
+    return Node(wanted(trigger), mask, tuple(nodes))

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.event import Outcome, custom_key, partition_key, program_key, stream_key
+from streamsched.domain.match import ANYTHING, Match
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 
 
@@ -39,6 +41,14 @@ class _Composable:
 
 def _children(kind: type, trigger: object) -> tuple[Trigger, ...]:
     return trigger.triggers if isinstance(trigger, kind) else (trigger,)  # type: ignore[attr-defined, return-value]
+
+
+def _where(match: Match) -> str:
+    return f" where {match}" if match else ""
+
+
+def _filter_id(match: Match) -> str:
+    return f"?{match.id}" if match else ""
 
 
 def _at_least_one(name: str, value: int) -> None:
@@ -90,16 +100,43 @@ class At(_Composable):
 
 @dataclass(frozen=True, slots=True)
 class Partitions(_Composable):
-    """`count` new partitions of a dataset; one commit of seven counts seven."""
+    """`count` new partitions of a dataset; one commit of seven counts seven.
+
+    With a `match`, those whose values it accepts; one that its emitter did not name is never accepted.
+    """
 
     dataset: DatasetRef
     count: int = 1
+    match: Match = ANYTHING
 
     def __post_init__(self) -> None:
         _at_least_one("count", self.count)
 
     def __str__(self) -> str:
-        return f"{self.count} new partition{'s' if self.count > 1 else ''} of {self.dataset}"
+        return f"{self.count} new partition{'s' if self.count > 1 else ''} of {self.dataset}{_where(self.match)}"
+
+
+class Measure(StrEnum):
+    """What a total adds up."""
+
+    BYTES = "bytes"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Total(_Composable):
+    """New partitions of a dataset, together that many bytes or rows. One whose size nobody said adds nothing."""
+
+    dataset: DatasetRef
+    measure: Measure
+    amount: int
+    match: Match = ANYTHING
+
+    def __post_init__(self) -> None:
+        _at_least_one("amount", self.amount)
+
+    def __str__(self) -> str:
+        return f"{self.amount} new {self.measure} in {self.dataset}{_where(self.match)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +173,17 @@ class ProgramStatus(_Composable):
 
 @dataclass(frozen=True, slots=True)
 class CustomEvent(_Composable):
-    """A custom event came `times` times."""
+    """A custom event, with attributes that `match` accepts, came `times` times."""
 
     name: EventName
     times: int = 1
+    match: Match = ANYTHING
 
     def __post_init__(self) -> None:
         _at_least_one("times", self.times)
 
     def __str__(self) -> str:
-        return f"event {self.name}" + (f" {self.times} times" if self.times > 1 else "")
+        return f"event {self.name}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +214,35 @@ class AnyOf(_Composable):
         return " or ".join(f"({t})" if isinstance(t, AllOf) else str(t) for t in self.triggers)
 
 
+@dataclass(frozen=True, slots=True)
+class AtLeast(_Composable):
+    """`count` of the children hold; one that is named twice counts twice."""
+
+    count: int
+    triggers: tuple[Trigger, ...]
+
+    def __post_init__(self) -> None:
+        _at_least_one("count", self.count)
+        if self.count > len(self.triggers):
+            raise InvalidDefinitionError(
+                "$.count", f"is {self.count}, but there are only {len(self.triggers)} triggers: it could never hold"
+            )
+
+    def __str__(self) -> str:
+        return f"at least {self.count} of ({', '.join(map(str, self.triggers))})"
+
+
 TimeLeaf = Cron | Every | At
-EventLeaf = Partitions | StreamGrowth | ProgramStatus | CustomEvent
+EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
 Leaf = TimeLeaf | EventLeaf
-Trigger = Leaf | AllOf | AnyOf
+Composite = AllOf | AnyOf | AtLeast
+Trigger = Leaf | Composite
 
 
 def leaves(trigger: Trigger) -> Iterator[Leaf]:
     """The leaves, left to right; equal ones as often as they occur."""
     match trigger:
-        case AllOf(triggers=children) | AnyOf(triggers=children):
+        case AllOf(triggers=children) | AnyOf(triggers=children) | AtLeast(triggers=children):
             for child in children:
                 yield from leaves(child)
         case _:
@@ -201,14 +258,16 @@ def leaf_id(leaf: Leaf) -> str:
             return f"every:{interval.total_seconds():.15g}s" + (f"@{start.isoformat()}" if start else "")
         case At(instant=instant):
             return f"at:{instant.isoformat()}"
-        case Partitions(dataset=dataset, count=count):
-            return f"partitions:{dataset}:{count}"
+        case Partitions(dataset=dataset, count=count, match=wanted):
+            return f"partitions:{dataset}:{count}{_filter_id(wanted)}"
+        case Total(dataset=dataset, measure=measure, amount=amount, match=wanted):
+            return f"total:{dataset}:{measure}:{amount}{_filter_id(wanted)}"
         case StreamGrowth(stream=stream, bytes=amount):
             return f"stream:{stream}:{amount}"
         case ProgramStatus(program=program, outcomes=outcomes, times=times):
             return f"program:{program}:{'+'.join(sorted(outcomes))}:{times}"
-        case CustomEvent(name=name, times=times):
-            return f"event:{name}:{times}"
+        case CustomEvent(name=name, times=times, match=wanted):
+            return f"event:{name}:{times}{_filter_id(wanted)}"
         case _:
             assert_never(leaf)
 
@@ -223,7 +282,7 @@ def leaf_keys(leaf: Leaf) -> tuple[str, ...]:
     match leaf:
         case Cron() | Every() | At():
             return ()
-        case Partitions(dataset=dataset):
+        case Partitions(dataset=dataset) | Total(dataset=dataset):
             return (partition_key(dataset),)
         case StreamGrowth(stream=stream):
             return (stream_key(stream),)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
 from streamsched.domain.event import Outcome
+from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedule import (
     BashJob,
@@ -28,12 +29,15 @@ from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
     At,
+    AtLeast,
     Cron,
     CustomEvent,
     Every,
+    Measure,
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     Trigger,
 )
 from streamsched.domain.trigger import leaves as leaves_of
@@ -51,14 +55,26 @@ apps = st.builds(AppRef, _namespaces, _names)
 programs = st.builds(ProgramRef, _namespaces, _names, _names)
 durations = st.timedeltas(timedelta(seconds=1), timedelta(days=400))
 
+_wanted = st.builds(OneOf, st.frozensets(st.text(max_size=4), min_size=1)) | st.builds(
+    Glob, st.text(min_size=1, max_size=4)
+)
+_matches = st.just(ANYTHING) | st.dictionaries(st.text(max_size=4), _wanted, max_size=3).map(Match.of)
+
 leaves: st.SearchStrategy[Trigger] = st.one_of(
     st.builds(Cron, st.sampled_from(["* * * * *", "0 4 * * *", "*/15 9-17 * * MON-FRI", "30 0 0 1 JAN *"]), _zones),
     st.builds(Every, durations, st.none() | instants),
     st.builds(At, instants),
-    st.builds(Partitions, st.builds(DatasetRef, _namespaces, _dotted), _counts),
+    st.builds(Partitions, st.builds(DatasetRef, _namespaces, _dotted), _counts, _matches),
+    st.builds(
+        Total,
+        st.builds(DatasetRef, _namespaces, _dotted),
+        st.sampled_from(Measure),
+        st.integers(1, 1 << 50),
+        _matches,
+    ),
     st.builds(StreamGrowth, st.builds(StreamRef, _namespaces, _dotted), st.integers(1, 1 << 50)),
     st.builds(ProgramStatus, programs, st.frozensets(st.sampled_from(Outcome), min_size=1), _counts),
-    st.builds(CustomEvent, st.builds(EventName, _namespaces, _dotted), _counts),
+    st.builds(CustomEvent, st.builds(EventName, _namespaces, _dotted), _counts, _matches),
 )
 
 triggers: st.SearchStrategy[Trigger] = st.recursive(
@@ -66,6 +82,9 @@ triggers: st.SearchStrategy[Trigger] = st.recursive(
     lambda inner: st.one_of(
         st.builds(AllOf, st.lists(inner, min_size=1, max_size=4).map(tuple)),
         st.builds(AnyOf, st.lists(inner, min_size=1, max_size=4).map(tuple)),
+        st.lists(inner, min_size=1, max_size=4).flatmap(
+            lambda some: st.builds(AtLeast, st.integers(1, len(some)), st.just(tuple(some)))
+        ),
     ),
     max_leaves=12,
 )

@@ -5,19 +5,22 @@ Shares the vocabulary of triggers and events with the product, and no line of it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.match import Glob, Match, OneOf
 from streamsched.domain.signal import Drop, Occurred, Put, Signal
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
+    AtLeast,
     CustomEvent,
     Leaf,
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     Trigger,
     leaf_id,
     leaves,
@@ -85,9 +88,11 @@ def holds(trigger: Trigger, put: Put, seen: list[tuple[int, Event]], last_fire: 
             return all(holds(child, put, seen, last_fire) for child in children)
         case AnyOf(triggers=children):
             return any(holds(child, put, seen, last_fire) for child in children)
+        case AtLeast(count=wanted, triggers=children):
+            return sum(holds(child, put, seen, last_fire) for child in children) >= wanted
         case Partitions(count=wanted) | CustomEvent(times=wanted) | ProgramStatus(times=wanted):
             pass
-        case StreamGrowth(bytes=wanted):
+        case StreamGrowth(bytes=wanted) | Total(amount=wanted):
             pass
         case _:
             wanted = 1
@@ -103,19 +108,23 @@ def told_of(put: Put, seen: list[tuple[int, Event]], last_fire: int) -> tuple[tu
     return tuple(told.values())
 
 
-def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[int, Event, int]]:
+def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[int, Event, int]]:  # noqa: PLR0912
     """What each event since the definition came into force adds to a leaf, where it adds anything."""
     found: list[tuple[int, Event, int]] = []
     size: int | None = None
     for i, event in seen:
         added = 0
         match leaf, event.fact:
-            case Partitions(dataset=wanted), PartitionsAdded(dataset=dataset, count=count) if dataset == wanted:
-                added = count
+            case Partitions(dataset=wanted, match=match), PartitionsAdded(dataset=dataset) as fact if dataset == wanted:
+                added = sum(suits(match, p.values) for p in fact.partitions)
+                if not match.columns:
+                    added = fact.count
+            case Total(dataset=wanted), PartitionsAdded(dataset=dataset) as fact if dataset == wanted:
+                added = sum(sizes(leaf, fact))
             case ProgramStatus(program=wanted, outcomes=outcomes), ProgramReached(program=program, outcome=outcome):
                 added = int(program == wanted and outcome in outcomes)
-            case CustomEvent(name=wanted), CustomHappened(name=name):
-                added = int(name == wanted)
+            case CustomEvent(name=wanted, match=match), CustomHappened(name=name, attributes=attributes):
+                added = int(name == wanted and suits(match, attributes))
             case StreamGrowth(stream=wanted), StreamSize(stream=stream, bytes=now, absolute=absolute):
                 if stream != wanted:
                     continue
@@ -130,3 +139,31 @@ def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[i
         if added:
             found.append((i, event, added))
     return found
+
+
+def sizes(leaf: Total, fact: PartitionsAdded) -> list[int]:
+    """The sizes that are known of the partitions that a total asks for."""
+    wanted = [partition for partition in fact.partitions if suits(leaf.match, partition.values)]
+    known = [partition.rows if leaf.measure == "rows" else partition.bytes for partition in wanted]
+    return [size for size in known if size is not None]
+
+
+def suits(match: Match, values: Mapping[str, str]) -> bool:
+    """Whether values are as asked, patterns read letter by letter."""
+    for column, wanted in match.columns:
+        if column not in values:
+            return False
+        if isinstance(wanted, OneOf) and values[column] not in wanted.values:
+            return False
+        if isinstance(wanted, Glob) and not like(wanted.pattern, values[column]):
+            return False
+    return True
+
+
+def like(pattern: str, text: str) -> bool:
+    """Whether a text is like a pattern of stars, question marks and plain characters."""
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return any(like(pattern[1:], text[skip:]) for skip in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("?", text[0]) and like(pattern[1:], text[1:])

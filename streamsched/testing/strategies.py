@@ -24,20 +24,24 @@ from streamsched.domain.event import (
 )
 from streamsched.domain.fold import LIMIT, Accumulation, TriggerState
 from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
     At,
+    AtLeast,
     Cron,
     CustomEvent,
     Every,
     Leaf,
+    Measure,
     Partitions,
     ProgramStatus,
     StreamGrowth,
     TimeLeaf,
+    Total,
     Trigger,
     leaf_id,
     leaves,
@@ -133,19 +137,46 @@ def events(fact: st.SearchStrategy[Fact] | None = None) -> st.SearchStrategy[Eve
     return st.builds(Event, id=named, source=words(), time=instants(), fact=facts() if fact is None else fact)
 
 
+def columns() -> st.SearchStrategy[dict[str, str]]:
+    """Values and attributes that a match of this world may ask for."""
+    return st.fixed_dictionaries(
+        {}, optional={"day": st.sampled_from(["7", "8", "17"]), "region": st.sampled_from("ab")}
+    )
+
+
+def matches() -> st.SearchStrategy[Match]:
+    """Mostly those that accept anything."""
+    wanted = st.builds(OneOf, st.frozensets(st.sampled_from(["7", "8", "a", "b"]), min_size=1)) | st.builds(
+        Glob, st.sampled_from(["*", "?", "1*", "*7", "?7"])
+    )
+    some = st.dictionaries(st.sampled_from(["day", "region"]), wanted, min_size=1).map(Match.of)
+    return st.just(ANYTHING) | st.just(ANYTHING) | some
+
+
+@st.composite
+def small_commits(draw: st.DrawFn, dataset: DatasetRef) -> PartitionsAdded:
+    """Up to three partitions, some named, small."""
+    known = st.none() | st.integers(0, 4)
+    named = tuple(
+        Partition(f"p{place}", values, draw(known), draw(known))
+        for place, values in enumerate(draw(st.lists(columns(), max_size=3)))
+    )
+    return PartitionsAdded(dataset, named, draw(st.integers(max(1, len(named)), 3)))
+
+
 @st.composite
 def small_facts(draw: st.DrawFn) -> Fact:
     """Facts without ornament, in amounts about as large as `triggers` asks for: many logs of them satisfy."""
     kind = draw(st.sampled_from(["partitions", "stream", "program", "custom", "tick"]))
     match kind:
         case "partitions":
-            return PartitionsAdded(draw(st.sampled_from(_DATASETS)), (), draw(st.integers(1, 3)))
+            return draw(small_commits(draw(st.sampled_from(_DATASETS))))
         case "stream":
             return draw(stream_sizes(st.integers(0, 8)))
         case "program":
             return ProgramReached(draw(st.sampled_from(_PROGRAMS)), "run", draw(st.sampled_from(Outcome)))
         case "custom":
-            return CustomHappened(draw(st.sampled_from(_NAMES)))
+            return CustomHappened(draw(st.sampled_from(_NAMES)), draw(columns()))
         case _:
             return draw(ticks(st.integers(1, 2)))
 
@@ -154,14 +185,14 @@ def small_facts(draw: st.DrawFn) -> Fact:
 def facts_for(draw: st.DrawFn, leaf: Leaf, *, generation: int = 1) -> Fact:
     """Facts that one leaf listens to."""
     match leaf:
-        case Partitions(dataset=dataset):
-            return PartitionsAdded(dataset, (), draw(st.integers(1, 3)))
+        case Partitions(dataset=dataset) | Total(dataset=dataset):
+            return draw(small_commits(dataset))
         case StreamGrowth(stream=stream):
             return StreamSize(stream, draw(st.integers(0, 8)), draw(st.booleans()))
         case ProgramStatus(program=program, outcomes=outcomes):
             return ProgramReached(program, "run", draw(st.sampled_from(sorted(outcomes))))
         case CustomEvent(name=name):
-            return CustomHappened(name)
+            return CustomHappened(name, draw(columns()))
         case Cron() | Every() | At():
             return Ticked(SCHEDULE, generation, leaf_id(leaf), datetime(2013, 1, 1, tzinfo=UTC))
         case _:
@@ -179,20 +210,22 @@ def event_leaves() -> st.SearchStrategy[Leaf]:
     some = st.integers(1, 3)
     outcomes = st.frozensets(st.sampled_from(Outcome), min_size=1)
     return (
-        st.builds(Partitions, st.sampled_from(_DATASETS), st.integers(1, 5))
+        st.builds(Partitions, st.sampled_from(_DATASETS), st.integers(1, 5), matches())
+        | st.builds(Total, st.sampled_from(_DATASETS), st.sampled_from(Measure), st.integers(1, 8), matches())
         | st.builds(StreamGrowth, st.sampled_from(_STREAMS), st.integers(1, 10))
         | st.builds(ProgramStatus, st.sampled_from(_PROGRAMS), outcomes, some)
-        | st.builds(CustomEvent, st.sampled_from(_NAMES), some)
+        | st.builds(CustomEvent, st.sampled_from(_NAMES), some, matches())
     )
 
 
 def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
-    """Triggers of any shape: all leaves, equal ones too, nested `AllOf` and `AnyOf`, some with a single child."""
+    """Triggers of any shape: all leaves, equal ones too, nested composites, some with a single child."""
     leaf: st.SearchStrategy[Trigger] = event_leaves() | st.sampled_from(_TIMES)
 
     def composed(children: st.SearchStrategy[Trigger]) -> st.SearchStrategy[Trigger]:
         several = st.lists(children, min_size=1, max_size=3).map(tuple)
-        return st.builds(AllOf, several) | st.builds(AnyOf, several)
+        counted = several.flatmap(lambda some: st.builds(AtLeast, st.integers(1, len(some)), st.just(some)))
+        return st.builds(AllOf, several) | st.builds(AnyOf, several) | counted
 
     return st.recursive(leaf, composed, max_leaves=max_leaves)
 

@@ -92,7 +92,7 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         (
             {"type": "MOON"},
             "$.trigger.type: is no trigger we know: 'MOON' "
-            "(known: AND, AT, EVENT, EVERY, OR, PARTITION, PROGRAM_STATUS, STREAM_SIZE, TIME)",
+            "(known: AND, AT, AT_LEAST, EVENT, EVERY, OR, PARTITION, PROGRAM_STATUS, STREAM_SIZE, TIME, TOTAL)",
         ),
         (
             {"type": "AND", "triggers": [ONE, {**ONE, "numPartitions": 0}]},
@@ -111,7 +111,7 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         ),
         (
             {**ONE, "count": 3},
-            "$.trigger.count: is no field we know here (known: dataset, numPartitions, type)",
+            "$.trigger.count: is no field we know here (known: dataset, match, numPartitions, type)",
         ),
         ({"type": "OR", "triggers": []}, "$.trigger.triggers: must name at least one trigger"),
         ({"type": "OR", "triggers": [None]}, "$.trigger.triggers[0]: must be an object but is null"),

@@ -20,15 +20,19 @@ from streamsched.domain.event import (
     Ticked,
 )
 from streamsched.domain.fold import Accumulation, TriggerState
+from streamsched.domain.match import Glob, Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.trigger import (
     At,
+    AtLeast,
     Cron,
     CustomEvent,
     Every,
+    Measure,
     Partitions,
     ProgramStatus,
     StreamGrowth,
+    Total,
     leaf_id,
 )
 
@@ -72,6 +76,23 @@ EVERYTHING = (
     & (NIGHTLY | Every(timedelta(minutes=90)) | At(datetime(2014, 1, 1, tzinfo=UTC)))
 )
 
+EAST = Match.of({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-*")})
+EASTERN = Event(
+    "e7",
+    "pfs/default.flights",
+    NOON,
+    PartitionsAdded(FLIGHTS, (Partition("r", {"region": "EU", "day": "2013-01-07"}, bytes=60),), 1),
+)
+WIDER = AtLeast(
+    2,
+    (
+        Partitions(FLIGHTS, 2, EAST),
+        Total(FLIGHTS, Measure.BYTES, 500, EAST),
+        Total(WEATHER, Measure.ROWS, 9),
+        CustomEvent(EventName("default", "approved"), 2, Match.of({"by": OneOf(frozenset({"Zoë"}))})),
+    ),
+)
+
 STATES = {
     "v1-new": TriggerState(SCHEDULE, 1, True, Partitions(FLIGHTS)),
     "v1-disabled": TriggerState(SCHEDULE, 12, False, Cron("0 4 * * *")),
@@ -82,6 +103,18 @@ STATES = {
         StreamGrowth(StreamRef("default", "clicks"), 50),
         41,
         {"stream:default.clicks:50": Accumulation(0, 170)},
+    ),
+    "v1-wider-leaves": TriggerState(
+        SCHEDULE,
+        4,
+        True,
+        WIDER,
+        0,
+        {
+            leaf_id(WIDER.triggers[0]): Accumulation(1, None, (EASTERN,)),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[1]): Accumulation(60, None, (EASTERN,)),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[3]): Accumulation(1, None, (APPROVED,)),  # type: ignore[arg-type]
+        },
     ),
     "v1-everything": TriggerState(
         SCHEDULE,
