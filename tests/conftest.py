@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+#: Contract suites and oracles are shipped, so pytest must be told to explain their asserts.
+pytest.register_assert_rewrite("streamsched.testing")
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 
