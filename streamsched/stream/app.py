@@ -74,7 +74,13 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
         app,
         turn,
         EventHome(
-            shard=shard, shards=shards, subscriptions=subscriptions, seen=seen, emit=turn.emit, horizon=dedupe_horizon
+            shard=shard,
+            shards=shards,
+            subscriptions=subscriptions,
+            seen=seen,
+            emit=turn.emit,
+            memo=memo,
+            horizon=dedupe_horizon,
         ),
     )
     declare_triggers(app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo))

@@ -17,6 +17,7 @@ from streamsched.domain.subscription import Subscriptions, route
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.memo import Memo
 from streamsched.stream.schedule_home import SCHEDULE_PREFIX
 
 SEPARATOR: Final = b"\x1f"
@@ -46,12 +47,14 @@ class EventHome:
         subscriptions: MutableMapping[bytes, bytes],
         seen: MutableMapping[bytes, bytes],
         emit: Emit,
+        memo: Memo,
         horizon: timedelta,
     ) -> None:
         self._shard = shard
         self._shards = shards
         self._subscriptions = subscriptions
         self._emit = emit
+        self._memo = memo
         self._seen = Seen(seen, horizon)
         self._known: dict[bytes, _Known] = {}
 
@@ -70,7 +73,8 @@ class EventHome:
         value = record.value
         if key is None or value is None:
             raise DecodeError("$", "is empty: a signal must have a key and say something")
-        identity = signal_codec.identity(value)
+        decoded = self._memo.get(value)
+        identity = (decoded.event.id, decoded.event.source) if decoded is not None else signal_codec.identity(value)
         if identity is None:
             self._control(key, value)
         elif self._seen.first_time(key, *identity, record.time_ms):
@@ -127,16 +131,19 @@ class Seen:
         return True
 
     def _remember(self, entry: bytes, time_ms: int) -> None:
-        ages = self._ages()
-        gone = time_ms - self._horizon_ms
+        ages = self._ages() if self._oldest_first is None else self._oldest_first
+        if ages and ages[0][0] <= time_ms - self._horizon_ms:
+            self._forget(ages, time_ms - self._horizon_ms)
+        self._table[entry] = b"%d" % time_ms
+        ages.append((time_ms, entry))
+
+    def _forget(self, ages: deque[tuple[int, bytes]], gone: int) -> None:
         for _ in range(_FORGET_PER_NEW):
             if not ages or ages[0][0] > gone:
                 break
             time, old = ages.popleft()
             if self._table.get(old) == b"%d" % time:  # else it was seen again since
                 del self._table[old]
-        self._table[entry] = b"%d" % time_ms
-        ages.append((time_ms, entry))
 
     def _ages(self) -> deque[tuple[int, bytes]]:
         if self._oldest_first is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streamsched.codec import event as event_codec
+from streamsched.codec import express
 from streamsched.codec import signal as signal_codec
 from streamsched.codec.event import LOG_ID
 from streamsched.domain.errors import DecodeError, InvalidError
@@ -30,25 +31,30 @@ class Ingest:
 
     def take(self, chunk: Chunk) -> None:
         """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
-        stamp, at = -1, datetime.min.replace(tzinfo=UTC)
+        shards, emit, remember = self._shards, self._emit, self._memo.put
         for record in chunk.records:
-            if record.time_ms != stamp:  # many records share the time of one append
-                stamp, at = record.time_ms, datetime.fromtimestamp(record.time_ms / 1000, UTC)
+            raw = record.value or b""
+            usual = express.occurred(raw)
+            if usual is not None:
+                key, signal = usual
+                remember(raw, signal)
+                emit(SIGNALS, home(key, shards), key, raw)
+                continue
             try:
-                key, value = self._signal(chunk, record, at)
+                key, value = self._signal(chunk, record)
             except InvalidError as error:
-                dead_letter(self._emit, self._shard, chunk, record, error)
+                dead_letter(emit, self._shard, chunk, record, error)
             else:
-                self._emit(SIGNALS, home(key, self._shards), key, value)
+                emit(SIGNALS, home(key, shards), key, value)
 
-    def _signal(self, chunk: Chunk, record: Record, at: datetime) -> tuple[bytes, bytes]:
+    def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
         raw = record.value
         if raw is None:
             raise DecodeError("$", "is empty: a record of a public topic must carry an event")
         event = event_codec.decode(
             raw,
             fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}",
-            fallback_time=at,
+            fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
         )
         signal = Occurred(event)
         key, value = (event.key.encode(), raw) if signal_codec.says_occurred(raw) else signal_codec.encode(signal)

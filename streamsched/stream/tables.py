@@ -17,25 +17,28 @@ class ShardTable(faust.Table[bytes, bytes]):
     logger = logging.getLogger("faust.tables")
     turn: Turn
     partition: int
+    #: The store's own dict and the changelog's name, looked up once: both stand behind several properties of Faust's.
+    entries: dict[bytes, bytes]
+    changelog_name: str
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """The value, past the hooks."""
-        return self.data.data.get(key, default)
+        return self.entries.get(key, default)
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
-        self.turn.emit(self.changelog_topic_name, self.partition, key, value)
-        self.data.data[key] = value
+        self.turn.emit(self.changelog_name, self.partition, key, value)
+        self.entries[key] = value
 
     def __delitem__(self, key: bytes) -> None:
-        del self.data.data[key]
-        self.turn.emit(self.changelog_topic_name, self.partition, key, None)
+        del self.entries[key]
+        self.turn.emit(self.changelog_name, self.partition, key, None)
 
     def restore(self, key: bytes, value: bytes | None) -> None:
         """Takes one changelog record, in order; a value of None removes the key. Writes no changelog."""
         if value is None:
-            self.data.data.pop(key, None)
+            self.entries.pop(key, None)
         else:
-            self.data.data[key] = value
+            self.entries[key] = value
 
 
 class RestoredTables(TableManager):
@@ -52,4 +55,5 @@ def table(app: faust.App, name: str, turn: Turn, partition: int) -> ShardTable:
     """A table of the app, empty, before it starts. Its values are bytes and final: never change one in place."""
     made: Any = app.Table(name, key_type=bytes, value_type=bytes, default=None)
     made.turn, made.partition = turn, partition
+    made.entries, made.changelog_name = made.data.data, made.changelog_topic_name
     return made

@@ -54,7 +54,8 @@ def append(records: Sequence[Outgoing], topics: Mapping[str, Topic]) -> Append:
         ((locate(topic, partition, topics), group) for (topic, partition), group in groups.items()),
         key=lambda located: located[0],
     ):
-        counts = list(split(keys, values))
+        whole = len(keys) <= BATCH_RECORDS and _size(keys) + _size(values) <= BATCH_BYTES  # nearly always
+        counts = [len(keys)] if whole else list(split(keys, values))
         cast(list[int], flat.topics).extend(repeat(topic_id, len(counts)))
         cast(list[int], flat.partitions).extend(repeat(partition, len(counts)))
         cast(list[int], flat.counts).extend(counts)
@@ -75,6 +76,10 @@ def locate(topic: str, partition: int, topics: Mapping[str, Topic]) -> tuple[int
     if not 0 <= partition < known.partitions:
         raise NotFoundError("partition", f"{topic}/{partition}")
     return known.topic_id, partition
+
+
+def _size(items: Sequence[bytes | None]) -> int:
+    return sum(map(len, filter(None, items)))
 
 
 def split(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Iterable[int]:
