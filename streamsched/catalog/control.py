@@ -40,7 +40,7 @@ def addressed(signal: Signal) -> OutboxRecord:
 def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[Signal]:
     ref, generation = after.definition.ref, after.generation
     if after.exists:
-        yield Put(ref, generation, after.enabled, after.definition.trigger)
+        yield Put(ref, generation, after.enabled, after.definition.trigger, after.definition.consumption)
     else:
         yield Drop(ref, generation)
     heard, hears = _listening(before), _listening(after)

@@ -18,6 +18,7 @@ from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import trigger as trigger_codec
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.app import AppDefinition
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
@@ -80,6 +81,7 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         "misfire": schedule.misfire.value,
         "timeout": None if schedule.timeout is None else duration_text(schedule.timeout),
         "onTimeout": schedule.on_timeout.value,
+        "consumption": schedule.consumption.value,
     }
 
 
@@ -172,6 +174,7 @@ def _schedule(fields: Fields, app: AppRef | None) -> Schedule:
         "overlap": fields.optional_choice("overlap", Overlap),
         "misfire": fields.optional_choice("misfire", Misfire),
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
+        "consumption": fields.optional_choice("consumption", Consumption),
         "timeout": None if timeout is None else parse_duration(timeout, fields.at("timeout")),
     }
     properties = fields.texts("properties")

@@ -5,7 +5,7 @@ schedule's home, under the schedule's key. Control signals begin with `{"signal"
 
 | `signal`                 | fields                                            | key                      |
 |--------------------------|---------------------------------------------------|--------------------------|
-| `put`                    | `schedule`, `generation`, `enabled`, `trigger`    | `schedule:<ref>`         |
+| `put`                    | `schedule`, `generation`, `enabled`, `trigger`, `consumption`? | `schedule:<ref>` |
 | `drop`                   | `schedule`, `generation`                          | `schedule:<ref>`         |
 | `subscribe`, `unsubscribe` | `schedule`, `generation`; what they listen to is the key | the event key     |
 """
@@ -18,7 +18,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec import native
 from streamsched.codec import trigger as triggers
 from streamsched.codec.scalar import boolean, integer, loads, mapping, name, schedule, text
-from streamsched.codec.state import trigger
+from streamsched.codec.state import consumption, consumption_to_json, trigger
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import schedule_key
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
@@ -36,8 +36,8 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
     match signal:
         case Occurred(event=event):
             return event.key.encode(), native.dumps(native.to_json(event))
-        case Put(schedule=ref, generation=generation, enabled=enabled, trigger=wanted):
-            body = {"enabled": enabled, "trigger": triggers.to_json(wanted)}
+        case Put(schedule=ref, generation=generation, enabled=enabled, trigger=wanted, consumption=policy):
+            body = {"enabled": enabled, "trigger": triggers.to_json(wanted), **consumption_to_json(policy)}
             return schedule_key(ref).encode(), _control("put", ref, generation, body)
         case Drop(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("drop", ref, generation, {})
@@ -64,7 +64,8 @@ def decode(key: bytes, value: bytes) -> Signal:
     match kind:
         case "put":
             wanted = trigger(found.get("trigger"), "$.trigger")
-            return Put(ref, generation, boolean(found.get("enabled"), "$.enabled"), wanted)
+            enabled = boolean(found.get("enabled"), "$.enabled")
+            return Put(ref, generation, enabled, wanted, consumption(found.get("consumption"), "$.consumption"))
         case "drop":
             return Drop(ref, generation)
         case "subscribe":

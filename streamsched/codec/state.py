@@ -1,6 +1,7 @@
 """A schedule's accumulation as it is kept in the changelog: versioned, each event once, only leaves that hold any.
 
     {"v": 1, "schedule": text, "generation": n, "enabled": bool, "sequence": n, "trigger": {CDAP's shape},
+     "consumption"?: "paired" or "latest",
      "events": [native event, …], "leaves": {leaf id: {"count": n, "level"?: bytes, "events": [place, …]}, …}}
 
 Rules of change: a new field has a default; a field never changes its meaning; anything else is a new `v` with a reader
@@ -14,7 +15,8 @@ from typing import Any, Final
 from streamsched.codec import trigger as triggers
 from streamsched.codec.native import dumps
 from streamsched.codec.roll import Roll, called, read_roll
-from streamsched.codec.scalar import boolean, integer, loads, mapping, schedule
+from streamsched.codec.scalar import boolean, integer, loads, mapping, schedule, text
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.event import Event
 from streamsched.domain.fold import Accumulation, TriggerState
@@ -39,6 +41,7 @@ def encode(state: TriggerState) -> bytes:
             "enabled": state.enabled,
             "sequence": state.sequence,
             "trigger": triggers.to_json(state.trigger),
+            **consumption_to_json(state.consumption),
             "events": roll.to_json(),
             "leaves": kept,
         }
@@ -63,6 +66,7 @@ def decode(raw: bytes) -> TriggerState:
         trigger(found.get("trigger"), "$.trigger"),
         integer(found.get("sequence"), "$.sequence"),
         {leaf: _accumulation(item, roll, f"$.leaves['{leaf}']") for leaf, item in leaves.items()},
+        consumption(found.get("consumption"), "$.consumption"),
     )
     for leaf in leaves.keys() - {slot.id for slot in state.plan.slots}:
         raise DecodeError(f"$.leaves['{leaf}']", "is no leaf of the trigger")
@@ -81,6 +85,25 @@ def trigger(value: object, path: str) -> Trigger:
         raise
     except InvalidError as exc:
         raise DecodeError(exc.path, exc.reason) from exc
+
+
+def consumption_to_json(policy: Consumption) -> dict[str, str]:
+    """The field that says a policy; none for the one that went without saying."""
+    return {} if policy is Consumption.CUMULATIVE else {"consumption": policy.value}
+
+
+def consumption(value: object, path: str) -> Consumption:
+    """The policy that `consumption_to_json` wrote.
+
+    Raises:
+        DecodeError: it is none that we know.
+    """
+    if value is None:
+        return Consumption.CUMULATIVE
+    for policy in Consumption:
+        if policy.value == value:
+            return policy
+    raise DecodeError(path, f"must be one of {', '.join(Consumption)} but is {text(value, path)!r}")
 
 
 def _accumulation(value: object, roll: list[Event], path: str) -> Accumulation:

@@ -22,6 +22,7 @@ from streamsched.define.quantity import Duration, duration, texts, time_of_day, 
 from streamsched.define.when import When, as_when
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
@@ -102,6 +103,7 @@ class App:
         misfire: Misfire | str = Misfire.ONE,
         timeout: Duration | None = None,
         on_timeout: OnTimeout | str = OnTimeout.DISCARD,
+        consumption: Consumption | str = Consumption.CUMULATIVE,
         enabled: bool = True,
     ) -> ScheduleRef:
         """Starts `program` whenever `when` is satisfied and the constraints allow it.
@@ -123,6 +125,9 @@ class App:
             misfire: ticks missed while nobody looked: fire `"all"`, `"one"` for all, or `"skip"` them.
             timeout: how long a job may wait for its constraints; left out, for ever.
             on_timeout: `"discard"` the job then, or `"launch"` it all the same.
+            consumption: what a job uses up of what has come. `"cumulative"`: all of it. `"paired"`: the oldest, exactly
+                as much as was asked; the rest stays and may start another job at once (with `overlap="queue"`, a run of
+                its own). `"latest"`: the newest, as much as was asked; older ones are dropped.
             enabled: whether it counts events from its deployment on.
         """
         path = below("$.schedules", name)
@@ -159,6 +164,7 @@ class App:
                 misfire=_choice(Misfire, misfire, "$.misfire"),
                 timeout=None if timeout is None else duration(timeout, "$.timeout"),
                 on_timeout=_choice(OnTimeout, on_timeout, "$.on_timeout"),
+                consumption=_choice(Consumption, consumption, "$.consumption"),
             )
         if enabled:
             self._enabled.add(name)

@@ -1,9 +1,9 @@
 """Accumulation: what a schedule has seen since it last fired, and the one function that moves it.
 
 Every leaf counts in its own unit and keeps the events that counted, each as the leaf sees it (`domain.share`). A leaf
-holds once its count has reached what it needs, and then stays so until the whole fires: counts only grow. When the root
-holds, one job goes out with everything every leaf has (7 partitions where 5 were wanted: one job, told of 7), and all
-counts start again from nothing.
+holds once its count has reached what it needs, and then stays so until the whole fires. When the root holds, a job goes
+out; what it takes with it and what stays is the schedule's `Consumption`. What stays may fire again at once, so one
+signal may start several jobs, up to `JOBS_AT_ONCE`; the last of so many takes everything with it.
 
 Streams: a delta adds. An absolute report adds its growth over the known level; the first one is only the baseline; a
 smaller one means the stream was truncated, and all it now holds is new. A satisfaction keeps levels, a new definition
@@ -17,21 +17,24 @@ has events. Nothing depends on the number of schedules, and the events themselve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, assert_never
 
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.effect import Effect, Launch
 from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.plan import Plan, Slot, planned
-from streamsched.domain.share import measured, narrowed
+from streamsched.domain.share import grown, measured, narrowed, newest, oldest
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import Trigger
 
 #: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
 LIMIT: Final = 2**63 - 1
+#: As many jobs as one signal can start. A stream that grew by a terabyte where ten bytes were asked for is a mistake.
+JOBS_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class TriggerState:
     Attributes:
         generation: of the definition that judges.
         sequence: how many times this generation has fired; the next job has this number plus one.
+        consumption: what firing uses up.
         accumulations: leaf id → what it has; a leaf that has nothing is absent.
         plan, held: derived from the others; `held` has the bit of each leaf that holds.
     """
@@ -69,6 +73,7 @@ class TriggerState:
     trigger: Trigger
     sequence: int = 0
     accumulations: Mapping[str, Accumulation] = field(default_factory=dict)
+    consumption: Consumption = Consumption.CUMULATIVE
     plan: Plan = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
     held: int = field(default=-1, compare=False, repr=False)
 
@@ -76,9 +81,7 @@ class TriggerState:
         if self.plan is None:
             object.__setattr__(self, "plan", planned(self.trigger))
         if self.held < 0:
-            have = self.accumulations
-            held = sum(s.bit for s in self.plan.slots if s.id in have and have[s.id].count >= s.needed)
-            object.__setattr__(self, "held", held)
+            object.__setattr__(self, "held", _held(self.plan, self.accumulations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,10 @@ class Folded:
 
     state: TriggerState | None
     effects: tuple[Effect, ...] = ()
+
+
+def _held(plan: Plan, have: Mapping[str, Accumulation]) -> int:
+    return sum(slot.bit for slot in plan.slots if slot.id in have and have[slot.id].count >= slot.needed)
 
 
 def fold(state: TriggerState | None, signal: Signal, *, at: datetime) -> Folded:
@@ -98,10 +105,13 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime) -> Folded:
     match signal:
         case Occurred(event=event):
             return Folded(None) if state is None else _count(state, event, at)
-        case Put(schedule=schedule, generation=generation, enabled=enabled, trigger=trigger):
+        case Put(generation=generation):
             if state is not None and generation <= state.generation:
                 return Folded(state)
-            return Folded(TriggerState(schedule, generation, enabled, trigger))
+            new = TriggerState(signal.schedule, generation, signal.enabled, signal.trigger)
+            return Folded(
+                new if signal.consumption is new.consumption else replace(new, consumption=signal.consumption)
+            )
         case Drop(generation=generation):
             return Folded(state if state is not None and generation < state.generation else None)
         case Subscribe() | Unsubscribe():
@@ -117,11 +127,14 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
     before = state.accumulations
     after: dict[str, Accumulation] | None = None
     held = state.held
+    whole, newest_only = state.consumption is Consumption.CUMULATIVE, state.consumption is Consumption.LATEST
     for slot in slots:
         had = before.get(slot.id, NOTHING)
-        has = _added(had, slot, event)
+        has = _added(had, slot, event, whole=whole)
         if has is had:
             continue
+        if newest_only and has.count >= slot.needed:
+            has = _renewed(has, slot)
         if after is None:
             after = dict(before)
         after[slot.id] = has
@@ -133,7 +146,15 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
         return _fire(state, after, at)
     return Folded(
         TriggerState(
-            state.schedule, state.generation, state.enabled, state.trigger, state.sequence, after, state.plan, held
+            state.schedule,
+            state.generation,
+            state.enabled,
+            state.trigger,
+            state.sequence,
+            after,
+            state.consumption,
+            state.plan,
+            held,
         )
     )
 
@@ -147,8 +168,11 @@ def _listening(state: TriggerState, event: Event) -> tuple[Slot, ...]:
     return state.plan.by_key.get(event.key, ())
 
 
-def _added(had: Accumulation, slot: Slot, event: Event) -> Accumulation:
-    """`had` with what the leaf sees of the event counted; `had` itself when the event says nothing new to it."""
+def _added(had: Accumulation, slot: Slot, event: Event, *, whole: bool) -> Accumulation:
+    """`had` with what the leaf sees of the event counted; `had` itself when the event says nothing new to it.
+
+    `whole`: events are used up as a whole, so a stream's report may stay as it came.
+    """
     fact = event.fact
     level = had.level
     match fact:
@@ -163,6 +187,7 @@ def _added(had: Accumulation, slot: Slot, event: Event) -> Accumulation:
             growth = 0 if level is None else size - level
             amount = growth if growth >= 0 else size
             level = size
+            event = event if whole else grown(event, fact, amount)
         case StreamSize(bytes=amount):
             if level is not None and amount > 0:
                 level = min(level + amount, LIMIT)
@@ -174,14 +199,51 @@ def _added(had: Accumulation, slot: Slot, event: Event) -> Accumulation:
     return had if level == had.level else Accumulation(had.count, level, had.events)
 
 
+def _renewed(has: Accumulation, slot: Slot) -> Accumulation:
+    """Without the oldest that the leaf no longer needs."""
+    dropped, events = newest(has.events, has.count - slot.needed, slot.measure)
+    return Accumulation(has.count - dropped, has.level, events)
+
+
 def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], at: datetime) -> Folded:
-    contributions = tuple(
+    """Jobs until the trigger holds no more, and what is left then."""
+    left, jobs = dict(accumulations), list[ReadyJob]()
+    while state.plan.root.holds(held := _held(state.plan, left)):
+        apart = state.consumption is Consumption.PAIRED and len(jobs) < JOBS_AT_ONCE - 1
+        told = _taken(state.plan, left, state.plan.root.used(held)) if apart else _everything(state.plan, left)
+        number = state.sequence + len(jobs) + 1
+        jobs.append(ReadyJob(state.schedule, state.generation, number, at, told))
+    rest = replace(state, sequence=state.sequence + len(jobs), accumulations=left, held=-1)
+    return Folded(rest, tuple(Launch(job) for job in jobs))
+
+
+def _everything(plan: Plan, left: dict[str, Accumulation]) -> tuple[Contribution, ...]:
+    """Takes all there is out of `left`; what streams are known to hold stays known."""
+    told = tuple(
         Contribution(slot.id, has.count, has.events)
-        for slot in state.plan.slots
-        if (has := accumulations.get(slot.id)) is not None and has.events
+        for slot in plan.slots
+        if (has := left.get(slot.id)) is not None and has.events
     )
-    sequence = state.sequence + 1
-    job = ReadyJob(state.schedule, state.generation, sequence, at, contributions)
-    levels = {name: Accumulation(0, has.level) for name, has in accumulations.items() if has.level is not None}
-    rest = TriggerState(state.schedule, state.generation, state.enabled, state.trigger, sequence, levels, state.plan, 0)
-    return Folded(rest, (Launch(job),))
+    for name, has in tuple(left.items()):
+        _leave(left, name, Accumulation(0, has.level))
+    return told
+
+
+def _taken(plan: Plan, left: dict[str, Accumulation], used: int) -> tuple[Contribution, ...]:
+    """Takes out of `left`, of each leaf that is used, its oldest, as much as it needs."""
+    told: list[Contribution] = []
+    for slot in plan.slots:
+        if not used & slot.bit:
+            continue
+        has = left[slot.id]
+        amount, events, rest = oldest(has.events, slot.needed, slot.measure)
+        told.append(Contribution(slot.id, amount, events))
+        _leave(left, slot.id, Accumulation(max(0, has.count - amount) if rest else 0, has.level, rest))
+    return tuple(told)
+
+
+def _leave(left: dict[str, Accumulation], name: str, rest: Accumulation) -> None:
+    if rest == NOTHING:
+        del left[name]
+    else:
+        left[name] = rest

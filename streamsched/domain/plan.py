@@ -52,11 +52,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A composite: `wanted` of the leaves of `mask` and of the composites of `nodes`, taken together."""
+    """A composite: `wanted` of the leaves of `mask` and of the composites of `nodes`, taken together.
+
+    Attributes:
+        children: the bits of those leaves and those composites, in the trigger's order.
+    """
 
     wanted: int
     mask: int
     nodes: tuple[Node, ...]
+    children: tuple[int | Node, ...]
 
     def holds(self, held: int) -> bool:
         """Whether this node holds when the leaves of `held` do."""
@@ -68,6 +73,21 @@ class Node:
                 break
             missing -= node.holds(held)
         return missing <= 0
+
+    def used(self, held: int) -> int:
+        """Of the leaves of `held`, those that make this node hold: no more than it wants, those written first."""
+        missing, chosen = self.wanted, 0
+        for child in self.children:
+            if not missing:
+                break
+            if isinstance(child, Node):
+                if child.holds(held):
+                    chosen |= child.used(held)
+                    missing -= 1
+            elif held & child:
+                chosen |= child
+                missing -= 1
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +164,16 @@ def _slot(leaf: Leaf, name: str, bit: int) -> Slot:
 
 def _node(trigger: Trigger, slots: Mapping[str, Slot]) -> Node:
     if not isinstance(trigger, AllOf | AnyOf | AtLeast):
-        return Node(1, slots[leaf_id(trigger)].bit, ())
+        only = slots[leaf_id(trigger)].bit
+        return Node(1, only, (), (only,))
     mask = 0
-    nodes: list[Node] = []
+    below: list[int | Node] = []
     for child in trigger.triggers:
         bit = 0 if isinstance(child, AllOf | AnyOf | AtLeast) else slots[leaf_id(child)].bit
         if bit & ~mask:
             mask |= bit
+            below.append(bit)
         else:  # a composite, or a leaf that is named again and so counts again
-            nodes.append(_node(child, slots))
-    return Node(wanted(trigger), mask, tuple(nodes))
+            below.append(_node(child, slots))
+    nodes = tuple(child for child in below if isinstance(child, Node))
+    return Node(wanted(trigger), mask, nodes, tuple(below))

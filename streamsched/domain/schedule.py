@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from streamsched.domain.constraint import Constraint
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.trigger import Trigger
@@ -78,6 +79,7 @@ class Schedule:
     Attributes:
         timeout: how long a job may wait on constraints, from satisfaction; None waits for ever.
         properties: arguments this schedule gives to its runs.
+        consumption: what a satisfaction uses up of the events that have come.
     """
 
     ref: ScheduleRef
@@ -90,6 +92,7 @@ class Schedule:
     misfire: Misfire = Misfire.ONE
     timeout: timedelta | None = None
     on_timeout: OnTimeout = OnTimeout.DISCARD
+    consumption: Consumption = Consumption.CUMULATIVE
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):

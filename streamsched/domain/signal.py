@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.trigger import Trigger
@@ -22,6 +23,7 @@ class Put:
     generation: int
     enabled: bool
     trigger: Trigger
+    consumption: Consumption = Consumption.CUMULATIVE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Outcome
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
@@ -129,6 +130,7 @@ def app_definitions(draw: st.DrawFn) -> AppDefinition:
                 misfire=st.sampled_from(Misfire),
                 timeout=st.none() | durations,
                 on_timeout=st.sampled_from(OnTimeout),
+                consumption=st.sampled_from(Consumption),
             )
         )
         for name in draw(st.lists(_names, max_size=3, unique=True))

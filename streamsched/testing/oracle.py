@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.match import Glob, Match, OneOf
 from streamsched.domain.signal import Drop, Occurred, Put, Signal
@@ -34,6 +35,13 @@ class ExpectedJob(NamedTuple):
     generation: int
     sequence: int
     contributions: tuple[tuple[str, int, tuple[str, ...]], ...]
+
+
+class Unit(NamedTuple):
+    """The smallest thing a leaf counts: one partition, one byte, one time. Those of a total differ in size."""
+
+    event: str
+    size: int
 
 
 class Judge(NamedTuple):
@@ -63,7 +71,9 @@ def expected_jobs(log: Sequence[Signal]) -> list[ExpectedJob]:
         if judging is None or not isinstance(signal, Occurred) or not judging.put.enabled:
             continue
         seen = [(i, s.event) for i, s in enumerate(log[: place + 1]) if i > judging.since and isinstance(s, Occurred)]
-        if holds(judging.put.trigger, judging.put, seen, last_fire):
+        if judging.put.consumption is Consumption.PAIRED:
+            jobs += [job for job in paired(judging.put, seen)[0] if job.place == place]
+        elif holds(judging.put.trigger, judging.put, seen, last_fire):
             mine = [job for job in jobs if job.place > judging.since]
             told = told_of(judging.put, seen, last_fire)
             jobs.append(ExpectedJob(place, judging.put.generation, len(mine) + 1, told))
@@ -79,7 +89,75 @@ def progress(log: Sequence[Signal]) -> dict[str, tuple[int, tuple[str, ...]]]:
     jobs = expected_jobs(log)
     last_fire = jobs[-1].place if jobs else -1
     seen = [(i, s.event) for i, s in enumerate(log) if i > judging.since and isinstance(s, Occurred)]
+    if judging.put.consumption is Consumption.PAIRED:
+        left = paired(judging.put, seen)[1]
+        return {leaf: told(some) for leaf, some in left.items() if some}
     return {leaf: (count, ids) for leaf, count, ids in told_of(judging.put, seen, last_fire)}
+
+
+def paired(put: Put, seen: list[tuple[int, Event]]) -> tuple[list[ExpectedJob], dict[str, list[Unit]]]:
+    """The jobs of a definition that uses up exactly what it asks for, and the units that are left: it lays them out one
+    by one, in order, and counts how many of each leaf are spent.
+    """
+    jobs: list[ExpectedJob] = []
+    spent = {leaf_id(leaf): 0 for leaf in leaves(put.trigger)}
+    left: dict[str, list[Unit]] = {}
+    for place in [i for i, _ in seen]:
+        upto = [(i, event) for i, event in seen if i <= place]
+        while True:
+            left = {leaf_id(leaf): units(leaf, put, upto)[spent[leaf_id(leaf)] :] for leaf in leaves(put.trigger)}
+            chosen = used(put.trigger, left)
+            if chosen is None:
+                break
+            contributions: list[tuple[str, int, tuple[str, ...]]] = []
+            for leaf in dict.fromkeys(leaves(put.trigger)):
+                if leaf_id(leaf) in chosen:
+                    some = left[leaf_id(leaf)]
+                    enough = next(n for n in range(len(some) + 1) if sum(u.size for u in some[:n]) >= asked(leaf))
+                    contributions.append((leaf_id(leaf), *told(some[:enough])))
+                    spent[leaf_id(leaf)] += enough
+            jobs.append(ExpectedJob(place, put.generation, len(jobs) + 1, tuple(contributions)))
+    return jobs, left
+
+
+def used(trigger: Trigger, left: dict[str, list[Unit]]) -> set[str] | None:
+    """The leaves a satisfaction uses up, those written first; None when the trigger does not hold."""
+    match trigger:
+        case AllOf(triggers=children):
+            wanted = len(children)
+        case AnyOf(triggers=children):
+            wanted = 1
+        case AtLeast(count=wanted, triggers=children):
+            pass
+        case _:
+            return {leaf_id(trigger)} if sum(u.size for u in left[leaf_id(trigger)]) >= asked(trigger) else None
+    some = [chosen for child in children if (chosen := used(child, left)) is not None]
+    return set[str]().union(*some[:wanted]) if len(some) >= wanted else None
+
+
+def units(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[Unit]:
+    """What a leaf counted, each partition, byte and time apart."""
+    found: list[Unit] = []
+    for _, event, added in amounts(leaf, put, seen):
+        if isinstance(leaf, Total) and isinstance(event.fact, PartitionsAdded):
+            found += [Unit(event.id, size) for size in sizes(leaf, event.fact) if size]
+        else:
+            found += [Unit(event.id, 1)] * added
+    return found
+
+
+def told(some: list[Unit]) -> tuple[int, tuple[str, ...]]:
+    return sum(unit.size for unit in some), tuple(dict.fromkeys(unit.event for unit in some))
+
+
+def asked(leaf: Leaf) -> int:
+    match leaf:
+        case Partitions(count=wanted) | CustomEvent(times=wanted) | ProgramStatus(times=wanted):
+            return wanted
+        case StreamGrowth(bytes=wanted) | Total(amount=wanted):
+            return wanted
+        case _:
+            return 1
 
 
 def holds(trigger: Trigger, put: Put, seen: list[tuple[int, Event]], last_fire: int) -> bool:
@@ -90,22 +168,21 @@ def holds(trigger: Trigger, put: Put, seen: list[tuple[int, Event]], last_fire: 
             return any(holds(child, put, seen, last_fire) for child in children)
         case AtLeast(count=wanted, triggers=children):
             return sum(holds(child, put, seen, last_fire) for child in children) >= wanted
-        case Partitions(count=wanted) | CustomEvent(times=wanted) | ProgramStatus(times=wanted):
-            pass
-        case StreamGrowth(bytes=wanted) | Total(amount=wanted):
-            pass
         case _:
-            wanted = 1
-    return sum(amount for i, _, amount in amounts(trigger, put, seen) if i > last_fire) >= wanted
+            return sum(amount for i, _, amount in amounts(trigger, put, seen) if i > last_fire) >= asked(trigger)
 
 
 def told_of(put: Put, seen: list[tuple[int, Event]], last_fire: int) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
-    told: dict[str, tuple[str, int, tuple[str, ...]]] = {}
+    found: dict[str, tuple[str, int, tuple[str, ...]]] = {}
     for leaf in leaves(put.trigger):
-        counted = [(event.id, amount) for i, event, amount in amounts(leaf, put, seen) if i > last_fire]
+        spent = len(units(leaf, put, [(i, event) for i, event in seen if i <= last_fire]))
+        counted = units(leaf, put, seen)[spent:]
+        if put.consumption is Consumption.LATEST:
+            fewer = (counted[n:] for n in range(len(counted), -1, -1))
+            counted = next((some for some in fewer if sum(u.size for u in some) >= asked(leaf)), counted)
         if counted:
-            told[leaf_id(leaf)] = leaf_id(leaf), sum(n for _, n in counted), tuple(name for name, _ in counted)
-    return tuple(told.values())
+            found[leaf_id(leaf)] = (leaf_id(leaf), *told(counted))
+    return tuple(found.values())
 
 
 def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[int, Event, int]]:  # noqa: PLR0912

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 from hypothesis import strategies as st
 
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import (
     CustomHappened,
     Event,
@@ -230,6 +231,10 @@ def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
     return st.recursive(leaf, composed, max_leaves=max_leaves)
 
 
+def consumptions() -> st.SearchStrategy[Consumption]:
+    return st.sampled_from(Consumption)
+
+
 def generations() -> st.SearchStrategy[int]:
     return st.integers(0, 9)
 
@@ -240,7 +245,7 @@ def signals() -> st.SearchStrategy[Signal]:
     keys = st.sampled_from([f"partition:{dataset}" for dataset in _DATASETS])
     return (
         st.builds(Occurred, events())
-        | st.builds(Put, schedule, generation, st.booleans(), triggers())
+        | st.builds(Put, schedule, generation, st.booleans(), triggers(), consumptions())
         | st.builds(Drop, schedule, generation)
         | st.builds(Subscribe, keys, schedule, generation)
         | st.builds(Unsubscribe, keys, schedule, generation)
@@ -254,16 +259,15 @@ def logs(draw: st.DrawFn, *, trigger: Trigger | None = None, control: bool = Tru
     Most events are what the latest definition listens to. With `control`, definitions change in between: newer,
     repeated and older ones, disabled ones, drops.
     """
-    latest = Put(SCHEDULE, 1, True, draw(triggers()) if trigger is None else trigger)
+    latest = Put(SCHEDULE, 1, True, draw(triggers()) if trigger is None else trigger, draw(consumptions()))
     log: list[Signal] = [latest]
     kinds = ["heard"] * 12 + ["any"] * 3 + (["put", "drop"] if control else [])
     size = draw(st.integers(0, max_size))
     for place, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=size, max_size=size))):
         match kind:
             case "put":
-                put = Put(
-                    SCHEDULE, draw(st.integers(0, 4)), draw(st.sampled_from([True, True, False])), draw(triggers())
-                )
+                enabled = draw(st.sampled_from([True, True, False]))
+                put = Put(SCHEDULE, draw(st.integers(0, 4)), enabled, draw(triggers()), draw(consumptions()))
                 latest = put if put.generation > latest.generation else latest
                 log.append(put)
             case "drop":
@@ -293,4 +297,5 @@ def trigger_states(draw: st.DrawFn) -> TriggerState:
     some = st.lists(st.sampled_from(known), max_size=4).map(tuple)
     names = sorted({leaf_id(leaf) for leaf in leaves(trigger)})
     held = st.dictionaries(st.sampled_from(names), st.builds(Accumulation, sizes(), st.none() | sizes(), some))
-    return TriggerState(SCHEDULE, draw(generations()), draw(st.booleans()), trigger, draw(generations()), draw(held))
+    generation, enabled, sequence = draw(generations()), draw(st.booleans()), draw(generations())
+    return TriggerState(SCHEDULE, generation, enabled, trigger, sequence, draw(held), draw(consumptions()))

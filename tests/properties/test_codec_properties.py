@@ -21,6 +21,7 @@ from streamsched.domain.event import Event
 from streamsched.domain.fold import TriggerState, fold
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.signal import Occurred, Put, Signal
+from streamsched.domain.trigger import Partitions, leaf_id, leaves
 from streamsched.testing import strategies as world
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
@@ -238,11 +239,12 @@ def test_cdaps_shape_can_be_told_for_any_trigger(trigger: Any, log: list[Signal]
             orjson.dumps(info)
             assert info["name"] == world.SCHEDULE.name
             wanted = {c.leaf: c.count for c in effect.job.contributions}
-            for each in info["triggerInfos"]:
-                if each["type"] == "PARTITION":
-                    name = f"{each['datasetNamespace']}.{each['datasetName']}"
-                    leaf = f"partitions:{name}:{each['expectedNumPartitions']}"
-                    assert each["actualNumPartitions"] == wanted.get(leaf, 0)
+            listed = [leaf for leaf in dict.fromkeys(leaves(trigger)) if isinstance(leaf, Partitions)]
+            infos = [each for each in info["triggerInfos"] if each["type"] == "PARTITION"]
+            for leaf, each in zip(listed, infos, strict=True):
+                assert f"{each['datasetNamespace']}.{each['datasetName']}" == str(leaf.dataset)
+                assert each["expectedNumPartitions"] == leaf.count
+                assert each["actualNumPartitions"] == wanted.get(leaf_id(leaf), 0)
 
 
 def test_a_mapping_of_any_kind_can_be_encoded() -> None:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from streamsched.codec import signal as signal_codec
 from streamsched.codec import state as state_codec
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event, Fact
 from streamsched.domain.explain import Explanation, explain
 from streamsched.domain.fold import TriggerState, fold
@@ -140,7 +141,7 @@ def test_once_satisfied_a_branch_stays_so_until_the_whole_fires(log: list[Signal
 
 
 def lost(before: Explanation, after: Explanation) -> bool:
-    gone = (before.holds and not after.holds) or before.have > after.have
+    gone = (before.holds and not after.holds) or min(before.have, before.need) > min(after.have, after.need)
     return gone or any(lost(*pair) for pair in zip(before.children, after.children, strict=True))
 
 
@@ -188,9 +189,9 @@ class ScheduleHome(RuleBasedStateMachine):
         self.jobs += [(len(self.log), effect.job) for effect in folded.effects]
         self.log.append(signal)
 
-    @initialize(trigger=world.triggers())
-    def create(self, trigger: Trigger) -> None:
-        self.tell(Put(world.SCHEDULE, 1, True, trigger))
+    @initialize(trigger=world.triggers(), consumption=world.consumptions())
+    def create(self, trigger: Trigger, consumption: Consumption) -> None:
+        self.tell(Put(world.SCHEDULE, 1, True, trigger, consumption))
 
     @rule(some=st.lists(world.small_facts(), min_size=1, max_size=5))
     def happen_somehow(self, some: list[Fact]) -> None:
@@ -206,10 +207,10 @@ class ScheduleHome(RuleBasedStateMachine):
             heard = world.facts_heard(self.state.trigger, self.state.generation)
             self.happen(data.draw(st.lists(heard, min_size=some, max_size=some)))
 
-    @rule(trigger=world.triggers(), enabled=st.booleans())
-    def change(self, trigger: Trigger, enabled: bool) -> None:
+    @rule(trigger=world.triggers(), enabled=st.booleans(), consumption=world.consumptions())
+    def change(self, trigger: Trigger, enabled: bool, consumption: Consumption) -> None:
         newest = max((s.generation for s in self.log if isinstance(s, Put | Drop)), default=0)
-        self.tell(Put(world.SCHEDULE, newest + 1, enabled, trigger))
+        self.tell(Put(world.SCHEDULE, newest + 1, enabled, trigger, consumption))
 
     @rule(trigger=world.triggers(), generation=st.integers(0, 2))
     def redeliver_an_old_definition(self, trigger: Trigger, generation: int) -> None:

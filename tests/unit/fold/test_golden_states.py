@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamsched.codec import state
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import (
     CustomHappened,
@@ -115,6 +116,15 @@ STATES = {
             leaf_id(WIDER.triggers[1]): Accumulation(60, None, (EASTERN,)),  # type: ignore[arg-type]
             leaf_id(WIDER.triggers[3]): Accumulation(1, None, (APPROVED,)),  # type: ignore[arg-type]
         },
+    ),
+    "v1-paired": TriggerState(
+        SCHEDULE,
+        1,
+        True,
+        Partitions(FLIGHTS, 5),
+        7,
+        {"partitions:default.flights:5": Accumulation(2, None, (LANDED,))},
+        Consumption.PAIRED,
     ),
     "v1-everything": TriggerState(
         SCHEDULE,
