@@ -71,6 +71,15 @@ def to_json(event: Event) -> dict[str, Any]:
     return {"id": event.id, "source": event.source, "time": event.time, "type": kind, "data": data}
 
 
+def encoded(event: Event) -> bytes:
+    """The event as JSON bytes, written at the first call and kept with it."""
+    raw = event.encoded
+    if raw is None:
+        raw = dumps(to_json(event))
+        object.__setattr__(event, "encoded", raw)
+    return raw
+
+
 def dumps(value: object) -> bytes:
     """JSON bytes; instants are written in UTC, any mapping as an object."""
     return orjson.dumps(value, option=orjson.OPT_UTC_Z, default=_plain)

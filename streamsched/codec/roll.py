@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import orjson
+
 from streamsched.codec import native
 from streamsched.codec.scalar import integer, sequence
 from streamsched.domain.errors import DecodeError
@@ -34,8 +36,9 @@ class Roll:
             found.append(place)
         return found
 
-    def to_json(self) -> list[dict[str, Any]]:
-        return [native.to_json(event) for event in self.events]
+    def to_json(self) -> list[Any]:
+        """The events as values `native.dumps` writes, each as the bytes it was written as before."""
+        return [orjson.Fragment(native.encoded(event)) for event in self.events]
 
 
 def read_roll(value: object, path: str) -> list[Event]:

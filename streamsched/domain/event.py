@@ -103,12 +103,15 @@ class Event:
         id: unique within `source`; a repeat of the pair within the dedupe horizon changes nothing.
         source: who says so (a URI reference).
         time: when it happened, UTC.
+        encoded: kept by the codec once it has written the event, so that an accumulation is not written anew for each
+            event that joins it; says nothing of its own.
     """
 
     id: str
     source: str
     time: datetime
     fact: Fact
+    encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def key(self) -> str:

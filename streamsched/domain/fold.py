@@ -127,13 +127,13 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
     before = state.accumulations
     after: dict[str, Accumulation] | None = None
     held = state.held
-    whole, newest_only = state.consumption is Consumption.CUMULATIVE, state.consumption is Consumption.LATEST
+    consumption = state.consumption
     for slot in slots:
         had = before.get(slot.id, NOTHING)
-        has = _added(had, slot, event, whole=whole)
+        has = _added(had, slot, event, consumption)
         if has is had:
             continue
-        if newest_only and has.count >= slot.needed:
+        if consumption is Consumption.LATEST and has.count >= slot.needed:
             has = _renewed(has, slot)
         if after is None:
             after = dict(before)
@@ -143,7 +143,7 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
     if after is None:
         return Folded(state)
     if held != state.held and state.plan.root.holds(held):
-        return _fire(state, after, at)
+        return _fire(state, after, held, at)
     return Folded(
         TriggerState(
             state.schedule,
@@ -168,26 +168,26 @@ def _listening(state: TriggerState, event: Event) -> tuple[Slot, ...]:
     return state.plan.by_key.get(event.key, ())
 
 
-def _added(had: Accumulation, slot: Slot, event: Event, *, whole: bool) -> Accumulation:
-    """`had` with what the leaf sees of the event counted; `had` itself when the event says nothing new to it.
-
-    `whole`: events are used up as a whole, so a stream's report may stay as it came.
-    """
+def _added(had: Accumulation, slot: Slot, event: Event, consumption: Consumption) -> Accumulation:
+    """`had` with what the leaf sees of the event counted; `had` itself when the event says nothing new to it."""
     fact = event.fact
     level = had.level
     match fact:
+        case PartitionsAdded(count=amount) if slot.plain:
+            pass
         case PartitionsAdded():
             event, fact = narrowed(event, fact, slot.match)
             amount = measured(fact, slot.measure)
         case CustomHappened(attributes=attributes):
-            amount = 1 if slot.match.accepts(attributes) else 0
+            amount = int(slot.plain or slot.match.accepts(attributes))
         case ProgramReached() | Ticked():
             amount = 1
         case StreamSize(bytes=size, absolute=True):
             growth = 0 if level is None else size - level
             amount = growth if growth >= 0 else size
             level = size
-            event = event if whole else grown(event, fact, amount)
+            if consumption is not Consumption.CUMULATIVE:  # it may be cut
+                event = grown(event, fact, amount)
         case StreamSize(bytes=amount):
             if level is not None and amount > 0:
                 level = min(level + amount, LIMIT)
@@ -205,28 +205,39 @@ def _renewed(has: Accumulation, slot: Slot) -> Accumulation:
     return Accumulation(has.count - dropped, has.level, events)
 
 
-def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], at: datetime) -> Folded:
+def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], held: int, at: datetime) -> Folded:
     """Jobs until the trigger holds no more, and what is left then."""
-    left, jobs = dict(accumulations), list[ReadyJob]()
-    while state.plan.root.holds(held := _held(state.plan, left)):
-        apart = state.consumption is Consumption.PAIRED and len(jobs) < JOBS_AT_ONCE - 1
-        told = _taken(state.plan, left, state.plan.root.used(held)) if apart else _everything(state.plan, left)
-        number = state.sequence + len(jobs) + 1
-        jobs.append(ReadyJob(state.schedule, state.generation, number, at, told))
-    rest = replace(state, sequence=state.sequence + len(jobs), accumulations=left, held=-1)
-    return Folded(rest, tuple(Launch(job) for job in jobs))
+    plan, left, told = state.plan, dict(accumulations), list[tuple[Contribution, ...]]()
+    if state.consumption is Consumption.PAIRED:
+        while len(told) < JOBS_AT_ONCE - 1 and plan.root.holds(held):
+            told.append(_taken(plan, left, plan.root.used(held)))
+            held = _held(plan, left)
+    if plan.root.holds(held):
+        told.append(_everything(plan, left))
+        left = {name: Accumulation(0, has.level) for name, has in left.items() if has.level is not None}
+        held = 0
+    schedule, generation, sequence = state.schedule, state.generation, state.sequence
+    jobs = tuple(Launch(ReadyJob(schedule, generation, sequence + n, at, each)) for n, each in enumerate(told, 1))
+    rest = TriggerState(
+        schedule,
+        generation,
+        state.enabled,
+        state.trigger,
+        sequence + len(jobs),
+        left,
+        state.consumption,
+        plan,
+        held,
+    )
+    return Folded(rest, jobs)
 
 
-def _everything(plan: Plan, left: dict[str, Accumulation]) -> tuple[Contribution, ...]:
-    """Takes all there is out of `left`; what streams are known to hold stays known."""
-    told = tuple(
+def _everything(plan: Plan, left: Mapping[str, Accumulation]) -> tuple[Contribution, ...]:
+    return tuple(
         Contribution(slot.id, has.count, has.events)
         for slot in plan.slots
         if (has := left.get(slot.id)) is not None and has.events
     )
-    for name, has in tuple(left.items()):
-        _leave(left, name, Accumulation(0, has.level))
-    return told
 
 
 def _taken(plan: Plan, left: dict[str, Accumulation], used: int) -> tuple[Contribution, ...]:
@@ -238,12 +249,7 @@ def _taken(plan: Plan, left: dict[str, Accumulation], used: int) -> tuple[Contri
         has = left[slot.id]
         amount, events, rest = oldest(has.events, slot.needed, slot.measure)
         told.append(Contribution(slot.id, amount, events))
-        _leave(left, slot.id, Accumulation(max(0, has.count - amount) if rest else 0, has.level, rest))
+        left[slot.id] = Accumulation(max(0, has.count - amount) if rest else 0, has.level, rest)
+        if left[slot.id] == NOTHING:
+            del left[slot.id]
     return tuple(told)
-
-
-def _leave(left: dict[str, Accumulation], name: str, rest: Accumulation) -> None:
-    if rest == NOTHING:
-        del left[name]
-    else:
-        left[name] = rest

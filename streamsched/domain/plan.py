@@ -41,6 +41,7 @@ class Slot:
         needed: in its own unit (partitions, bytes, rows, times; one tick).
         match: which partitions or events it counts.
         measure: what it counts of a partition; None counts the partition itself.
+        plain: it counts whole events, with no match and no measure.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Slot:
     bit: int
     match: Match = ANYTHING
     measure: Measure | None = None
+    plain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,9 @@ def planned(trigger: Trigger) -> Plan:
 def _slot(leaf: Leaf, name: str, bit: int) -> Slot:
     match leaf:
         case Partitions(match=match) | CustomEvent(match=match):
-            return Slot(name, needed(leaf), bit, match)
+            return Slot(name, needed(leaf), bit, match, plain=not match)
         case Total(match=match, measure=measure):
-            return Slot(name, needed(leaf), bit, match, measure)
+            return Slot(name, needed(leaf), bit, match, measure, plain=False)
         case _:
             return Slot(name, needed(leaf), bit)
 

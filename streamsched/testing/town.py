@@ -12,6 +12,7 @@ import orjson
 from streamsched.codec import event as event_codec
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event, Partition, PartitionsAdded
 from streamsched.domain.home import home
 from streamsched.domain.job import ReadyJob
@@ -53,11 +54,19 @@ class Town:
         records = [signal_codec.encode(signal) for signal in signals]
         await self.broker.append([Outgoing(SIGNALS, home(key, self.count), key, value) for key, value in records])
 
-    async def put(self, ref: ScheduleRef, trigger: Trigger, generation: int = 1) -> None:
-        """An enabled schedule, as creating or updating it would."""
+    async def put(
+        self,
+        ref: ScheduleRef,
+        trigger: Trigger,
+        generation: int = 1,
+        *,
+        enabled: bool = True,
+        consumption: Consumption = Consumption.CUMULATIVE,
+    ) -> None:
+        """A schedule, as creating or updating it would."""
         await self.signal(
             *(Subscribe(key, ref, generation) for key in sorted(event_keys(trigger))),
-            Put(ref, generation, True, trigger),
+            Put(ref, generation, enabled, trigger, consumption),
         )
 
     async def drop(self, ref: ScheduleRef, trigger: Trigger, generation: int) -> None:
