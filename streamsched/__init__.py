@@ -3,6 +3,7 @@
 __version__ = "0.1.0"
 
 from streamsched.define.app import App
+from streamsched.define.limit import group
 from streamsched.define.when import (
     When,
     at,
@@ -27,6 +28,7 @@ __all__ = [
     "event",
     "every",
     "glob",
+    "group",
     "partitions",
     "program",
     "stream_size",

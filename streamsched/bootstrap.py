@@ -46,6 +46,7 @@ from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.docket import PostgresDecisions
 from streamsched.store.followup import PostgresFollowUpBook
 from streamsched.store.gauges import PostgresGauges
+from streamsched.store.groups import PostgresGroups
 from streamsched.store.intake import PostgresIntake
 from streamsched.store.jobs import PostgresJobs
 from streamsched.store.leases import PostgresLeases
@@ -189,6 +190,7 @@ def api_services(services: Services) -> ApiServices:
         ),
         jobs=PostgresJobs(pool),
         runs=PostgresRuns(pool),
+        groups=PostgresGroups(pool),
         clock=services.clock,
         metrics=services.metrics,
         shards=services.settings.shards,

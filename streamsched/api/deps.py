@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from streamsched.catalog.catalog import Catalog
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
+from streamsched.ports.groups import Groups
 from streamsched.ports.jobs import Jobs
 from streamsched.ports.runs import Runs
 from streamsched.telemetry.metrics import Metrics
@@ -34,6 +35,7 @@ class ApiServices:
     catalog: Catalog
     jobs: Jobs
     runs: Runs
+    groups: Groups
     clock: Clock
     metrics: Metrics
     shards: int
@@ -58,4 +60,5 @@ ServicesDep = Annotated[ApiServices, Depends(_services)]
 CatalogDep = Annotated[Catalog, _part("catalog")]
 JobsDep = Annotated[Jobs, _part("jobs")]
 RunsDep = Annotated[Runs, _part("runs")]
+GroupsDep = Annotated[Groups, _part("groups")]
 ClockDep = Annotated[Clock, _part("clock")]

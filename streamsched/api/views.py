@@ -8,6 +8,7 @@ from streamsched.codec.schedule import program_to_json, schedule_to_json
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
 from streamsched.ports.catalog import ScheduleStatus
+from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.runs import RunRecord
 
@@ -81,6 +82,18 @@ def why_view(why: Why) -> dict[str, Any]:
             {"at": each.at, "subject": each.subject, "action": each.action, "reason": each.reason}
             for each in why.history
         ],
+    }
+
+
+def group_view(group: GroupRecord) -> dict[str, Any]:
+    """A group as JSON."""
+    return {
+        "name": group.name,
+        "limit": group.occupancy.limit,
+        "taken": group.occupancy.taken,
+        "slots": [{"run": slot.run, "weight": slot.weight} for slot in group.occupancy.slots],
+        "waiting": group.waiting,
+        "changedAt": group.changed_at,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from streamsched.cli import deploy, dev, event, job, program, roles, run, schedule
+from streamsched.cli import deploy, dev, event, group, job, program, roles, run, schedule
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -68,6 +68,7 @@ def make_app() -> typer.Typer:
         ("program", program.commands),
         ("job", job.commands),
         ("run", run.commands),
+        ("group", group.commands),
     ):
         app.add_typer(commands(), name=name)
     roles.register(app)

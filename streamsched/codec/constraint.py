@@ -1,7 +1,8 @@
-"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`.
+"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP,
+which CDAP does not have.
 
-Without `waitUntilMet`, TIME_RANGE and DELAY wait, CONCURRENCY and LAST_RUN abort. Durations are whole milliseconds in
-CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
+Without `waitUntilMet`, TIME_RANGE, DELAY and GROUP wait, CONCURRENCY and LAST_RUN abort. Durations are whole
+milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
 from streamsched.domain.duration import duration_text, parse_duration
+from streamsched.domain.group import Group
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -27,6 +29,8 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "CONCURRENCY", "maxConcurrency": limit, "waitUntilMet": wait}
         case Delay(delay=delay):
             return {"type": "DELAY", **_duration("millisAfterTrigger", "delay", delay), "waitUntilMet": True}
+        case Group(name=name, limit=limit, weight=weight, wait=wait):
+            return {"type": "GROUP", "group": name, "limit": limit, "weight": weight, "waitUntilMet": wait}
         case LastRun(interval=interval, wait=wait):
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
         case TimeWindow(start=start, end=end, zone=zone, wait=wait):
@@ -71,6 +75,14 @@ def _delay(fields: Fields) -> Delay:
         return Delay(delay)
 
 
+def _group(fields: Fields) -> Group:
+    name, limit = fields.text("group"), fields.integer("limit", minimum=1)
+    weight = fields.optional_integer("weight", minimum=1)
+    wait = fields.optional_boolean("waitUntilMet")
+    with anchored(fields.path, name="group"):
+        return Group(name, limit, 1 if weight is None else weight, wait=wait is not False)
+
+
 def _last_run(fields: Fields) -> LastRun:
     interval = _read_duration(fields, "millisSinceLastRun", "interval")
     wait = fields.optional_boolean("waitUntilMet") or False
@@ -87,7 +99,13 @@ def _time_range(fields: Fields) -> TimeWindow:
 
 
 _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType(
-    {"CONCURRENCY": _concurrency, "DELAY": _delay, "LAST_RUN": _last_run, "TIME_RANGE": _time_range}
+    {
+        "CONCURRENCY": _concurrency,
+        "DELAY": _delay,
+        "GROUP": _group,
+        "LAST_RUN": _last_run,
+        "TIME_RANGE": _time_range,
+    }
 )
 
 

@@ -10,12 +10,14 @@ Each constraint says `wait` (hold the job) or abort (end it). All constraints of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import assert_never
 
 from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.zone import check_zone, first_instant, jumps, zone_of
 
@@ -83,7 +85,7 @@ class TimeWindow:
         return f"window {_wall(self.start)}–{_wall(self.end)} {self.zone}"
 
 
-Constraint = Concurrency | Delay | LastRun | TimeWindow
+Constraint = Concurrency | Delay | Group | LastRun | TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,14 @@ class Facts:
         active_runs: ids of the program's non-terminal runs, oldest first.
         last_completed_at: end of the program's latest completed run.
         program: whose runs these are; reasons name it.
+        groups: the named groups the constraints ask for; one that is missing is empty.
     """
 
     satisfied_at: datetime
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
     program: ProgramRef | None = None
+    groups: Mapping[str, Occupancy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,8 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             ready = facts.satisfied_at + delay
             why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
             return Satisfied(why) if ready <= now else WaitUntil(ready, why)
+        case Group():
+            return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
         case TimeWindow():
@@ -195,6 +201,18 @@ def _check_concurrency(limit: int, wait: bool, facts: Facts) -> Verdict:
         return Satisfied(why)
     why = f"{why}: {', '.join(active)}"
     return WaitFor(active, why) if wait else Unsatisfiable(why)
+
+
+def _check_group(group: Group, standing: Occupancy) -> Verdict:
+    limit = group.limit if standing.limit is None else standing.limit
+    why = f"{standing.taken} of {limit} slots of group {group.name} are taken"
+    if standing.taken + group.weight <= limit:
+        return Satisfied(why)
+    wanted = "" if group.weight == 1 else f", {group.weight} are wanted"
+    runs = tuple(slot.run for slot in standing.slots)
+    held = f": {', '.join(runs)}" if runs else ""
+    why = f"{why}{wanted}{held}"
+    return WaitFor((f"group {group.name}", *runs), why) if group.wait else Unsatisfiable(why)
 
 
 def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime) -> Verdict:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from streamsched.domain.constraint import Verdict
+from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Program, Schedule
@@ -48,6 +49,7 @@ class Docket:
         waiting: for each schedule and generation the lowest sequence that was told to wait, due now or not.
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
         last_completed_at: end of the program's latest completed run.
+        groups: the groups that schedules of the cases ask for, under their locks.
     """
 
     program: Program | None
@@ -55,17 +57,19 @@ class Docket:
     waiting: Mapping[tuple[ScheduleRef, int], int] = field(default_factory=dict)
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
+    groups: Mapping[str, Occupancy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The job may run: a run with these arguments is made with it, PENDING."""
+    """The job may run: a run with these arguments is made with it, PENDING. It takes `slots`: (group, how many)."""
 
     job: str
     ready: ReadyJob
     run: str
     arguments: Mapping[str, str]
     reason: str
+    slots: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Wait:
     """The job waits; `until` (UTC) is when to look again, None when only a wake-up can help.
 
     `news` says that other constraints hold it than last time, so history should know.
+    A slot that becomes free in one of `groups` wakes it.
     """
 
     job: str
@@ -80,6 +85,7 @@ class Wait:
     until: datetime | None
     reason: str
     news: bool = True
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from streamsched.domain.constraint import Constraint
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.trigger import Trigger
 
@@ -99,3 +100,12 @@ class Schedule:
             raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
         if self.timeout is not None and self.timeout <= timedelta(0):
             raise InvalidDefinitionError("$.timeout", f"must be positive but is {self.timeout}")
+        names = [group.name for group in self.groups]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidDefinitionError("$.constraints", f"name group '{name}' twice")
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The named groups its runs take slots of."""
+        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Group))

@@ -10,8 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.constraint import Admission, Facts, Satisfied, check_all
+from streamsched.domain.constraint import Admission, Facts, Satisfied, WaitFor, check_all
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
+from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, ReadyJob, job_id, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import run_id
@@ -23,15 +24,14 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
     """One ruling for each case of the docket."""
     rulings: list[Ruling] = []
     waiting = dict(docket.waiting)
-    active = docket.active_runs
     for case in docket.cases:
-        ruling = _rule(docket, case, waiting, active, now)
+        ruling = _rule(docket, case, waiting, now)
         key = case.ready.schedule, case.ready.generation
         match ruling:
             case Wait():
                 waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
-            case Admit(run=run):
-                active = (*active, run)
+            case Admit():
+                docket = _with_run(docket, ruling)
                 _leaves(waiting, key, case)
             case End():
                 _leaves(waiting, key, case)
@@ -47,7 +47,6 @@ def _rule(
     docket: Docket,
     case: Case,
     waiting: dict[tuple[ScheduleRef, int], int],
-    active: tuple[str, ...],
     now: datetime,
 ) -> Ruling:
     ready = case.ready
@@ -64,9 +63,10 @@ def _rule(
         return Join(case.job, into, f"joined {into}, which still waits")
     facts = Facts(
         satisfied_at=ready.satisfied_at,
-        active_runs=active,
+        active_runs=docket.active_runs,
         last_completed_at=docket.last_completed_at,
         program=docket.program.ref,
+        groups=docket.groups,
     )
     admission = check_all(case.schedule.constraints, facts, now)
     return _by_admission(case, docket.program, case.schedule, admission, now)
@@ -89,11 +89,26 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
                 assert_never(schedule.on_timeout)
     until = min((at for at in (admission.wait_until, deadline) if at is not None), default=None)
     held_by = tuple(n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied))
-    return Wait(case.job, admission.verdicts, until, admission.why, news=held_by != case.held_by)
+    groups = tuple(
+        constraint.name
+        for constraint, verdict in zip(schedule.constraints, admission.verdicts, strict=True)
+        if isinstance(constraint, Group) and isinstance(verdict, WaitFor)
+    )
+    return Wait(case.job, admission.verdicts, until, admission.why, news=held_by != case.held_by, groups=groups)
 
 
 def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
-    return Admit(case.job, case.ready, run_id(case.job, 1), arguments(program, schedule, case.ready), why)
+    given = arguments(program, schedule, case.ready)
+    slots = tuple((group.name, group.weight) for group in schedule.groups)
+    return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
+
+
+def _with_run(docket: Docket, admit: Admit) -> Docket:
+    """The docket as those find it that come after the admitted one."""
+    groups = dict(docket.groups)
+    for name, weight in admit.slots:
+        groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
+    return replace(docket, active_runs=(*docket.active_runs, admit.run), groups=groups)
 
 
 def _leaves(waiting: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], case: Case) -> None:

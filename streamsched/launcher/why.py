@@ -95,12 +95,14 @@ def explain(background: Background, *, now: datetime) -> Why:
         active_runs=tuple(holder.run for holder in background.holders),
         last_completed_at=background.last_completed_at,
         program=job.program,
+        groups=background.groups,
     )
+    holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = check_all(background.schedule.constraints, facts, now)
     earliest = None if admission.wait_for or admission.aborted else admission.wait_until
     return Why(
         summary=_waits(admission.why, admitted=admission.admitted, aborted=admission.aborted),
-        clauses=tuple(_clause(verdict, background.holders) for verdict in admission.verdicts),
+        clauses=tuple(_clause(verdict, holders) for verdict in admission.verdicts),
         earliest=earliest,
         earliest_because=None if earliest is None else _latest(admission.verdicts),
         timeout=_timeout(background.schedule, background.ready, now),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from streamsched.domain.docket import Docket, Ruling
+from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedule import Schedule
@@ -62,7 +63,13 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """All that explains a job, read at one moment."""
+    """All that explains a job, read at one moment.
+
+    Attributes:
+        holders: the program's non-terminal runs, oldest first.
+        groups: the groups its schedule asks for; one nobody has asked for yet is missing.
+        slot_holders: the runs that hold slots of those, oldest first.
+    """
 
     job: JobRecord
     ready: ReadyJob
@@ -72,6 +79,8 @@ class Background:
     holders: tuple[Holder, ...]
     last_completed_at: datetime | None
     history: tuple[Decided, ...]
+    groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    slot_holders: tuple[Holder, ...] = ()
 
 
 class Decisions(Protocol):

@@ -1,6 +1,6 @@
 """`ports.jobs.Decisions` on PostgreSQL: the docket under the program's lock, and the rulings in the same transaction.
 
-Locks are always taken in the order program, schedules, jobs, runs, here and in `store.runs`.
+Locks are always taken in the order program, schedules, groups, jobs, runs, here and in `store.runs`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamsched.domain.job import JobFact, JobState, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Overlap, Program, Schedule
+from streamsched.store import groups
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -74,6 +75,7 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
     definitions = {
         name: schedule_from_json(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None
     }
+    standing = await groups.locked(connection, (each.name for known in definitions.values() for each in known.groups))
     rows = await connection.fetch(_SQL["lock_cases"], [row["id"] for row in due])
     joined = await _joined(connection, [row["id"] for row in rows if row["waiting"] is not None])
     cases = tuple(_case(row, joined.get(row["id"], ()), schedules, definitions) for row in rows)
@@ -84,6 +86,7 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
         await _elders(connection, definitions),
         tuple(facts["active_runs"]),
         facts["last_completed_at"],
+        standing,
     )
 
 
@@ -140,6 +143,8 @@ async def _apply(connection: Any, program: Program | None, rulings: Sequence[Rul
         states = [advance(_WAITING, end.fact) for end in ends]
         columns = [e.job for e in ends], states, [e.reason for e in ends]
         _all_moved(ends, await connection.fetch(_SQL["end"], _WAITING, now, *columns))
+    if rulings:
+        await groups.settle(connection, rulings)
     await _record(connection, rulings, now)
 
 

@@ -12,6 +12,7 @@ from streamsched.domain.job import advance as advance_job
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.run import RunFact, RunState, status_event
 from streamsched.domain.run import advance as advance_run
+from streamsched.store import groups
 from streamsched.store.sql import queries
 
 SQL: Final = queries("runs")
@@ -39,8 +40,8 @@ async def end(
     exit_code: int | None = None,
     announced: bool = True,
 ) -> RunState:
-    """Stores the end of a `locked` run, announces it and wakes the jobs of its program; returns the state. An end that
-    another attempt follows is not `announced`: to triggers, it is the same execution that goes on.
+    """Stores the end of a `locked` run, announces it, frees its slots and wakes who waits for it; returns the state.
+    An end that another attempt follows is not `announced` and keeps its slots: it is the same execution that goes on.
 
     Raises:
         IllegalTransitionError: the run's state forbids it.
@@ -53,6 +54,8 @@ async def end(
         await announce(connection, row, state, at=at, error=error)
     await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
     await connection.execute(SQL["wake"], row["program"])
+    if announced:
+        await groups.free(connection, row["id"])
     return state
 
 

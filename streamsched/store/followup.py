@@ -9,6 +9,7 @@ from typing import Final
 from streamsched.domain.job import JobFact
 from streamsched.domain.run import RunFact, RunState, run_id
 from streamsched.ports.runs import Silent, Unclaimed
+from streamsched.store import groups
 from streamsched.store.ending import SQL, end, gone, locked, move_job, record
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import translated
@@ -67,6 +68,7 @@ class PostgresFollowUpBook(PostgresRunBook):
                     return None
                 again = run_id(row["job"], row["attempt"] + 1)
                 await connection.execute(SQL["next_attempt"], run.run, again, RunState.PENDING, now)
+                await groups.hand_over(connection, run.run, again)
                 await record(connection, "run", again, "run.created", f"run {run.run} was lost: {reason}", at=now)
                 await connection.execute(SQL["ring"])
                 return again

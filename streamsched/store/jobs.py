@@ -13,6 +13,7 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.job import JobState, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord
+from streamsched.store import groups
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -55,18 +56,24 @@ class PostgresJobs:
                 readies = [
                     launch.decode(each["ready"].encode()) for each in await connection.fetch(_SQL["ready"], job, apart)
                 ]
+                schedule = schedule_from_json(standing["definition"]) if standing is not None and known else None
+                names = [group.name for group in schedule.groups] if schedule is not None else []
+                slots = await groups.occupancy(connection, names)
+                slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
                 history = await connection.fetch(_SQL["history"], [job, *record.runs])
         return Background(
             job=record,
             ready=merged(readies[0], readies[1:]),
-            schedule=schedule_from_json(standing["definition"]) if standing is not None and known else None,
+            schedule=schedule,
             generation=standing["generation"] if standing is not None else 0,
             enabled=bool(standing is not None and standing["enabled"]),
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
             history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
+            groups=slots,
+            slot_holders=tuple(_holder(each) for each in slot_holders),
         )
 
 

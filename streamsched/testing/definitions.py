@@ -14,6 +14,7 @@ from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Outcome
+from streamsched.domain.group import Group
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedule import (
@@ -96,6 +97,13 @@ _windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, _counts, st.booleans()),
     st.builds(Delay, durations),
+    st.builds(
+        lambda name, weight, spare, wait: Group(name, weight + spare, weight, wait=wait),
+        st.uuids().map(str),
+        st.integers(1, 9),
+        st.integers(0, 9),
+        st.booleans(),
+    ),
     st.builds(LastRun, durations, st.booleans()),
     st.tuples(_windows, _zones, st.booleans()).map(lambda all_: TimeWindow(*all_[0], all_[1], wait=all_[2])),
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.group import Group, Occupancy, Slot
 from streamsched.domain.job import Contribution, ReadyJob, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import BashJob, OnTimeout, Overlap, Program, Schedule
@@ -25,12 +26,15 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Delay, st.timedeltas(timedelta(seconds=1), timedelta(hours=1))),
     st.builds(LastRun, st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
 )
+groups: st.SearchStrategy[Constraint] = st.builds(
+    lambda weight, wait: Group("shared", 3, weight, wait=wait), st.integers(1, 3), st.booleans()
+)
 schedules = st.builds(
     Schedule,
     st.sampled_from([ScheduleRef("default", "app", name) for name in "ab"]),
     st.just(PROGRAM.ref),
     st.just(CustomEvent(GO)),
-    st.lists(constraints, max_size=3).map(tuple),
+    st.tuples(st.lists(constraints, max_size=3), st.lists(groups, max_size=1)).map(lambda some: (*some[0], *some[1])),
     overlap=st.sampled_from(Overlap),
     timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
     on_timeout=st.sampled_from(OnTimeout),
@@ -57,7 +61,8 @@ def dockets(draw: st.DrawFn) -> Docket:
             waiting[key] = min(waiting.get(key, 99), case.ready.sequence)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
-    return Docket(PROGRAM, tuple(cases), waiting, active, ended)
+    shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
+    return Docket(PROGRAM, tuple(cases), waiting, active, ended, {"shared": shared})
 
 
 @given(dockets())
@@ -75,6 +80,19 @@ def test_no_admission_passes_the_limit_of_its_schedule(docket: Docket) -> None:
         limits = [each.limit for each in case.schedule.constraints if isinstance(each, Concurrency)]
         assert all(active < limit for limit in limits) or "all the same" in ruling.reason
         active += 1
+
+
+@given(dockets())
+def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(docket: Docket) -> None:
+    shared = docket.groups["shared"]
+    taken = shared.taken
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if isinstance(ruling, Admit):
+            assert case.schedule is not None
+            assert ruling.slots == tuple((group.name, group.weight) for group in case.schedule.groups)
+            taken += sum(weight for _, weight in ruling.slots)
+            limit = 3 if shared.limit is None else shared.limit
+            assert not ruling.slots or taken <= limit or "all the same" in ruling.reason
 
 
 @given(dockets())

@@ -24,6 +24,8 @@ INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_
 SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n % 100), 1, n,
     format('default.app.p%s', n % 10), 'PENDING_CONSTRAINT', now(), now(), '{}', now()
 FROM generate_series(20001, 20300) n;
+INSERT INTO groups (name) SELECT format('g%s', n) FROM generate_series(0, 9) n;
+INSERT INTO group_waits SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 20000;
 INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
 """
 
@@ -56,6 +58,10 @@ HOT = [
     ("runs", "silent", "now(), 100"),
     ("runs", "beat", "'default.app.s1.1.20001.r1', 'h:1:1', now()"),
     ("jobs", "recent", "NULL, ARRAY[]::text[], 100"),
+    ("groups", "held", "'default.app.s1.1.1.r1'"),
+    ("groups", "leave", "ARRAY['default.app.s1.1.20001']"),
+    ("groups", "list", "ARRAY['g1']"),
+    ("groups", "wake", "ARRAY['g1']"),
     ("jobs", "history", "ARRAY['default.app.s1.1.20001']"),
 ]
 
@@ -67,8 +73,8 @@ async def test_no_hot_query_scans_the_history(archive: asyncpg.Connection) -> No
 
 
 async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments: str) -> list[str]:
-    await archive.execute(f"PREPARE {name} AS {queries(file)[name]}")
-    asked = f"EXECUTE {name}({arguments})" if arguments else f"EXECUTE {name}"
+    await archive.execute(f"PREPARE {file}_{name} AS {queries(file)[name]}")
+    asked = f"EXECUTE {file}_{name}({arguments})" if arguments else f"EXECUTE {file}_{name}"
     async with archive.transaction():
         answer = await archive.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {asked}")
     faults: list[str] = []

@@ -18,6 +18,7 @@ from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.group import Group
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedule import Executable, Overlap
 from streamsched.testing.definitions import app_definitions, constraints, executables
@@ -92,6 +93,8 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
     ("written", "read"),
     [
         ({"type": "CONCURRENCY", "maxConcurrency": 2}, Concurrency(2, wait=False)),
+        ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
+        ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
         ({"type": "DELAY", "millisAfterTrigger": 1}, Delay(timedelta(milliseconds=1))),
         ({"type": "DELAY", "delay": "5m", "waitUntilMet": True}, Delay(timedelta(minutes=5))),
@@ -125,9 +128,16 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
     [
         (
             {"type": "WEATHER"},
-            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE)",
+            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, TIME_RANGE)",
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
+        ({"type": "GROUP", "limit": 1}, "$.group: is missing"),
+        ({"type": "GROUP", "group": "w", "limit": 0}, "$.limit: must be at least 1 but is 0"),
+        ({"type": "GROUP", "group": "w", "limit": 2, "weight": 3}, "$.weight: must be 1 to 2, the limit, but is 3"),
+        (
+            {"type": "GROUP", "group": "a b", "limit": 1},
+            "$.group: group name 'a b' may only hold [a-zA-Z0-9_.-], and something of it",
+        ),
         ({"type": "CONCURRENCY", "maxConcurrency": 0}, "$.maxConcurrency: must be at least 1 but is 0"),
         ({"type": "CONCURRENCY", "maxConcurrency": 1.5}, "$.maxConcurrency: must be a whole number but is 1.5"),
         (

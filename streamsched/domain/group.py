@@ -1,0 +1,80 @@
+"""A named group: slots that schedules of any program share, whatever app they are of.
+
+A slot is a lease: a run holds it until it ends or is lost, and nobody has to give it back. Each schedule says what it
+takes for the group's limit; a limit set online, for the whole group, is above what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streamsched.domain.errors import InvalidDefinitionError
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`weight` of the group's slots are free. Runs started by hand take none.
+
+    Attributes:
+        limit: slots of the group, unless a limit was set online.
+        weight: how many of them a run takes; never more than `limit`.
+    """
+
+    name: str
+    limit: int
+    weight: int = 1
+    wait: bool = True
+
+    def __post_init__(self) -> None:
+        check_group_name(self.name, "$.name")
+        if self.limit < 1:
+            raise InvalidDefinitionError("$.limit", f"must be at least 1 but is {self.limit}")
+        if not 1 <= self.weight <= self.limit:
+            raise InvalidDefinitionError("$.weight", f"must be 1 to {self.limit}, the limit, but is {self.weight}")
+
+    def __str__(self) -> str:
+        return f"{self.weight} of {self.limit} slots of group {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a non-terminal run holds of a group."""
+
+    run: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """A group as it stands.
+
+    Attributes:
+        limit: as set online; None: nobody did, so each schedule's own counts.
+        slots: what is held, oldest first. More than the limit when that was lowered, or when a job was launched
+            all the same.
+    """
+
+    limit: int | None = None
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def taken(self) -> int:
+        return sum(slot.weight for slot in self.slots)
+
+    def taken_by(self, run: str, weight: int) -> Occupancy:
+        """The group after `run` has taken its slots."""
+        return replace(self, slots=(*self.slots, Slot(run, weight)))
+
+
+def check_group_name(name: str, path: str) -> None:
+    """Raises:
+    InvalidDefinitionError: it is no name of a group.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidDefinitionError(
+            path, f"group name '{name}' may only hold {_NAME.pattern[:-1]}, and something of it"
+        )

@@ -1,0 +1,94 @@
+"""`ports.groups` on PostgreSQL, and what rulings and ends do with slots within their own transactions.
+
+Who takes or frees slots holds the group's row. Groups are locked sorted by name, after the program and its schedules;
+before the jobs by a ruling, after everything else by whoever frees or changes, which then waits for nobody any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.domain.docket import Admit, Ruling, Wait
+from streamsched.domain.group import Occupancy, Slot
+from streamsched.ports.groups import GroupRecord
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("groups")
+
+
+class PostgresGroups:
+    """See `ports.groups.Groups`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def all(self) -> Sequence[GroupRecord]:
+        with translated():
+            return [_record(row) for row in await self._pool.fetch(_SQL["list"], None)]
+
+    async def set_limit(self, name: str, limit: int | None, reason: str, *, now: datetime) -> GroupRecord:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(_SQL["set_limit"], name, limit, now)
+                said = "its limit is left to the schedules" if limit is None else f"its limit is {limit}"
+                await connection.execute(_SQL["record"], now, name, f"{said}: {reason}" if reason else said)
+                await connection.execute(_SQL["wake"], [name])
+                return _record(await connection.fetchrow(_SQL["list"], [name]))
+
+
+async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+    """The groups as they stand, held until the transaction ends; unknown ones are made."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}
+    await connection.execute(_SQL["ensure"], wanted)
+    await connection.execute(_SQL["lock"], wanted)
+    return await occupancy(connection, wanted)
+
+
+async def occupancy(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+    """The groups as they stand; those nobody has asked for yet are missing."""
+    wanted = sorted(set(names))
+    rows = await connection.fetch(_SQL["list"], wanted) if wanted else ()
+    return {row["name"]: _record(row).occupancy for row in rows}
+
+
+async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
+    """Rows of the runs that hold slots of these groups, oldest first."""
+    wanted = sorted(set(names))
+    return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
+
+
+async def settle(connection: Any, rulings: Sequence[Ruling]) -> None:
+    """Admitted runs take their slots, and jobs that wait for a slot queue up; the groups are `locked`."""
+    taken = [(name, each.run, weight) for each in rulings if isinstance(each, Admit) for name, weight in each.slots]
+    waits = [(name, each.job) for each in rulings if isinstance(each, Wait) for name in each.groups]
+    await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
+    if taken:
+        await connection.execute(_SQL["take"], *(list(column) for column in zip(*taken, strict=True)))
+    if waits:
+        await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
+
+
+async def free(connection: Any, run: str) -> None:
+    """The run's slots are free, and those that wait for them are looked at. The last thing a transaction locks."""
+    names = [row["group_name"] for row in await connection.fetch(_SQL["held"], run)]
+    if names:
+        await connection.execute(_SQL["lock"], names)
+        await connection.execute(_SQL["free"], run)
+        await connection.execute(_SQL["wake"], names)
+
+
+async def hand_over(connection: Any, run: str, again: str) -> None:
+    """The next attempt holds what the lost run held."""
+    await connection.execute(_SQL["hand_over"], run, again)
+
+
+def _record(row: Any) -> GroupRecord:
+    slots = tuple(Slot(run, weight) for run, weight in zip(row["runs"], row["weights"], strict=True))
+    return GroupRecord(row["name"], Occupancy(row["slots"], slots), row["waiting"], row["changed_at"])

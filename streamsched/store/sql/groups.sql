@@ -1,0 +1,78 @@
+-- name: ensure
+-- A group exists once somebody asks for it; sorted, so that two who make the same ones never cross.
+INSERT INTO groups (name) SELECT name FROM unnest($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING;
+
+-- name: lock
+-- Whoever holds these rows decides about their slots.
+SELECT name FROM groups WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE;
+
+-- name: list
+-- Groups with what is held of them, oldest run first, and how many jobs wait; all of them where none is named.
+SELECT g.name, g.slots, g.changed_at, held.runs, held.weights,
+    (SELECT count(*) FROM group_waits w WHERE w.group_name = g.name) AS waiting
+FROM groups g CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(s.run ORDER BY r.created_at, s.run), '{}') AS runs,
+        coalesce(array_agg(s.weight ORDER BY r.created_at, s.run), '{}') AS weights
+    FROM group_slots s JOIN runs r ON r.id = s.run
+    WHERE s.group_name = g.name
+) AS held
+WHERE $1::text[] IS NULL OR g.name = ANY($1::text[])
+ORDER BY g.name;
+
+-- name: holders
+-- The runs that hold slots of these groups, for people.
+SELECT r.id, r.state, coalesce(r.started_at, r.created_at) AS since, j.schedule
+FROM runs r LEFT JOIN jobs j ON j.id = r.job
+WHERE r.id IN (SELECT run FROM group_slots WHERE group_name = ANY($1::text[]))
+ORDER BY r.created_at, r.id;
+
+-- name: set_limit
+-- NULL: left to the schedules.
+INSERT INTO groups (name, slots, changed_at) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET slots = excluded.slots, changed_at = excluded.changed_at;
+
+-- name: record
+-- History.
+INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES ($1, 'group', $2, 'group.limit_set', $3);
+
+-- name: take
+-- Slots of runs that were just made.
+INSERT INTO group_slots (group_name, run, weight) SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]);
+
+-- name: held
+-- Groups a run holds slots of, in the order of their locks.
+SELECT group_name FROM group_slots WHERE run = $1 ORDER BY group_name;
+
+-- name: free
+-- The run ended.
+DELETE FROM group_slots WHERE run = $1;
+
+-- name: hand_over
+-- As many slots are held as before, so the groups need no lock.
+UPDATE group_slots SET run = $2 WHERE run = $1;
+
+-- name: leave
+-- A job that was ruled on waits for no group, unless the ruling says so.
+DELETE FROM group_waits WHERE job = ANY($1::text[]);
+
+-- name: queue
+-- Jobs that wait for a slot, woken in the order of their satisfactions.
+INSERT INTO group_waits (group_name, job, satisfied_at)
+SELECT n.group_name, n.job, j.satisfied_at
+FROM unnest($1::text[], $2::text[]) AS n (group_name, job) JOIN jobs j ON j.id = n.job;
+
+-- name: wake
+-- Those that wait longest for these groups are looked at again, whatever their program. Under the groups' locks, so no
+-- ruling overtakes it; a job somebody else holds is being woken or ended, and what is missed the sweep catches.
+WITH first AS (
+    SELECT w.job FROM unnest($1::text[]) AS name CROSS JOIN LATERAL (
+        SELECT job FROM group_waits WHERE group_name = name ORDER BY satisfied_at, job LIMIT 100
+    ) AS w
+), free AS MATERIALIZED (
+    SELECT id FROM jobs WHERE id IN (SELECT job FROM first) AND state = 'PENDING_CONSTRAINT' FOR UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM free) RETURNING id
+), left_queue AS (
+    DELETE FROM group_waits WHERE job IN (SELECT id FROM woken) AND group_name = ANY($1::text[])
+)
+SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;

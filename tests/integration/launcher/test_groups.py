@@ -1,0 +1,163 @@
+"""Named groups: slots that runs of several programs share, taken with the run and freed with its end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.group import Group
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import OnTimeout, Overlap, Schedule
+from streamsched.launcher.loop import Launcher
+from streamsched.launcher.why import why
+from streamsched.ports.runs import Ending, Silent
+from streamsched.store.groups import PostgresGroups
+
+from .conftest import MINUTE, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+
+def sharing(name: str, *groups: Group, **fields: object) -> Schedule:
+    """A schedule of a program of its own."""
+    plain = schedule(name, constraints=groups, overlap=Overlap.QUEUE, **fields)
+    return replace(plain, program=ProgramRef("default", "app", f"program-{name}"))
+
+
+ONE = Group("warehouse", 1)
+LEFT, RIGHT = sharing("left", ONE), sharing("right", ONE)
+
+
+async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
+    now = world.clock.now()
+    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assert await world.book.finish(run, Ending(state, "", now, 0))
+
+
+@pytest.fixture
+async def held(world: World) -> World:
+    """`left.1.1` holds the only slot, `right.1.1` waits for it."""
+    await world.define(LEFT, RIGHT)
+    await world.satisfy(world.ready(LEFT, 1))
+    await world.launcher.run_once()
+    await world.satisfy(world.ready(RIGHT, 1))
+    await world.launcher.run_once()
+    assert await world.states() == {"left.1.1": "PENDING_LAUNCH", "right.1.1": "PENDING_CONSTRAINT"}
+    return world
+
+
+@pytest.mark.parametrize("state", [RunState.COMPLETED, RunState.FAILED, RunState.KILLED])
+async def test_a_slot_freed_by_any_end_of_a_run_wakes_a_job_of_another_program(held: World, state: RunState) -> None:
+    await end(held, "default.app.left.1.1.r1", state)
+    assert await held.launcher.run_once() == 1
+
+    assert (await held.states())["right.1.1"] == "PENDING_LAUNCH"
+    assert await held.column("SELECT run FROM group_slots") == ["default.app.right.1.1.r1"]
+    assert await held.column("SELECT job FROM group_waits") == []
+
+
+async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_frees_them(held: World) -> None:
+    for attempt in (1, 2):
+        run = f"default.app.left.1.1.r{attempt}"
+        now = held.clock.now()
+        assert await held.book.claim(run, runner="host:1:1", log_path="/log", now=now)
+        again = await held.book.lose(Silent(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
+        await held.launcher.run_once()
+        assert await held.column("SELECT run FROM group_slots") == [again or "default.app.right.1.1.r1"]
+
+
+async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: World) -> None:
+    answer = await why("default.app.right.1.1", jobs=held.jobs, clock=held.clock)
+
+    assert answer.summary == "it waits: 1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
+    [clause] = answer.clauses
+    assert [holder.run for holder in clause.holders] == ["default.app.left.1.1.r1"]
+
+
+async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(held: World) -> None:
+    groups = PostgresGroups(held.pool)
+
+    record = await groups.set_limit("warehouse", 2, "ann: night shift", now=held.clock.now())
+
+    assert (record.occupancy.limit, record.occupancy.taken) == (2, 1)
+    assert await held.launcher.run_once() == 1
+    assert (await held.states())["right.1.1"] == "PENDING_LAUNCH"
+    assert await held.column("SELECT reason FROM decisions WHERE subject_kind = 'group'") == [
+        "its limit is 2: ann: night shift"
+    ]
+
+
+async def test_a_shut_group_admits_nobody_until_its_limit_is_taken_back(world: World) -> None:
+    groups = PostgresGroups(world.pool)
+    await groups.set_limit("warehouse", 0, "", now=world.clock.now())
+    await world.define(LEFT)
+    await world.satisfy(world.ready(LEFT, 1))
+    await world.launcher.run_once()
+    [shut] = await groups.all()
+    assert (shut.waiting, shut.occupancy.taken) == (1, 0)
+
+    await groups.set_limit("warehouse", None, "", now=world.clock.now())
+    await world.launcher.run_once()
+
+    assert await world.states() == {"left.1.1": "PENDING_LAUNCH"}
+
+
+async def test_a_heavy_run_takes_its_weight(world: World) -> None:
+    heavy, light = sharing("heavy", Group("w", 3, weight=2)), sharing("light", Group("w", 3))
+    await world.define(heavy, light)
+    await world.satisfy(*(world.ready(heavy, n) for n in (1, 2)), *(world.ready(light, n) for n in (1, 2)))
+    await world.launcher.run_once()
+
+    [record] = await PostgresGroups(world.pool).all()
+
+    assert record.occupancy.taken == 3
+    assert record.waiting == len([s for s in (await world.states()).values() if s == "PENDING_CONSTRAINT"])
+
+
+async def test_a_job_that_does_not_wait_for_its_slot_ends_with_the_reason(held: World) -> None:
+    strict = sharing("strict", Group("warehouse", 1, wait=False))
+    await held.define(strict)
+    await held.satisfy(held.ready(strict, 1))
+    await held.launcher.run_once()
+
+    job = await held.jobs.get("default.app.strict.1.1")
+    assert job.state == "ABORTED"
+    assert job.reason == "1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
+
+
+async def test_a_job_launched_all_the_same_holds_its_slot_beyond_the_limit(held: World) -> None:
+    pushy = sharing("pushy", ONE, timeout=MINUTE, on_timeout=OnTimeout.LAUNCH)
+    await held.define(pushy)
+    await held.satisfy(held.ready(pushy, 1))
+    await held.launcher.run_once()
+    held.clock.advance(2 * MINUTE)
+    await held.launcher.run_once()
+
+    [record] = await PostgresGroups(held.pool).all()
+    assert (record.occupancy.taken, record.waiting) == (2, 1)
+
+
+async def test_launchers_side_by_side_never_pass_the_limits_of_groups_that_cross(world: World) -> None:
+    pairs = [(Group("a", 2), Group("b", 3, weight=2)), (Group("b", 3), Group("c", 2)), (Group("c", 2), Group("a", 2))]
+    crossing = [sharing(f"s{n}", *pair) for n, pair in enumerate(pairs * 2)]
+    await world.define(*crossing)
+    await world.satisfy(*(world.ready(each, n) for each in crossing for n in (1, 2, 3)))
+    launchers = [Launcher(world.decisions, world.followup, world.bell, world.clock) for _ in range(3)]
+    limits = {"a": 2, "b": 3, "c": 2}
+    for _ in range(60):
+        active = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
+        taken = await world.pool.fetch("SELECT group_name, sum(weight) AS taken FROM group_slots GROUP BY 1")
+        assert all(row["taken"] <= limits[row["group_name"]] for row in taken)
+        await asyncio.gather(*(each.run_once() for each in launchers), *(end(world, run) for run in active))
+        if set((await world.states()).values()) == {"LAUNCHED"}:
+            break
+        world.clock.advance(timedelta(milliseconds=1))
+    active = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
+    await asyncio.gather(*(end(world, run) for run in active))
+    assert set((await world.states()).values()) == {"LAUNCHED"}
+    assert await world.column("SELECT count(*) FROM group_slots") == [0]
+    assert await world.column("SELECT count(*) FROM group_waits") == [0]

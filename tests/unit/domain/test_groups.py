@@ -1,0 +1,48 @@
+"""Named groups: who fits, and what is said when nobody does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from streamsched import App, cron, group
+from streamsched.domain.constraint import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, check
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.group import Group, Occupancy, Slot
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+TWO = (Slot("a", 1), Slot("b", 2))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "standing", "verdict"),
+    [
+        (Group("w", 1), None, Satisfied("0 of 1 slots of group w are taken")),
+        (Group("w", 4), Occupancy(None, TWO), Satisfied("3 of 4 slots of group w are taken")),
+        (
+            Group("w", 4, 2),
+            Occupancy(None, TWO),
+            WaitFor(("group w", "a", "b"), "3 of 4 slots of group w are taken, 2 are wanted: a, b"),
+        ),
+        (Group("w", 4, wait=False), Occupancy(3, TWO), Unsatisfiable("3 of 3 slots of group w are taken: a, b")),
+        (Group("w", 3), Occupancy(5, TWO), Satisfied("3 of 5 slots of group w are taken")),
+        (Group("w", 3), Occupancy(0), WaitFor(("group w",), "0 of 0 slots of group w are taken")),
+    ],
+)
+def test_a_group_has_room_or_says_who_is_in_it(constraint: Group, standing: Occupancy | None, verdict: Verdict) -> None:
+    groups = {} if standing is None else {"w": standing}
+
+    assert check(constraint, Facts(NOW, groups=groups), NOW) == verdict
+
+
+def test_a_run_that_could_never_fit_is_refused_where_it_is_written() -> None:
+    with pytest.raises(InvalidDefinitionError, match=r"\$\.weight: must be 1 to 2, the limit, but is 3"):
+        group("w", 2, weight=3)
+
+
+def test_a_schedule_asks_for_a_group_once() -> None:
+    app = App("flights")
+    load = app.bash("load", "true")
+    with pytest.raises(InvalidDefinitionError, match=r"\$\.schedules\.s\.constraints: name group 'w' twice"):
+        app.schedule("s", load, when=cron("0 6 * * *"), constraints=[group("w", 1), group("w", 2)])
