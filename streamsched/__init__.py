@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 from streamsched.define.app import App
-from streamsched.define.limit import group
+from streamsched.define.limit import group, rate
 from streamsched.define.when import (
     When,
     at,
@@ -31,6 +31,7 @@ __all__ = [
     "group",
     "partitions",
     "program",
+    "rate",
     "stream_size",
     "total",
 ]

@@ -1,7 +1,7 @@
-"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP,
-which CDAP does not have.
+"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP
+and RATE, which CDAP does not have.
 
-Without `waitUntilMet`, TIME_RANGE, DELAY and GROUP wait, CONCURRENCY and LAST_RUN abort. Durations are whole
+Without `waitUntilMet`, TIME_RANGE, DELAY, GROUP and RATE wait, CONCURRENCY and LAST_RUN abort. Durations are whole
 milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, assert_never
 
 from streamsched.codec.reading import Fields, anchored, shown
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
 
@@ -33,6 +33,8 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "GROUP", "group": name, "limit": limit, "weight": weight, "waitUntilMet": wait}
         case LastRun(interval=interval, wait=wait):
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
+        case Rate(limit=limit, per=per, wait=wait):
+            return {"type": "RATE", "maxRuns": limit, **_duration("perMillis", "per", per), "waitUntilMet": wait}
         case TimeWindow(start=start, end=end, zone=zone, wait=wait):
             return {
                 "type": "TIME_RANGE",
@@ -90,6 +92,13 @@ def _last_run(fields: Fields) -> LastRun:
         return LastRun(interval, wait=wait)
 
 
+def _rate(fields: Fields) -> Rate:
+    limit, per = fields.integer("maxRuns", minimum=1), _read_duration(fields, "perMillis", "per")
+    wait = fields.optional_boolean("waitUntilMet")
+    with anchored(fields.path, limit="maxRuns"):
+        return Rate(limit, per, wait=wait is not False)
+
+
 def _time_range(fields: Fields) -> TimeWindow:
     start, end = _wall(fields, "startTime"), _wall(fields, "endTime")
     zone = fields.optional_text("timeZone") or "UTC"
@@ -104,6 +113,7 @@ _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType
         "DELAY": _delay,
         "GROUP": _group,
         "LAST_RUN": _last_run,
+        "RATE": _rate,
         "TIME_RANGE": _time_range,
     }
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamsched.define.quantity import whole
+from streamsched.define.quantity import Duration, duration, whole
+from streamsched.domain.constraint import Rate
 from streamsched.domain.group import Group
 
 
@@ -22,3 +23,20 @@ def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group
         InvalidDefinitionError: no run could ever have so many slots, or the name is none.
     """
     return Group(name, whole(limit, "$.limit"), whole(weight, "$.weight"), wait=wait)
+
+
+def rate(limit: int, *, per: Duration, wait: bool = True) -> Rate:
+    """At most `limit` runs of the program in any stretch of time as long as `per`, whoever starts them.
+
+    >>> print(rate(10, per="1h"))
+    at most 10 runs in 1h
+
+    Args:
+        limit: runs, up to a thousand.
+        per: such as `"1h"`.
+        wait: False: a job for which there is no room ends.
+
+    Raises:
+        InvalidDefinitionError: a number or duration that makes no sense.
+    """
+    return Rate(whole(limit, "$.limit"), duration(per, "$.per"), wait=wait)

@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
-from typing import assert_never
+from typing import Final, assert_never
 
 from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.zone import check_zone, first_instant, jumps, zone_of
+
+#: The largest `Rate.limit`: so many starts are read for each check at most.
+MOST_RUNS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,25 @@ class LastRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """Fewer than `limit` runs of the program were made within the last `per`, whoever started them; a window that
+    slides, so no stretch of that length ever sees more. Further attempts of a lost run count too.
+    """
+
+    limit: int
+    per: timedelta
+    wait: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MOST_RUNS:
+            raise InvalidDefinitionError("$.limit", f"must be 1 to {MOST_RUNS} but is {self.limit}")
+        _positive("per", self.per)
+
+    def __str__(self) -> str:
+        return f"at most {self.limit} runs in {duration_text(self.per)}"
+
+
+@dataclass(frozen=True, slots=True)
 class TimeWindow:
     """The wall clock of `zone` is in [start, end), across midnight when start > end. Whole seconds."""
 
@@ -85,7 +107,7 @@ class TimeWindow:
         return f"window {_wall(self.start)}–{_wall(self.end)} {self.zone}"
 
 
-Constraint = Concurrency | Delay | Group | LastRun | TimeWindow
+Constraint = Concurrency | Delay | Group | LastRun | Rate | TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +120,7 @@ class Facts:
         last_completed_at: end of the program's latest completed run.
         program: whose runs these are; reasons name it.
         groups: the named groups the constraints ask for; one that is missing is empty.
+        starts: when the program's newest runs were made, newest first; as many as the largest `Rate` asks for.
     """
 
     satisfied_at: datetime
@@ -105,6 +128,7 @@ class Facts:
     last_completed_at: datetime | None = None
     program: ProgramRef | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    starts: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +212,8 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
+        case Rate():
+            return _check_rate(constraint, facts, now)
         case TimeWindow():
             return _check_window(constraint, now)
         case _:
@@ -229,6 +255,17 @@ def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime
     if ready <= now:
         return Satisfied(why)
     return WaitUntil(ready, why) if wait else Unsatisfiable(why)
+
+
+def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:
+    within = sum(start > now - rate.per for start in facts.starts)
+    told = f"{min(within, rate.limit)} of {rate.limit} runs of {facts.program or 'the program'}"
+    why = f"{told} were made in the last {duration_text(rate.per)}"
+    if within < rate.limit:
+        return Satisfied(why)
+    ready = facts.starts[rate.limit - 1] + rate.per
+    why = f"{why}, there is room at {_clock(ready)}"
+    return WaitUntil(ready, why) if rate.wait else Unsatisfiable(why)
 
 
 def _check_window(window: TimeWindow, now: datetime) -> Verdict:

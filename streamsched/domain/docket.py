@@ -50,6 +50,7 @@ class Docket:
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
+        starts: when the newest runs were made, newest first; as many as the largest rate of the cases asks for.
     """
 
     program: Program | None
@@ -58,6 +59,7 @@ class Docket:
     active_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    starts: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from streamsched.domain.constraint import Constraint
+from streamsched.domain.constraint import Constraint, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
@@ -104,6 +104,11 @@ class Schedule:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidDefinitionError("$.constraints", f"name group '{name}' twice")
+
+    @property
+    def counted_starts(self) -> int:
+        """How many of the program's newest runs its constraints look at."""
+        return max((each.limit for each in self.constraints if isinstance(each, Rate)), default=0)
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -31,7 +31,7 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
             case Wait():
                 waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
             case Admit():
-                docket = _with_run(docket, ruling)
+                docket = _with_run(docket, ruling, now)
                 _leaves(waiting, key, case)
             case End():
                 _leaves(waiting, key, case)
@@ -67,6 +67,7 @@ def _rule(
         last_completed_at=docket.last_completed_at,
         program=docket.program.ref,
         groups=docket.groups,
+        starts=docket.starts,
     )
     admission = check_all(case.schedule.constraints, facts, now)
     return _by_admission(case, docket.program, case.schedule, admission, now)
@@ -103,12 +104,12 @@ def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
     return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
 
 
-def _with_run(docket: Docket, admit: Admit) -> Docket:
+def _with_run(docket: Docket, admit: Admit, now: datetime) -> Docket:
     """The docket as those find it that come after the admitted one."""
     groups = dict(docket.groups)
     for name, weight in admit.slots:
         groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
-    return replace(docket, active_runs=(*docket.active_runs, admit.run), groups=groups)
+    return replace(docket, active_runs=(*docket.active_runs, admit.run), groups=groups, starts=(now, *docket.starts))
 
 
 def _leaves(waiting: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], case: Case) -> None:

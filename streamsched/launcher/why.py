@@ -96,6 +96,7 @@ def explain(background: Background, *, now: datetime) -> Why:
         last_completed_at=background.last_completed_at,
         program=job.program,
         groups=background.groups,
+        starts=background.starts,
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = check_all(background.schedule.constraints, facts, now)

@@ -69,6 +69,7 @@ class Background:
         holders: the program's non-terminal runs, oldest first.
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
+        starts: when the program's newest runs were made, newest first, as many as its rates ask for.
     """
 
     job: JobRecord
@@ -81,6 +82,7 @@ class Background:
     history: tuple[Decided, ...]
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
+    starts: tuple[datetime, ...] = ()
 
 
 class Decisions(Protocol):

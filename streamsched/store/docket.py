@@ -87,7 +87,14 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
         tuple(facts["active_runs"]),
         facts["last_completed_at"],
         standing,
+        await _starts(connection, program, max((each.counted_starts for each in definitions.values()), default=0)),
     )
+
+
+async def _starts(connection: Any, program: str, amount: int) -> tuple[datetime, ...]:
+    if not amount:
+        return ()
+    return tuple(row["created_at"] for row in await connection.fetch(_SQL["starts"], program, amount))
 
 
 def _case(

@@ -59,6 +59,8 @@ class PostgresJobs:
                 schedule = schedule_from_json(standing["definition"]) if standing is not None and known else None
                 names = [group.name for group in schedule.groups] if schedule is not None else []
                 slots = await groups.occupancy(connection, names)
+                counted = schedule.counted_starts if schedule is not None else 0
+                starts = await connection.fetch(_SQL["starts"], row["program"], counted)
                 slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
@@ -73,6 +75,7 @@ class PostgresJobs:
             last_completed_at=last,
             history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
             groups=slots,
+            starts=tuple(each["created_at"] for each in starts),
             slot_holders=tuple(_holder(each) for each in slot_holders),
         )
 

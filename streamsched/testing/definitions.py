@@ -11,7 +11,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
@@ -97,6 +97,7 @@ _windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, _counts, st.booleans()),
     st.builds(Delay, durations),
+    st.builds(Rate, st.integers(1, 1000), durations, st.booleans()),
     st.builds(
         lambda name, weight, spare, wait: Group(name, weight + spare, weight, wait=wait),
         st.uuids().map(str),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group, Occupancy, Slot
@@ -23,6 +23,7 @@ GO = EventName("default", "go")
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, st.integers(1, 3), st.booleans()),
+    st.builds(Rate, st.integers(1, 3), st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
     st.builds(Delay, st.timedeltas(timedelta(seconds=1), timedelta(hours=1))),
     st.builds(LastRun, st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
 )
@@ -38,6 +39,9 @@ schedules = st.builds(
     overlap=st.sampled_from(Overlap),
     timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
     on_timeout=st.sampled_from(OnTimeout),
+)
+starts = st.lists(st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), max_size=3).map(
+    lambda ago: tuple(NOW - each for each in sorted(ago))
 )
 
 
@@ -62,7 +66,7 @@ def dockets(draw: st.DrawFn) -> Docket:
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
     shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
-    return Docket(PROGRAM, tuple(cases), waiting, active, ended, {"shared": shared})
+    return Docket(PROGRAM, tuple(cases), waiting, active, ended, {"shared": shared}, draw(starts))
 
 
 @given(dockets())
@@ -93,6 +97,18 @@ def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(docket:
             taken += sum(weight for _, weight in ruling.slots)
             limit = 3 if shared.limit is None else shared.limit
             assert not ruling.slots or taken <= limit or "all the same" in ruling.reason
+
+
+@given(dockets())
+def test_no_admission_passes_a_rate(docket: Docket) -> None:
+    made = list(docket.starts)
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if isinstance(ruling, Admit):
+            assert case.schedule is not None
+            rates = [each for each in case.schedule.constraints if isinstance(each, Rate)]
+            kept = all(sum(at > NOW - rate.per for at in made) < rate.limit for rate in rates)
+            assert kept or "all the same" in ruling.reason
+            made.append(NOW)
 
 
 @given(dockets())

@@ -58,6 +58,10 @@ SELECT array(
         SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1
     ) AS last_completed_at;
 
+-- name: starts
+-- When the newest runs of the program were made.
+SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
+
 -- name: admit
 -- Ready: its run exists from here on. `ready` is given when others joined.
 UPDATE jobs j SET state = $1, reason = n.reason, next_check_at = NULL, ready = coalesce(n.ready::jsonb, j.ready)

@@ -28,6 +28,10 @@ ORDER BY r.created_at, r.id;
 -- The end of the program's latest completed run.
 SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1;
 
+-- name: starts
+-- When the newest runs of the program were made.
+SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
+
 -- name: history
 -- What was decided about these subjects, oldest first, the newest thousand.
 SELECT * FROM (

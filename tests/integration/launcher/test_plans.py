@@ -49,6 +49,7 @@ HOT = [
     ("docket", "lock_cases", "ARRAY['default.app.s1.1.20001']"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.20001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
+    ("docket", "starts", "'default.app.p1', 10"),
     ("docket", "facts", "'default.app.p1'"),
     ("runs", "wake", "'default.app.p1'"),
     ("runs", "state", "'default.app.s1.1.20001.r1'"),

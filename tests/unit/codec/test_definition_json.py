@@ -15,7 +15,7 @@ from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import schedule as codec
 from streamsched.codec import trigger as trigger_codec
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
@@ -93,6 +93,7 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
     ("written", "read"),
     [
         ({"type": "CONCURRENCY", "maxConcurrency": 2}, Concurrency(2, wait=False)),
+        ({"type": "RATE", "maxRuns": 3, "per": "1h"}, Rate(3, timedelta(hours=1))),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
@@ -128,9 +129,11 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
     [
         (
             {"type": "WEATHER"},
-            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, TIME_RANGE)",
+            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, RATE, TIME",
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
+        ({"type": "RATE", "maxRuns": 3}, "$.perMillis: is missing"),
+        ({"type": "RATE", "maxRuns": 1001, "per": "1h"}, "$.maxRuns: must be 1 to 1000 but is 1001"),
         ({"type": "GROUP", "limit": 1}, "$.group: is missing"),
         ({"type": "GROUP", "group": "w", "limit": 0}, "$.limit: must be at least 1 but is 0"),
         ({"type": "GROUP", "group": "w", "limit": 2, "weight": 3}, "$.weight: must be 1 to 2, the limit, but is 3"),

@@ -13,6 +13,7 @@ from streamsched.domain.constraint import (
     Delay,
     Facts,
     LastRun,
+    Rate,
     Satisfied,
     TimeWindow,
     Unsatisfiable,
@@ -131,6 +132,8 @@ def test_one_that_cannot_be_met_ends_the_job_also_while_another_waits_and_all_re
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: Rate(0, HOUR), "$.limit: must be 1 to 1000 but is 0"),
+        (lambda: Rate(1, timedelta(0)), "$.per: must be positive but is 0:00:00"),
         (lambda: Concurrency(0), "$.limit: must be at least 1 but is 0"),
         (lambda: Delay(timedelta(0)), "$.delay: must be positive but is 0:00:00"),
         (lambda: LastRun(-HOUR), "$.interval: must be positive but is -1 day, 23:00:00"),
