@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, JobsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.views import job_view, why_view
-from streamsched.domain.job import JobState
+from streamsched.codec.reading import Fields
+from streamsched.domain.job import JobState, Order
 from streamsched.domain.names import ScheduleRef
 from streamsched.launcher.why import why
 
@@ -39,3 +42,24 @@ async def get_job(job: str, jobs: JobsDep) -> Response:
 async def get_why(job: str, jobs: JobsDep, clock: ClockDep) -> Response:
     """Why the job is where it is: reasons, the events that fired it, and the earliest time that can change it."""
     return rendered(why_view(await why(job, jobs=jobs, clock=clock)))
+
+
+@router.post("/{job}/release")
+async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Takes back what the job was told. `reason` (optional): who wants it and why."""
+    return rendered(job_view(await jobs.tell(job, None, _reason(body), now=clock.now())), status=HTTPStatus.ACCEPTED)
+
+
+@router.post("/{job}/{order}")
+async def tell(job: str, order: Order, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """202: a waiting job is told to run without its constraints (`force`), to end (`cancel`) or to stay (`hold`); 409
+    when it waits no more. `reason` (optional): who wants it and why, for its history.
+    """
+    return rendered(job_view(await jobs.tell(job, order, _reason(body), now=clock.now())), status=HTTPStatus.ACCEPTED)
+
+
+def _reason(body: BodyObject) -> str:
+    fields = Fields(body)
+    reason = fields.optional_text("reason") or "by hand"
+    fields.done()
+    return reason

@@ -11,6 +11,7 @@ from streamsched.cli.server import UrlOption, ask, full_name
 
 _COLUMNS = ("id", "state", "satisfiedAt", "nextCheckAt", "runs", "reason")
 
+Reason = Annotated[str, typer.Option(help="Who wants it and why, for its history.")]
 Job = Annotated[str, typer.Argument(help="Id of a job.")]
 
 
@@ -20,6 +21,8 @@ def commands() -> typer.Typer:
     app.command("list")(list_jobs)
     app.command("show")(show)
     app.command("why")(why)
+    for each in (force, cancel, hold, release):
+        app.command()(each)
     return app
 
 
@@ -74,3 +77,28 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
     for each in found["history"]:
         reason = f": {each['reason']}" if each["reason"] else ""
         out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")
+
+
+def force(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+    """Runs a waiting job without its constraints."""
+    _tell(job, "force", reason, url)
+
+
+def cancel(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+    """Ends a waiting job."""
+    _tell(job, "cancel", reason, url)
+
+
+def hold(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+    """Keeps a waiting job back until it is released."""
+    _tell(job, "hold", reason, url)
+
+
+def release(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+    """Takes back what a waiting job was told."""
+    _tell(job, "release", reason, url)
+
+
+def _tell(job: str, order: str, reason: str, url: str) -> None:
+    ask("POST", f"/v1/jobs/{job}/{order}", url=url, body={"reason": reason} if reason else {})
+    console().print(f"{job}: {order} is on its way: `streamsched job why {job}`", markup=False)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from streamsched.domain.constraint import Verdict
 from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobFact, ReadyJob
+from streamsched.domain.job import JobFact, Order, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Program, Schedule
 
@@ -27,6 +27,7 @@ class Case:
         generation: the generation that stands now; 0 when there is none.
         enabled: whether the schedule is enabled now; a deleted one never is.
         held_by: the constraints that held it back when it was told to wait, by their places; None: it never was.
+        order: what somebody told the job, and `order_reason` who and why.
     """
 
     ready: ReadyJob
@@ -34,6 +35,8 @@ class Case:
     generation: int
     enabled: bool
     held_by: tuple[int, ...] | None = None
+    order: Order | None = None
+    order_reason: str = ""
 
     @property
     def job(self) -> str:

@@ -34,6 +34,14 @@ class JobState(StrEnum):
         return self in TERMINAL
 
 
+class Order(StrEnum):
+    """What people tell a waiting job: run without its constraints, end, or stay until it is released."""
+
+    FORCE = "force"
+    CANCEL = "cancel"
+    HOLD = "hold"
+
+
 class JobFact(StrEnum):
     """What can be told to a job."""
 
@@ -42,6 +50,7 @@ class JobFact(StrEnum):
     LAUNCHED = "run submitted"
     ABORTED = "constraint can never be satisfied"
     TIMED_OUT = "waited longer than its timeout"
+    CANCELLED = "cancelled by hand"
     SUPERSEDED = "schedule changed, disabled or deleted"
     JOINED = "joined the waiting job"
     LAUNCH_FAILED = "launch failed for the last time"
@@ -53,6 +62,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyTy
         (JobState.PENDING_CONSTRAINT, JobFact.ADMITTED): JobState.PENDING_LAUNCH,
         (JobState.PENDING_CONSTRAINT, JobFact.ABORTED): JobState.ABORTED,
         (JobState.PENDING_CONSTRAINT, JobFact.TIMED_OUT): JobState.TIMED_OUT,
+        (JobState.PENDING_CONSTRAINT, JobFact.CANCELLED): JobState.ABORTED,
         (JobState.PENDING_CONSTRAINT, JobFact.SUPERSEDED): JobState.OBSOLETE,
         (JobState.PENDING_CONSTRAINT, JobFact.JOINED): JobState.COALESCED,
         (JobState.PENDING_LAUNCH, JobFact.LAUNCHED): JobState.LAUNCHED,

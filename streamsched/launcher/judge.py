@@ -13,7 +13,7 @@ from typing import assert_never
 from streamsched.domain.constraint import Admission, Facts, Satisfied, WaitFor, check_all
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
-from streamsched.domain.job import JobFact, ReadyJob, job_id, merged
+from streamsched.domain.job import JobFact, Order, ReadyJob, job_id, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Overlap, Program, Schedule
@@ -57,6 +57,17 @@ def _rule(
         return End(case.job, JobFact.SUPERSEDED, gone)
     if docket.program is None or case.schedule is None:
         return End(case.job, JobFact.SUPERSEDED, "its program was removed")
+    match case.order:
+        case Order.FORCE:
+            return _admit(case, docket.program, case.schedule, f"forced: {case.order_reason}")
+        case Order.CANCEL:
+            return End(case.job, JobFact.CANCELLED, f"cancelled: {case.order_reason}")
+        case Order.HOLD:
+            return Wait(case.job, (), None, f"held: {case.order_reason}", news=case.held_by != ())
+        case None:
+            pass
+        case _:
+            assert_never(case.order)
     elder = waiting.get((ready.schedule, ready.generation))
     if case.schedule.overlap is Overlap.COALESCE and elder is not None and elder < ready.sequence:
         into = job_id(ready.schedule, ready.generation, elder)

@@ -100,9 +100,11 @@ def explain(background: Background, *, now: datetime) -> Why:
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = check_all(background.schedule.constraints, facts, now)
-    earliest = None if admission.wait_for or admission.aborted else admission.wait_until
+    earliest = None if background.held is not None or admission.wait_for or admission.aborted else admission.wait_until
     return Why(
-        summary=_waits(admission.why, admitted=admission.admitted, aborted=admission.aborted),
+        summary=f"it is held until it is released: {background.held}"
+        if background.held is not None
+        else _waits(admission.why, admitted=admission.admitted, aborted=admission.aborted),
         clauses=tuple(_clause(verdict, holders) for verdict in admission.verdicts),
         earliest=earliest,
         earliest_because=None if earliest is None else _latest(admission.verdicts),

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from streamsched.domain.docket import Docket, Ruling
 from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobState, ReadyJob
+from streamsched.domain.job import JobState, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedule import Schedule
 
@@ -67,6 +67,7 @@ class Background:
 
     Attributes:
         holders: the program's non-terminal runs, oldest first.
+        held: who holds it back by hand, and why; None: nobody does.
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
         starts: when the program's newest runs were made, newest first, as many as its rates ask for.
@@ -80,6 +81,7 @@ class Background:
     holders: tuple[Holder, ...]
     last_completed_at: datetime | None
     history: tuple[Decided, ...]
+    held: str | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
     starts: tuple[datetime, ...] = ()
@@ -135,6 +137,16 @@ class Jobs(Protocol):
         self, *, schedule: ScheduleRef | None = None, states: Sequence[JobState] = (), limit: int = 100
     ) -> Sequence[JobRecord]:
         """The newest jobs first; of all states when none is named."""
+        ...
+
+    async def tell(self, job: str, order: Order | None, reason: str, *, now: datetime) -> JobRecord:
+        """Tells a waiting job what to do, instead of what it was told before; None lets it go its own way again.
+        `reason` (who and why) goes into its history.
+
+        Raises:
+            NotFoundError: no such job.
+            ConflictError: it waits for no constraint any more; nothing changed.
+        """
         ...
 
     async def background(self, job: str) -> Background:

@@ -16,7 +16,7 @@ from streamsched.codec import launch, verdict
 from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.job import JobFact, JobState, ReadyJob, advance, merged
+from streamsched.domain.job import JobFact, JobState, Order, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Overlap, Program, Schedule
@@ -110,6 +110,8 @@ def _case(
         standing["generation"] if standing else 0,
         bool(standing and standing["enabled"]),
         held_by=None if told is None else tuple(n for n, each in enumerate(told) if each["kind"] != "satisfied"),
+        order=None if row["told"] is None else Order(row["told"]),
+        order_reason=row["told_why"] or "",
     )
 
 

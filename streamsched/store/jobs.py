@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
 from streamsched.codec import launch
 from streamsched.codec.schedule import schedule_from_json
-from streamsched.domain.errors import NotFoundError
-from streamsched.domain.job import JobState, merged
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.job import JobState, Order, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord
 from streamsched.store import groups
@@ -39,6 +40,18 @@ class PostgresJobs:
         name = None if schedule is None else str(schedule)
         with translated():
             return [_record(row) for row in await self._pool.fetch(_SQL["recent"], name, list(states), limit)]
+
+    async def tell(self, job: str, order: Order | None, reason: str, *, now: datetime) -> JobRecord:
+        action = f"job.{order or 'release'}_ordered"
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["get"], job)
+                if row is None:
+                    raise NotFoundError("job", job)
+                await connection.execute(_SQL["lock_program"], row["program"])
+                if await connection.fetchrow(_SQL["tell"], job, order, reason, now, action) is None:
+                    raise ConflictError(f"job '{job}' waits for no constraint any more")
+                return _record(await connection.fetchrow(_SQL["get"], job))
 
     async def background(self, job: str) -> Background:
         with translated():
@@ -74,6 +87,7 @@ class PostgresJobs:
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
             history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
+            held=row["told_why"] if row["told"] == Order.HOLD else None,
             groups=slots,
             starts=tuple(each["created_at"] for each in starts),
             slot_holders=tuple(_holder(each) for each in slot_holders),

@@ -33,7 +33,7 @@ SELECT id, definition, generation, enabled, deleted_at FROM schedules WHERE id =
 
 -- name: lock_cases
 -- The jobs to rule on, as they are after the wait for their locks.
-SELECT id, waiting, ready::text AS ready FROM jobs
+SELECT id, waiting, told, told_why, ready::text AS ready FROM jobs
 WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT'
 ORDER BY satisfied_at, sequence
 FOR UPDATE;

@@ -32,6 +32,20 @@ SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY en
 -- When the newest runs of the program were made.
 SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
 
+-- name: lock_program
+-- Waits for whoever decides about the program.
+SELECT id FROM programs WHERE id = $1 FOR UPDATE;
+
+-- name: tell
+-- Somebody's order to a waiting job, which is looked at at once; NULL takes it back.
+WITH told AS (
+    UPDATE jobs SET told = $2, told_why = $3, next_check_at = timestamptz 'epoch'
+    WHERE id = $1 AND state = 'PENDING_CONSTRAINT' RETURNING id
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason) SELECT $4, 'job', id, $5, $3 FROM told
+)
+SELECT id, pg_notify('launcher', '') FROM told;
+
 -- name: history
 -- What was decided about these subjects, oldest first, the newest thousand.
 SELECT * FROM (
