@@ -37,6 +37,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
             # these very bytes that the stations after us glance at.
             not raw.startswith(head.encode())
             or len(found) != 5
+            or len(data) != 3
             or at.tzinfo is not UTC
             or not event_id
             or not source
@@ -54,13 +55,17 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         partitions = tuple(map(_partition, listed))
     except (KeyError, TypeError, ValueError, AttributeError, InvalidError):
         return None
-    return key, Occurred(Event(event_id, source, at, PartitionsAdded(ref, partitions, count)))
+    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count))
+    object.__setattr__(event, "encoded", raw)  # it is written already: whoever keeps it need not write it again
+    return key, Occurred(event)
 
 
 def _partition(item: dict[str, Any]) -> Partition:
     """Raises one of what `occurred` catches when it is unusual."""
     key, values, size, rows = item["key"], item["values"], item.get("bytes"), item.get("rows")
     if type(key) is not str or not key or type(values) is not dict:
+        raise TypeError
+    if len(item) != 2 + (size is not None) + (rows is not None):
         raise TypeError
     for value in values.values():
         if type(value) is not str:

@@ -57,6 +57,7 @@ def agrees_with_the_slow_way(raw: bytes) -> bool:
     assert key == event.key.encode()
     assert signal_codec.identity(raw) == (event.id, event.source)
     assert signal_codec.decode(key, raw) == signal
+    assert signal.event.encoded == raw
     return True
 
 
