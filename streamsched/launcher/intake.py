@@ -7,20 +7,19 @@ where it stands then. Nothing is committed anywhere else, so a crash at any mome
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Final
 
-import orjson
 import structlog
 
 from streamsched.codec import launch
 from streamsched.domain.errors import DecodeError, UnavailableError
 from streamsched.domain.job import job_id
-from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, Record, TopicPartition
+from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import Batch, IntakeStore, Satisfaction
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH
+from streamsched.ports.letters import dead_letter
+from streamsched.ports.topics import LAUNCH
 
 log = structlog.get_logger()
 
@@ -111,7 +110,7 @@ class Intake:
             try:
                 satisfactions.append(_satisfaction(record))
             except DecodeError as error:
-                await self._broker.append([_dead_letter(chunk, record, error)])
+                await self._broker.append([dead_letter(chunk, record, error, partition=chunk.partition)])
                 log.error("intake.dead_letter", partition=chunk.partition, offset=record.offset, reason=str(error))
         return Batch(chunk.partition, self._positions[chunk.partition], chunk.next_position, satisfactions)
 
@@ -120,18 +119,3 @@ def _satisfaction(record: Record) -> Satisfaction:
     value = record.value or b""
     ref, generation, sequence, satisfied_at = launch.peek(value)
     return Satisfaction(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, value.decode())
-
-
-def _dead_letter(chunk: Chunk, record: Record, error: DecodeError) -> Outgoing:
-    """Says where the record stood and what is wrong with it; a repeat after a crash says so twice."""
-    letter = {
-        "topic": chunk.topic,
-        "partition": chunk.partition,
-        "offset": record.offset,
-        "time_ms": record.time_ms,
-        "path": error.path,
-        "reason": error.reason,
-        "key_b64": None if record.key is None else b64encode(record.key).decode(),
-        "value_b64": None if record.value is None else b64encode(record.value).decode(),
-    }
-    return Outgoing(DEAD_LETTER, chunk.partition, record.key, orjson.dumps(letter))
