@@ -96,8 +96,8 @@ def turns(records: Sequence[tuple[bytes, bytes]], states: list[TriggerState], la
             states[place] = folded.state
             touched.add(place)
             if launching:
-                for effect in folded.effects:
-                    launch.encode(effect.job)
+                for job in folded.jobs:
+                    launch.encode(job)
         for place in touched:
             state.encode(states[place])
 

@@ -3,25 +3,30 @@
 An `Occurred` is its event in native JSON and nothing else: the home of an event key sends the same bytes on to each
 schedule's home, under the schedule's key. Control signals begin with `{"signal":`, so one glance tells them apart.
 
-| `signal`                 | fields                                            | key                      |
-|--------------------------|---------------------------------------------------|--------------------------|
-| `put`                    | `schedule`, `generation`, `enabled`, `trigger`, `consumption`? | `schedule:<ref>` |
-| `drop`                   | `schedule`, `generation`                          | `schedule:<ref>`         |
-| `subscribe`, `unsubscribe` | `schedule`, `generation`; what they listen to is the key | the event key     |
+| `signal`                   | fields                                                       | key              |
+|----------------------------|--------------------------------------------------------------|------------------|
+| `put`                      | `schedule`, `generation`, `enabled`, `trigger`, and policies | `schedule:<ref>` |
+| `drop`                     | `schedule`, `generation`                                     | `schedule:<ref>` |
+| `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | `schedule:<ref>` |
+| `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
+
+Policies of a `put`, each with a default: `consumption`, `keep`, `late`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from streamsched.codec import native
+from streamsched.codec import lateness, native
 from streamsched.codec import trigger as triggers
-from streamsched.codec.scalar import boolean, integer, loads, mapping, name, schedule, text
+from streamsched.codec.scalar import boolean, instant, integer, loads, mapping, name, schedule, text
 from streamsched.codec.state import consumption, consumption_to_json, trigger
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import schedule_key
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe, Woken
 
 _CONTROL: Final = b'{"signal":'
 _ID: Final = b'{"id":"'
@@ -36,15 +41,16 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
     match signal:
         case Occurred(event=event):
             return event.key.encode(), native.dumps(native.to_json(event))
-        case Put(schedule=ref, generation=generation, enabled=enabled, trigger=wanted, consumption=policy):
-            body = {"enabled": enabled, "trigger": triggers.to_json(wanted), **consumption_to_json(policy)}
-            return schedule_key(ref).encode(), _control("put", ref, generation, body)
+        case Put(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
         case Drop(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("drop", ref, generation, {})
         case Subscribe(key=key, schedule=ref, generation=generation):
             return key.encode(), _control("subscribe", ref, generation, {})
         case Unsubscribe(key=key, schedule=ref, generation=generation):
             return key.encode(), _control("unsubscribe", ref, generation, {})
+        case Woken(schedule=ref, generation=generation, cell=cell, due_at=due_at):
+            return schedule_key(ref).encode(), _control("woken", ref, generation, {"cell": cell, "due_at": due_at})
         case _:
             assert_never(signal)
 
@@ -63,18 +69,44 @@ def decode(key: bytes, value: bytes) -> Signal:
     generation = integer(found.get("generation"), "$.generation")
     match kind:
         case "put":
-            wanted = trigger(found.get("trigger"), "$.trigger")
-            enabled = boolean(found.get("enabled"), "$.enabled")
-            return Put(ref, generation, enabled, wanted, consumption(found.get("consumption"), "$.consumption"))
+            return _put(found, ref, generation)
         case "drop":
             return Drop(ref, generation)
         case "subscribe":
             return Subscribe(_key(key), ref, generation)
         case "unsubscribe":
             return Unsubscribe(_key(key), ref, generation)
+        case "woken":
+            cell = found.get("cell")
+            if not isinstance(cell, str):
+                raise DecodeError("$.cell", "must be text")
+            return Woken(ref, generation, cell, instant(found.get("due_at"), "$.due_at"))
         case _:
-            known = "put, drop, subscribe, unsubscribe"
+            known = "put, drop, subscribe, unsubscribe, woken"
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
+
+
+def _put_to_json(put: Put) -> dict[str, Any]:
+    return {
+        "enabled": put.enabled,
+        "trigger": triggers.to_json(put.trigger),
+        **consumption_to_json(put.consumption),
+        **({"keep": True} if put.keep else {}),
+        **({} if put.late is None else {"late": lateness.to_json(put.late)}),
+    }
+
+
+def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
+    late = found.get("late")
+    return Put(
+        ref,
+        generation,
+        boolean(found.get("enabled"), "$.enabled"),
+        trigger(found.get("trigger"), "$.trigger"),
+        consumption(found.get("consumption"), "$.consumption"),
+        keep="keep" in found and boolean(found["keep"], "$.keep"),
+        late=None if late is None else lateness.from_json(late, "$.late"),
+    )
 
 
 def identity(value: bytes) -> tuple[str, str] | None:

@@ -28,13 +28,17 @@ from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.plan import Plan, Slot, planned
 from streamsched.domain.share import grown, measured, narrowed, newest, oldest
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.trigger import Trigger
+from streamsched.domain.verdict import Judged, Verdict
 
 #: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
 LIMIT: Final = 2**63 - 1
 #: As many jobs as one signal can start. A stream that grew by a terabyte where ten bytes were asked for is a mistake.
 JOBS_AT_ONCE: Final = 1000
+
+DISABLED: Final = Judged(Verdict.DISABLED)
+UNMATCHED: Final = Judged(Verdict.UNMATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,18 @@ class TriggerState:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The state from here on (the very object that came in when nothing changed) and what is to be done."""
+    """The state from here on (the very object that came in when nothing changed), what is to be done, and of an event
+    what became of it.
+    """
 
     state: TriggerState | None
     effects: tuple[Effect, ...] = ()
+    verdict: Judged | None = None
+
+    @property
+    def jobs(self) -> tuple[ReadyJob, ...]:
+        """The jobs among the effects, in order."""
+        return tuple(effect.job for effect in self.effects if isinstance(effect, Launch))
 
 
 def _held(plan: Plan, have: Mapping[str, Accumulation]) -> int:
@@ -104,7 +116,7 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime) -> Folded:
     """
     match signal:
         case Occurred(event=event):
-            return Folded(None) if state is None else _count(state, event, at)
+            return Folded(None, verdict=DISABLED) if state is None else _count(state, event, at)
         case Put(generation=generation):
             if state is not None and generation <= state.generation:
                 return Folded(state)
@@ -114,20 +126,23 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime) -> Folded:
             )
         case Drop(generation=generation):
             return Folded(state if state is not None and generation < state.generation else None)
-        case Subscribe() | Unsubscribe():
+        case Subscribe() | Unsubscribe() | Woken():
             return Folded(state)
         case _:
             assert_never(signal)
 
 
 def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
+    if not state.enabled:
+        return Folded(state, verdict=DISABLED)
     slots = _listening(state, event)
     if not slots:
-        return Folded(state)
+        return Folded(state, verdict=UNMATCHED)
     before = state.accumulations
     after: dict[str, Accumulation] | None = None
     held = state.held
     consumption = state.consumption
+    counted: list[str] = []
     for slot in slots:
         had = before.get(slot.id, NOTHING)
         has = _added(had, slot, event, consumption)
@@ -138,12 +153,14 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
         if after is None:
             after = dict(before)
         after[slot.id] = has
+        counted.append(slot.id)
         if has.count >= slot.needed:
             held |= slot.bit
     if after is None:
-        return Folded(state)
+        return Folded(state, verdict=UNMATCHED)
+    verdict = Judged(Verdict.COUNTED, tuple(counted))
     if held != state.held and state.plan.root.holds(held):
-        return _fire(state, after, held, at)
+        return _fire(state, after, held, at, verdict)
     return Folded(
         TriggerState(
             state.schedule,
@@ -155,13 +172,12 @@ def _count(state: TriggerState, event: Event, at: datetime) -> Folded:
             state.consumption,
             state.plan,
             held,
-        )
+        ),
+        verdict=verdict,
     )
 
 
 def _listening(state: TriggerState, event: Event) -> tuple[Slot, ...]:
-    if not state.enabled:
-        return ()
     fact = event.fact
     if isinstance(fact, Ticked):
         return state.plan.by_tick.get(fact.leaf, ()) if fact.generation == state.generation else ()
@@ -205,7 +221,9 @@ def _renewed(has: Accumulation, slot: Slot) -> Accumulation:
     return Accumulation(has.count - dropped, has.level, events)
 
 
-def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], held: int, at: datetime) -> Folded:
+def _fire(
+    state: TriggerState, accumulations: Mapping[str, Accumulation], held: int, at: datetime, verdict: Judged
+) -> Folded:
     """Jobs until the trigger holds no more, and what is left then."""
     plan, left, told = state.plan, dict(accumulations), list[tuple[Contribution, ...]]()
     if state.consumption is Consumption.PAIRED:
@@ -229,7 +247,7 @@ def _fire(state: TriggerState, accumulations: Mapping[str, Accumulation], held: 
         plan,
         held,
     )
-    return Folded(rest, jobs)
+    return Folded(rest, jobs, verdict)
 
 
 def _everything(plan: Plan, left: Mapping[str, Accumulation]) -> tuple[Contribution, ...]:

@@ -1,29 +1,39 @@
 """Signals: what travels on topic `signals`, each addressed by its record key to one home.
 
 To an event key's home: `Subscribe`, `Unsubscribe`, `Occurred`. To a schedule's home (`schedule:<ref>`): `Put`, `Drop`,
-`Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in the same partition as the
-events it governs, so the order of the log decides which definition judges which event (promise G4).
+`Woken`, `Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in the same partition
+as the events it governs, so the order of the log decides which definition judges which event (promise G4).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event
+from streamsched.domain.lateness import Late
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """From here on this definition judges. Idempotent: a generation not above the known one changes nothing."""
+    """From here on this definition judges. Idempotent: a generation not above the known one changes nothing.
+
+    Attributes:
+        keep: what still fits of the former generation's accumulation goes on. Not enabled and keeping is a pause:
+            events go on counting, nothing fires until a definition that is enabled.
+        late: what becomes of late events; None counts them like any other.
+    """
 
     schedule: ScheduleRef
     generation: int
     enabled: bool
     trigger: Trigger
     consumption: Consumption = Consumption.CUMULATIVE
+    keep: bool = False
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +69,20 @@ class Occurred:
     event: Event
 
 
-Signal = Put | Drop | Subscribe | Unsubscribe | Occurred
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """Time has passed: the wake-up a fold asked for. Late or repeated it is harmless, as is one asked for no more: the
+    fold knows its own deadlines and judges them by the log's time.
+
+    Attributes:
+        cell: which accumulation of the schedule asked; "" in one that does not correlate.
+        due_at: what it asked for.
+    """
+
+    schedule: ScheduleRef
+    generation: int
+    cell: str
+    due_at: datetime
+
+
+Signal = Put | Drop | Subscribe | Unsubscribe | Occurred | Woken

@@ -9,12 +9,13 @@ from typing import Final, assert_never
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
 from streamsched.codec import state as state_codec
-from streamsched.domain.effect import Effect, Launch
+from streamsched.codec import wakeup as wakeup_codec
+from streamsched.domain.effect import Aside, Effect, Launch, Wake
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold import TriggerState, fold
 from streamsched.domain.signal import Occurred, Signal
 from streamsched.ports.broker import Chunk, Record
-from streamsched.ports.topics import LAUNCH
+from streamsched.ports.topics import LATE, LAUNCH, WAKEUPS
 from streamsched.stream.emission import Emit, dead_letter
 from streamsched.stream.memo import Memo
 
@@ -87,5 +88,9 @@ class ScheduleHome:
         match effect:
             case Launch(job=job):
                 self._emit(LAUNCH, self._shard, job.id.encode(), launch_codec.encode(job))
+            case Wake():
+                self._emit(WAKEUPS, self._shard, *wakeup_codec.encode(effect))
+            case Aside(event=event):
+                self._emit(LATE, self._shard, *signal_codec.encode(Occurred(event)))
             case _:
                 assert_never(effect)

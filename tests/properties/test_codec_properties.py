@@ -234,11 +234,11 @@ def test_cdaps_shape_can_be_told_for_any_trigger(trigger: Any, log: list[Signal]
     for signal in [Put(world.SCHEDULE, 1, True, trigger), *log[1:]]:
         folded = fold(kept, signal, at=NOW)
         kept = folded.state
-        for effect in folded.effects:
-            info = facts.triggering_schedule_info(effect.job, trigger=trigger)
+        for job in folded.jobs:
+            info = facts.triggering_schedule_info(job, trigger=trigger)
             orjson.dumps(info)
             assert info["name"] == world.SCHEDULE.name
-            wanted = {c.leaf: c.count for c in effect.job.contributions}
+            wanted = {c.leaf: c.count for c in job.contributions}
             listed = [leaf for leaf in dict.fromkeys(leaves(trigger)) if isinstance(leaf, Partitions)]
             infos = [each for each in info["triggerInfos"] if each["type"] == "PARTITION"]
             for leaf, each in zip(listed, infos, strict=True):

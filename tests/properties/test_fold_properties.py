@@ -34,7 +34,7 @@ def run(
     for place, signal in enumerate(log):
         folded = fold(state, signal, at=AT)
         state = folded.state
-        jobs += [(place, effect.job) for effect in folded.effects]
+        jobs += [(place, job) for job in folded.jobs]
     return state, jobs
 
 
@@ -92,7 +92,7 @@ def test_a_log_split_anywhere_with_the_state_through_its_bytes_gives_the_same(
             state = state_codec.decode(state_codec.encode(state))
         folded = fold(state, signal_codec.decode(*signal_codec.encode(signal)), at=AT)
         state = folded.state
-        split += [(place, effect.job) for effect in folded.effects]
+        split += [(place, job) for job in folded.jobs]
 
     assert split == jobs
     assert state == whole
@@ -186,7 +186,7 @@ class ScheduleHome(RuleBasedStateMachine):
     def tell(self, signal: Signal) -> None:
         folded = fold(self.state, signal, at=AT)
         self.state = folded.state
-        self.jobs += [(len(self.log), effect.job) for effect in folded.effects]
+        self.jobs += [(len(self.log), job) for job in folded.jobs]
         self.log.append(signal)
 
     @initialize(trigger=world.triggers(), consumption=world.consumptions())

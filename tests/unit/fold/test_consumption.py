@@ -39,7 +39,7 @@ def after(consumption: Consumption, trigger: Trigger, *facts: Fact | str) -> tup
         folded = fold(state, Occurred(Event(f"e{place}", "test", AT, happened)), at=AT)
         assert folded.state is not None
         state = state_codec.decode(state_codec.encode(folded.state))
-        jobs.append([effect.job for effect in folded.effects])
+        jobs.append(list(folded.jobs))
     assert state is not None
     return state, jobs
 

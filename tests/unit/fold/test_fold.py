@@ -51,7 +51,7 @@ class Line:
     def tell(self, signal: Signal) -> list[ReadyJob]:
         folded = fold(self.state, signal, at=AT)
         self.state = folded.state
-        launched = [effect.job for effect in folded.effects]
+        launched = list(folded.jobs)
         self.jobs += launched
         return launched
 

@@ -32,7 +32,7 @@ def after(trigger: Trigger, *facts: Fact) -> tuple[TriggerState, list[ReadyJob]]
     for place, fact in enumerate(facts):
         folded = fold(state, Occurred(Event(f"e{place}", "test", AT, fact)), at=AT)
         state = folded.state
-        jobs += [effect.job for effect in folded.effects]
+        jobs += folded.jobs
     assert state is not None
     return state, jobs
 
