@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Any, Final, assert_never
 
 from streamsched.codec.reading import Fields, anchored, shown
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
+from streamsched.domain.window import TimeWindow
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from streamsched.domain.constraint import Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil
+from streamsched.domain.admission import Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:

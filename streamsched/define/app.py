@@ -21,12 +21,13 @@ from streamsched.codec.reading import anchored, below
 from streamsched.define.quantity import Duration, duration, texts, time_of_day, whole
 from streamsched.define.when import When, as_when
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
+from streamsched.domain.window import TimeWindow
 
 _E = TypeVar("_E", bound=StrEnum)
 

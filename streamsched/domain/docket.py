@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from streamsched.domain.constraint import Verdict
+from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, Order, ReadyJob
 from streamsched.domain.names import ScheduleRef

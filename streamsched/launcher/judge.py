@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.constraint import Admission, Facts, Satisfied, WaitFor, check_all
+from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, check_all
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Order, ReadyJob, job_id, merged

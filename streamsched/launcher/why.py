@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.constraint import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check_all
+from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check_all
 from streamsched.domain.docket import superseded
 from streamsched.domain.job import JobState, ReadyJob
 from streamsched.domain.schedule import OnTimeout, Schedule

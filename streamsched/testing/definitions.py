@@ -11,7 +11,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
@@ -43,6 +43,7 @@ from streamsched.domain.trigger import (
     Trigger,
 )
 from streamsched.domain.trigger import leaves as leaves_of
+from streamsched.domain.window import TimeWindow
 
 _namespaces = st.sampled_from(["default", "prod_2"])
 _names = st.from_regex(r"[a-zA-Z0-9_-]{1,8}", fullmatch=True)

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamsched.domain.constraint import Facts, Satisfied, TimeWindow, Unsatisfiable, WaitUntil, check
+from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, WaitUntil, check
+from streamsched.domain.window import TimeWindow
 
 MINUTE = timedelta(minutes=1)
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Asia/Kolkata"]

@@ -15,12 +15,13 @@ from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import schedule as codec
 from streamsched.codec import trigger as trigger_codec
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate, TimeWindow
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedule import Executable, Overlap
+from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import app_definitions, constraints, executables
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"

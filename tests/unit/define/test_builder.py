@@ -14,7 +14,7 @@ import streamsched
 from streamsched import App, at, cron, event, every, partitions, program, stream_size
 from streamsched.codec.schedule import app_from_json, app_to_json
 from streamsched.define.quantity import size
-from streamsched.domain.constraint import Concurrency, Delay, LastRun, TimeWindow
+from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
@@ -31,6 +31,7 @@ from streamsched.domain.trigger import (
     StreamGrowth,
     Trigger,
 )
+from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import triggers
 
 SHOP = AppRef("prod", "shop")

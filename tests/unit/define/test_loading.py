@@ -12,9 +12,9 @@ import pytest
 from streamsched.codec.schedule import app_to_json
 from streamsched.define.loading import load_app
 from streamsched.define.yaml import YamlError, read_yaml
-from streamsched.domain.constraint import TimeWindow
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.schedule import SparkJob
+from streamsched.domain.window import TimeWindow
 
 PIPELINE = """
 from streamsched import App, partitions

@@ -7,24 +7,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from streamsched.domain.constraint import (
-    Concurrency,
-    Constraint,
-    Delay,
-    Facts,
-    LastRun,
-    Rate,
-    Satisfied,
-    TimeWindow,
-    Unsatisfiable,
-    Verdict,
-    WaitFor,
-    WaitUntil,
-    check,
-    check_all,
-)
+from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check, check_all
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.window import TimeWindow
 
 NOW = datetime(2013, 1, 8, 12, tzinfo=UTC)
 JOIN = ProgramRef("default", "app", "join")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from streamsched import App, cron, group
-from streamsched.domain.constraint import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, check
+from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, check
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group, Occupancy, Slot
 

@@ -1,0 +1,193 @@
+"""Judges constraints: `check` is pure: facts and `now` in, a verdict with reasons out.
+
+    >>> facts = Facts(satisfied_at=datetime(2013, 1, 8, tzinfo=UTC), active_runs=("a", "b"))
+    >>> check(Concurrency(2), facts, facts.satisfied_at).why
+    '2 of 2 runs of the program are active: a, b'
+
+All constraints of a job are evaluated together; one `Unsatisfiable` ends the job with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.duration import duration_text
+from streamsched.domain.group import Group, Occupancy
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.window import TimeWindow, is_open, next_opening
+from streamsched.domain.zone import zone_of
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the launcher knows of the world when it checks a job, read under the program's lock. Times UTC.
+
+    Attributes:
+        satisfied_at: when the job's trigger was satisfied.
+        active_runs: ids of the program's non-terminal runs, oldest first.
+        last_completed_at: end of the program's latest completed run.
+        program: whose runs these are; reasons name it.
+        groups: the named groups the constraints ask for; one that is missing is empty.
+        starts: when the program's newest runs were made, newest first; as many as the largest `Rate` asks for.
+    """
+
+    satisfied_at: datetime
+    active_runs: tuple[str, ...] = ()
+    last_completed_at: datetime | None = None
+    program: ProgramRef | None = None
+    groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    starts: tuple[datetime, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Satisfied:
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Cannot hold before `at` (UTC)."""
+
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """Holds when `what` ends or is freed (run ids, group names); nobody knows when."""
+
+    what: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfiable:
+    why: str
+
+
+Verdict = Satisfied | WaitUntil | WaitFor | Unsatisfiable
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What all constraints of a job say together, verdicts in their order. No constraint: admitted."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def admitted(self) -> bool:
+        return all(isinstance(verdict, Satisfied) for verdict in self.verdicts)
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the job ends: one constraint that cannot be met outweighs all that can."""
+        return any(isinstance(verdict, Unsatisfiable) for verdict in self.verdicts)
+
+    @property
+    def wait_until(self) -> datetime | None:
+        """The earliest time (UTC) at which all could hold; None when no constraint names a time."""
+        return max((verdict.at for verdict in self.verdicts if isinstance(verdict, WaitUntil)), default=None)
+
+    @property
+    def wait_for(self) -> tuple[str, ...]:
+        """What must end or be freed besides, each once."""
+        waits = (what for verdict in self.verdicts if isinstance(verdict, WaitFor) for what in verdict.what)
+        return tuple(dict.fromkeys(waits))
+
+    @property
+    def why(self) -> str:
+        """The reasons that decide: why it ends, else why it waits, else why it may run."""
+        deciding = [verdict for verdict in self.verdicts if isinstance(verdict, Unsatisfiable)]
+        deciding = deciding or [verdict for verdict in self.verdicts if not isinstance(verdict, Satisfied)]
+        return "; ".join(verdict.why for verdict in deciding or self.verdicts)
+
+
+def check_all(constraints: tuple[Constraint, ...], facts: Facts, now: datetime) -> Admission:
+    """Checks every constraint, also after one that cannot be met: the reasons are complete."""
+    return Admission(tuple(check(constraint, facts, now) for constraint in constraints))
+
+
+def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
+    """What one constraint says at `now` (UTC). Every `WaitUntil` lies after `now`."""
+    match constraint:
+        case Concurrency(limit=limit, wait=wait):
+            return _check_concurrency(limit, wait, facts)
+        case Delay(delay=delay):
+            ready = facts.satisfied_at + delay
+            why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
+            return Satisfied(why) if ready <= now else WaitUntil(ready, why)
+        case Group():
+            return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
+        case LastRun(interval=interval, wait=wait):
+            return _check_last_run(interval, wait, facts, now)
+        case Rate():
+            return _check_rate(constraint, facts, now)
+        case TimeWindow():
+            return _check_window(constraint, now)
+        case _:
+            assert_never(constraint)
+
+
+def _check_concurrency(limit: int, wait: bool, facts: Facts) -> Verdict:
+    active = facts.active_runs
+    why = f"{len(active)} of {limit} runs of {facts.program or 'the program'} are active"
+    if len(active) < limit:
+        return Satisfied(why)
+    why = f"{why}: {', '.join(active)}"
+    return WaitFor(active, why) if wait else Unsatisfiable(why)
+
+
+def _check_group(group: Group, standing: Occupancy) -> Verdict:
+    limit = group.limit if standing.limit is None else standing.limit
+    why = f"{standing.taken} of {limit} slots of group {group.name} are taken"
+    if standing.taken + group.weight <= limit:
+        return Satisfied(why)
+    wanted = "" if group.weight == 1 else f", {group.weight} are wanted"
+    runs = tuple(slot.run for slot in standing.slots)
+    held = f": {', '.join(runs)}" if runs else ""
+    why = f"{why}{wanted}{held}"
+    return WaitFor((f"group {group.name}", *runs), why) if group.wait else Unsatisfiable(why)
+
+
+def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime) -> Verdict:
+    program, ended_at = facts.program or "the program", facts.last_completed_at
+    if facts.active_runs:
+        why = f"a run of {program} is active: {', '.join(facts.active_runs)}"
+        return WaitFor(facts.active_runs, why) if wait else Unsatisfiable(why)
+    if ended_at is None:
+        return Satisfied(f"no run of {program} has completed yet")
+    ready = ended_at + interval
+    why = (
+        f"the last run of {program} completed at {_clock(ended_at)}, {duration_text(interval)} later is {_clock(ready)}"
+    )
+    if ready <= now:
+        return Satisfied(why)
+    return WaitUntil(ready, why) if wait else Unsatisfiable(why)
+
+
+def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:
+    within = sum(start > now - rate.per for start in facts.starts)
+    told = f"{min(within, rate.limit)} of {rate.limit} runs of {facts.program or 'the program'}"
+    why = f"{told} were made in the last {duration_text(rate.per)}"
+    if within < rate.limit:
+        return Satisfied(why)
+    ready = facts.starts[rate.limit - 1] + rate.per
+    why = f"{why}, there is room at {_clock(ready)}"
+    return WaitUntil(ready, why) if rate.wait else Unsatisfiable(why)
+
+
+def _check_window(window: TimeWindow, now: datetime) -> Verdict:
+    if is_open(window, now):
+        return Satisfied(f"{window} is open")
+    opens = next_opening(window, now)
+    local = opens.astimezone(zone_of(window.zone))
+    why = f"{window} opens at {_clock(opens)} ({local:%a %H:%M} there)"
+    return WaitUntil(opens, why) if window.wait else Unsatisfiable(why)
+
+
+def _clock(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
