@@ -37,7 +37,7 @@ from streamsched.domain.trigger import Partitions
 from streamsched.launcher.intake import Intake
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.intake import Batch, IntakeStore, Taken
+from streamsched.ports.intake import Batch, IntakeStore, Satisfaction, Taken
 from streamsched.ports.topics import PARTITIONS
 from streamsched.store.intake import PostgresIntake
 from streamsched.stream.worker import GC_THRESHOLDS
@@ -50,21 +50,21 @@ PER_JOB = 10
 class Timed:
     """An intake's store that counts the jobs that became visible, and notes in `seen`, if given, when each did."""
 
-    store: IntakeStore
+    store: IntakeStore[Satisfaction]
     seen: dict[str, float] | None = None
     jobs: int = 0
 
     async def positions(self, topic: str, partitions: int) -> Mapping[int, int]:
         return await self.store.positions(topic, partitions)
 
-    async def take(self, topic: str, batches: Sequence[Batch], *, now: datetime) -> Taken:
+    async def take(self, topic: str, batches: Sequence[Batch[Satisfaction]], *, now: datetime) -> Taken:
         taken = await self.store.take(topic, batches, now=now)
         at = time.perf_counter()
-        self.jobs += taken.jobs
+        self.jobs += taken.stored
         if self.seen is None:
             return taken
         for batch in batches:
-            for satisfaction in batch.satisfactions:
+            for satisfaction in batch.rows:
                 self.seen[orjson.loads(satisfaction.ready)["events"][0]["id"]] = at
         return taken
 

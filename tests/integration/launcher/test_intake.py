@@ -12,7 +12,7 @@ import pytest
 from streamsched.domain.errors import UnavailableError
 from streamsched.launcher.intake import Intake
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.ports.intake import Batch, Taken
+from streamsched.ports.intake import Batch, Satisfaction, Taken
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH
 from streamsched.store.intake import PostgresIntake
 
@@ -100,7 +100,7 @@ async def test_two_takes_of_one_batch_at_the_same_time_count_once(world: World) 
 class DiesAfterTheCommit(PostgresIntake):
     """PostgreSQL has stored the take, but its answer never arrives."""
 
-    async def take(self, topic: str, batches: Sequence[Batch], *, now: datetime) -> Taken:
+    async def take(self, topic: str, batches: Sequence[Batch[Satisfaction]], *, now: datetime) -> Taken:
         await super().take(topic, batches, now=now)
         raise UnavailableError("the connection broke")
 
