@@ -1,8 +1,8 @@
 """Events in any accepted dialect in, our own JSON out.
 
 An object with `specversion` is a CloudEvent (`codec.cloudevents`), one with `notificationType` a CDAP notification
-(`codec.cdap`), anything else must be native (`codec.native`, where the fields are listed). Decoding is total: any bytes
-give an event or a `DecodeError` that names the field.
+(`codec.cdap.notification`), anything else must be native (`codec.native`, where the fields are listed). Decoding is
+total: any bytes give an event or a `DecodeError` that names the field.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from streamsched.codec import cdap, cloudevents, native
+from streamsched.codec import cloudevents, native
+from streamsched.codec.cdap import notification
 from streamsched.codec.scalar import loads, mapping, sequence
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event, Ticked
@@ -59,7 +60,7 @@ def _accepted(value: object, path: str, fallback_id: str, fallback_time: datetim
     if "specversion" in found:
         event = cloudevents.from_json(found, path, fallback_time=fallback_time)
     elif "notificationType" in found:
-        event = cdap.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
+        event = notification.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
     else:
         event = native.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
         if isinstance(event.fact, Ticked):

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, assert_never
 
 from streamsched.codec import constraint as constraint_codec
+from streamsched.codec import policy
 from streamsched.codec import trigger as trigger_codec
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.consumption import Consumption
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
+from streamsched.domain.schedule import BashJob, Executable, Program, Schedule, SparkJob
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
 
@@ -77,11 +77,8 @@ def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
         "trigger": trigger_codec.to_json(schedule.trigger),
         "constraints": [constraint_codec.to_json(constraint) for constraint in schedule.constraints],
         "properties": dict(schedule.properties),
-        "overlap": schedule.overlap.value,
-        "misfire": schedule.misfire.value,
         "timeout": None if schedule.timeout is None else duration_text(schedule.timeout),
-        "onTimeout": schedule.on_timeout.value,
-        "consumption": schedule.consumption.value,
+        **policy.to_json(schedule),
     }
 
 
@@ -169,14 +166,7 @@ def _schedule(fields: Fields, app: AppRef | None) -> Schedule:
     program = _started(fields, owner)
     trigger = trigger_codec.from_json(fields.required("trigger"), fields.at("trigger"), app=owner)
     constraints = tuple(constraint_codec.from_json(each, path) for each, path in fields.optional_list("constraints"))
-    given = {
-        "description": fields.optional_text("description"),
-        "overlap": fields.optional_choice("overlap", Overlap),
-        "misfire": fields.optional_choice("misfire", Misfire),
-        "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
-        "consumption": fields.optional_choice("consumption", Consumption),
-        "timeout": None if timeout is None else parse_duration(timeout, fields.at("timeout")),
-    }
+    policies = policy.read(fields)
     properties = fields.texts("properties")
     with anchored(fields.path):
         return Schedule(
@@ -185,7 +175,9 @@ def _schedule(fields: Fields, app: AppRef | None) -> Schedule:
             trigger,
             constraints=constraints,
             properties=properties,
-            **{name: value for name, value in given.items() if value is not None},
+            description=fields.optional_text("description") or "",
+            timeout=None if timeout is None else parse_duration(timeout, fields.at("timeout")),
+            **policies,
         )
 
 

@@ -1,0 +1,37 @@
+"""The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`.
+
+They stand beside the schedule's other fields, in our native JSON and in CDAP's, which does not know them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched.codec.reading import Fields
+from streamsched.domain.consumption import Consumption
+from streamsched.domain.schedule import Misfire, OnTimeout, Overlap, Schedule
+
+
+def to_json(schedule: Schedule) -> dict[str, Any]:
+    """All of them, in one order."""
+    return {
+        "overlap": schedule.overlap.value,
+        "misfire": schedule.misfire.value,
+        "onTimeout": schedule.on_timeout.value,
+        "consumption": schedule.consumption.value,
+    }
+
+
+def read(fields: Fields) -> dict[str, Any]:
+    """Those that are said, by the names of `Schedule`'s attributes.
+
+    Raises:
+        DecodeError: one is none of its kind; the path names it.
+    """
+    given = {
+        "overlap": fields.optional_choice("overlap", Overlap),
+        "misfire": fields.optional_choice("misfire", Misfire),
+        "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
+        "consumption": fields.optional_choice("consumption", Consumption),
+    }
+    return {name: value for name, value in given.items() if value is not None}
