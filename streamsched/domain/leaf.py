@@ -1,0 +1,199 @@
+"""Leaves: what a trigger waits for, one thing each. Identified by their value (`leaf_id`), so equal leaves of one
+trigger share one accumulation, and editing a trigger can keep what still fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import assert_never
+
+from streamsched.domain.composite import Composable, at_least_one
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.event import Outcome, custom_key, partition_key, program_key, stream_key
+from streamsched.domain.match import ANYTHING, Match
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
+
+
+def _where(match: Match) -> str:
+    return f" where {match}" if match else ""
+
+
+def _filter_id(match: Match) -> str:
+    return f"?{match.id}" if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cron(Composable):
+    """A tick at every instant the expression matches in an IANA zone (both judged by `domain.cron`)."""
+
+    expression: str
+    zone: str = "UTC"
+
+    def __str__(self) -> str:
+        return f"cron '{self.expression}' in {self.zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class Every(Composable):
+    """A tick each `interval` of real time, counted from `start` (UTC), or from the schedule's creation when None."""
+
+    interval: timedelta
+    start: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.interval < timedelta(seconds=1):
+            raise InvalidDefinitionError("$.interval", f"must be at least one second but is {self.interval}")
+        if self.start is not None and self.start.tzinfo is None:
+            raise InvalidDefinitionError("$.start", "must name its offset from UTC")
+
+    def __str__(self) -> str:
+        return f"every {self.interval}"
+
+
+@dataclass(frozen=True, slots=True)
+class At(Composable):
+    """One tick at an instant (UTC)."""
+
+    instant: datetime
+
+    def __post_init__(self) -> None:
+        if self.instant.tzinfo is None:
+            raise InvalidDefinitionError("$.instant", "must name its offset from UTC")
+
+    def __str__(self) -> str:
+        return f"at {self.instant.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions(Composable):
+    """`count` new partitions of a dataset; one commit of seven counts seven.
+
+    With a `match`, those whose values it accepts; one that its emitter did not name is never accepted.
+    """
+
+    dataset: DatasetRef
+    count: int = 1
+    match: Match = ANYTHING
+
+    def __post_init__(self) -> None:
+        at_least_one("count", self.count)
+
+    def __str__(self) -> str:
+        return f"{self.count} new partition{'s' if self.count > 1 else ''} of {self.dataset}{_where(self.match)}"
+
+
+class Measure(StrEnum):
+    """What a total adds up."""
+
+    BYTES = "bytes"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Composable):
+    """New partitions of a dataset, together that many bytes or rows. One whose size nobody said adds nothing."""
+
+    dataset: DatasetRef
+    measure: Measure
+    amount: int
+    match: Match = ANYTHING
+
+    def __post_init__(self) -> None:
+        at_least_one("amount", self.amount)
+
+    def __str__(self) -> str:
+        return f"{self.amount} new {self.measure} in {self.dataset}{_where(self.match)}"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGrowth(Composable):
+    """A stream grew by `bytes` since the last satisfaction."""
+
+    stream: StreamRef
+    bytes: int
+
+    def __post_init__(self) -> None:
+        at_least_one("bytes", self.bytes)
+
+    def __str__(self) -> str:
+        return f"{self.bytes} new bytes of {self.stream}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStatus(Composable):
+    """A program's runs reached one of `outcomes`, `times` times."""
+
+    program: ProgramRef
+    outcomes: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        at_least_one("times", self.times)
+        if not self.outcomes:
+            raise InvalidDefinitionError("$.outcomes", "names no outcome, so it could never hold")
+
+    def __str__(self) -> str:
+        outcomes = " or ".join(sorted(self.outcomes))
+        return f"{self.program} {outcomes}" + (f" {self.times} times" if self.times > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomEvent(Composable):
+    """A custom event, with attributes that `match` accepts, came `times` times."""
+
+    name: EventName
+    times: int = 1
+    match: Match = ANYTHING
+
+    def __post_init__(self) -> None:
+        at_least_one("times", self.times)
+
+    def __str__(self) -> str:
+        return f"event {self.name}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
+
+
+TimeLeaf = Cron | Every | At
+EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
+Leaf = TimeLeaf | EventLeaf
+
+
+def leaf_id(leaf: Leaf) -> str:
+    """A leaf's identity: a stable text, equal for equal leaves, different for different ones."""
+    match leaf:
+        case Cron(expression=expression, zone=zone):
+            return f"cron:{expression}@{zone}"
+        case Every(interval=interval, start=start):
+            return f"every:{interval.total_seconds():.15g}s" + (f"@{start.isoformat()}" if start else "")
+        case At(instant=instant):
+            return f"at:{instant.isoformat()}"
+        case Partitions(dataset=dataset, count=count, match=wanted):
+            return f"partitions:{dataset}:{count}{_filter_id(wanted)}"
+        case Total(dataset=dataset, measure=measure, amount=amount, match=wanted):
+            return f"total:{dataset}:{measure}:{amount}{_filter_id(wanted)}"
+        case StreamGrowth(stream=stream, bytes=amount):
+            return f"stream:{stream}:{amount}"
+        case ProgramStatus(program=program, outcomes=outcomes, times=times):
+            return f"program:{program}:{'+'.join(sorted(outcomes))}:{times}"
+        case CustomEvent(name=name, times=times, match=wanted):
+            return f"event:{name}:{times}{_filter_id(wanted)}"
+        case _:
+            assert_never(leaf)
+
+
+def leaf_keys(leaf: Leaf) -> tuple[str, ...]:
+    """The event keys one leaf listens to."""
+    match leaf:
+        case Cron() | Every() | At():
+            return ()
+        case Partitions(dataset=dataset) | Total(dataset=dataset):
+            return (partition_key(dataset),)
+        case StreamGrowth(stream=stream):
+            return (stream_key(stream),)
+        case ProgramStatus(program=program, outcomes=outcomes):
+            return tuple(program_key(program, outcome) for outcome in sorted(outcomes))
+        case CustomEvent(name=name):
+            return (custom_key(name),)
+        case _:
+            assert_never(leaf)
