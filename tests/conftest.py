@@ -67,6 +67,29 @@ async def empty_database(postgres_server: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="session")
+def kafka() -> Iterator[str]:
+    """URL of a Kafka: `STREAMSCHED_TEST_KAFKA`, or a broker of our own that cleans its logs all the time."""
+    given = os.environ.get("STREAMSCHED_TEST_KAFKA")
+    if given:
+        yield given
+        return
+    from compose.kafka.cluster import Cluster, free_addresses
+    from compose.kafka.distribution import MissingError
+    from compose.kafka.properties import BUSY_CLEANER, Shape
+
+    with tempfile.TemporaryDirectory(prefix="ss-kafka-", ignore_cleanup_errors=True) as folder:
+        cluster = Cluster(Path(folder), Shape(free_addresses(1), extra=BUSY_CLEANER))
+        try:
+            cluster.start()
+        except MissingError as error:
+            missing(f"Kafka ({error})")
+        try:
+            yield cluster.url
+        finally:
+            cluster.kill()
+
+
+@pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """Name of a migrated database nobody is connected to, to make copies of."""
     import psycopg

@@ -1,0 +1,40 @@
+"""`python -m compose.kafka start | stop`: a Kafka for people without Docker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from compose.kafka.cluster import Cluster, NotReadyError
+from compose.kafka.distribution import MissingError
+from compose.kafka.properties import Address, Shape
+
+
+def main() -> int:
+    """Starts or stops the cluster of a folder; the exit code says whether it could."""
+    parser = argparse.ArgumentParser(prog="python -m compose.kafka", description=__doc__)
+    parser.add_argument("what", choices=("start", "stop", "kill"))
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--port", type=int, default=9092, help="of the first broker; each takes two (9092 and 9093, …)")
+    parser.add_argument("--folder", type=Path, default=Path(".kafka"), help="data, logs and pids")
+    asked = parser.parse_args()
+    nodes = tuple(Address(asked.port + 2 * n, asked.port + 2 * n + 1) for n in range(asked.brokers))
+    cluster = Cluster(asked.folder.absolute(), Shape(nodes))
+    match asked.what:
+        case "start":
+            try:
+                cluster.start()
+            except (MissingError, NotReadyError) as error:
+                sys.stderr.write(f"{error}\n")
+                return 1
+            sys.stdout.write(f"Kafka is up: export STREAMSCHED_BROKER_URL={cluster.url}\n")
+        case "stop":
+            cluster.stop()
+        case _:
+            cluster.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

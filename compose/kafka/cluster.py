@@ -1,0 +1,182 @@
+"""One Kafka broker, or three, on loopback in KRaft mode: started, waited for, killed, found again, stopped.
+
+A cluster is a folder: `node-1`, `node-2` … each with its `server.properties`, data, `kafka.log` and `pid`. Whoever has
+the folder can stop what another process started; started again, it goes on with its data.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from compose.kafka.distribution import LOGGING, cache_folder, jars, java
+from compose.kafka.properties import Address, Shape, server_properties
+
+READY_SECONDS: Final = 90.0
+STOP_SECONDS: Final = 20.0
+HEAP_MB: Final = 400
+_STARTED: Final = "Kafka Server started"
+
+
+class NotReadyError(Exception):
+    """A node ended, or did not begin to serve in time; the message has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The nodes of a folder."""
+
+    folder: Path
+    shape: Shape
+
+    @property
+    def servers(self) -> str:
+        """`host:port,host:port`."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.shape.nodes)
+
+    @property
+    def url(self) -> str:
+        """For `STREAMSCHED_BROKER_URL`, of a cluster without security."""
+        return f"kafka://{self.servers}/"
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The nodes, from 1."""
+        return range(1, len(self.shape.nodes) + 1)
+
+    def start(self, *numbers: int) -> None:
+        """Starts these nodes (all, without numbers) that do not run, and returns when they serve.
+
+        Raises:
+            MissingError: no Java, or no Maven to get Kafka with.
+            NotReadyError: a node does not come up.
+        """
+        begun = [(number, self._launch(number)) for number in numbers or self.numbers if self.pid(number) is None]
+        for number, (process, already) in begun:
+            self._await_ready(number, process, already)
+
+    def stop(self, *numbers: int) -> None:
+        """Ends these nodes (all, without numbers) in good order; those that take too long are killed."""
+        self._end(numbers or self.numbers, signal.SIGTERM, STOP_SECONDS)
+        self.kill(*numbers)
+
+    def kill(self, *numbers: int) -> None:
+        """SIGKILL."""
+        self._end(numbers or self.numbers, signal.SIGKILL, STOP_SECONDS)
+
+    def pid(self, number: int) -> int | None:
+        """The process of a node, if it runs."""
+        with suppress(FileNotFoundError, ValueError):
+            pid = int((self._home(number) / "pid").read_text())
+            if str(self._home(number)) in _command(pid):  # a number may have been given away
+                return pid
+        return None
+
+    def _home(self, number: int) -> Path:
+        return self.folder / f"node-{number}"
+
+    def _launch(self, number: int) -> tuple[subprocess.Popen[bytes], int]:
+        home = self._home(number)
+        home.mkdir(parents=True, exist_ok=True)
+        properties = home / "server.properties"
+        properties.write_text(server_properties(self.shape, number, home / "data"), encoding="utf-8")
+        if not (home / "data" / "meta.properties").exists():
+            self._format(properties)
+        log = home / "kafka.log"
+        already = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                (*_kafka(HEAP_MB), "kafka.Kafka", str(properties)),
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        (home / "pid").write_text(str(process.pid))
+        return process, already
+
+    def _format(self, properties: Path) -> None:
+        """Makes the data folder. Nodes of one cluster share an id, kept beside them."""
+        identity = self.folder / "cluster-id"
+        if not identity.exists():
+            identity.write_text(base64.urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode())
+        users = self.shape.security.users.items() if self.shape.security else ()
+        scram = [
+            part
+            for name, password in users
+            for part in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")
+        ]
+        format_it = ("kafka.tools.StorageTool", "format", "-t", identity.read_text(), "-c", str(properties), *scram)
+        done = subprocess.run((*_kafka(128), *format_it), capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise NotReadyError(f"Kafka's storage could not be formatted:\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+
+    def _await_ready(self, number: int, process: subprocess.Popen[bytes], already: int) -> None:
+        log = self._home(number) / "kafka.log"
+        deadline = time.monotonic() + READY_SECONDS
+        while _STARTED.encode() not in log.read_bytes()[already:]:
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                said = log.read_bytes()[already:].decode(errors="replace")
+                raise NotReadyError(f"Kafka node {number} does not come up; the end of {log}:\n{said[-3000:]}")
+            time.sleep(0.05)
+
+    def _end(self, numbers: Iterable[int], how: signal.Signals, seconds: float) -> None:
+        pids = [pid for number in numbers if (pid := self.pid(number)) is not None]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+        deadline = time.monotonic() + seconds
+        while any(map(_alive, pids)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def free_addresses(nodes: int) -> tuple[Address, ...]:
+    """Ports nobody listens on now."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(2 * nodes)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+    return tuple(Address(*pair) for pair in zip(ports[::2], ports[1::2], strict=True))
+
+
+def _kafka(heap_mb: int) -> tuple[str, ...]:
+    """Java with Kafka's classes: a small heap, a collector without threads, and no optimising for hours ahead."""
+    return (
+        java(),
+        f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        f"-Dlog4j2.configurationFile={LOGGING}",
+        "-cp",
+        f"{jars(cache_folder(os.environ))}/*",
+    )
+
+
+def _alive(pid: int) -> bool:
+    """Whether it runs; one that ended and whose parent has not asked for its end yet does not."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return bool(_command(pid))
+
+
+def _command(pid: int) -> str:
+    """The command line of a process; empty when there is none, or it has ended."""
+    asked = subprocess.run(
+        ("ps", "-ww", "-o", "stat=,command=", "-p", str(pid)), capture_output=True, text=True, check=False
+    )
+    state, _, command = asked.stdout.strip().partition(" ")
+    return "" if state.startswith("Z") else command
