@@ -10,12 +10,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse, Response
 
+from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, RunsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.views import run_view
+from streamsched.codec.reading import Fields
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.run import RunState
+from streamsched.ports.runs import Stop
 
 router = APIRouter(prefix="/v1/runs")
 
@@ -58,9 +61,14 @@ async def get_logs(run: str, runs: RunsDep, tail: Annotated[int, Query(ge=1, le=
 
 
 @router.post("/{run}/kill")
-async def kill_run(run: str, runs: RunsDep, clock: ClockDep) -> Response:
-    """202: it is asked for; the run's state tells when it is done."""
-    await runs.stop(run, "killed by hand", now=clock.now())
+async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
+    """202: it is asked for; the run's state tells when it is done. `reason` (optional): who wants it and why; with
+    `atOnce` it gets no time to tidy up.
+    """
+    fields = Fields(body)
+    stop = Stop(fields.optional_text("reason") or "killed by hand", fields.optional_boolean("atOnce") or False)
+    fields.done()
+    await runs.stop(run, stop, now=clock.now())
     return rendered(run_view(await runs.get(run)), status=HTTPStatus.ACCEPTED)
 
 

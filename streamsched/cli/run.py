@@ -59,7 +59,14 @@ def logs(
     typer.echo(ask("GET", f"/v1/runs/{run}/logs", url=url, params={"tail": tail}), nl=False)
 
 
-def kill(run: Run, *, url: UrlOption = "") -> None:
+def kill(
+    run: Run,
+    *,
+    reason: Annotated[str, typer.Option(help="Who wants it and why, for its history.")] = "",
+    at_once: Annotated[bool, typer.Option("--at-once", help="Give it no time to tidy up.")] = False,
+    url: UrlOption = "",
+) -> None:
     """Ends a run."""
-    found = ask("POST", f"/v1/runs/{run}/kill", url=url)
+    body = {"atOnce": at_once, **({"reason": reason} if reason else {})}
+    found = ask("POST", f"/v1/runs/{run}/kill", url=url, body=body)
     console().print(f"{found['id']} is asked to end; it is {found['state']} now")

@@ -9,7 +9,8 @@ from typing import Any
 
 from streamsched.codec.reading import Fields
 from streamsched.domain.consumption import Consumption
-from streamsched.domain.schedule import Misfire, OnTimeout, Overlap, Schedule
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import Misfire, OnTimeout, Schedule
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:

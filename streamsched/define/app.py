@@ -25,7 +25,8 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Overlap, Program, Schedule, SparkJob
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
 from streamsched.domain.window import TimeWindow
 
@@ -122,7 +123,10 @@ class App:
             constraints: further ones, each saying for itself whether it waits.
             properties: arguments this schedule gives to its runs.
             description: for people.
-            overlap: a satisfaction while a job still waits: `"coalesce"` joins it, `"queue"` is a job of its own.
+            overlap: a satisfaction while a job still waits: `"coalesce"` joins it, `"queue"` is a job of its own,
+                `"latest"` takes its place, `"skip"` goes, also while a run of the schedule is active.
+                `"cancel_running"` and `"kill_running"` take its place too, and end the schedule's active runs as soon
+                as all else allows the new one to start.
             misfire: ticks missed while nobody looked: fire `"all"`, `"one"` for all, or `"skip"` them.
             timeout: how long a job may wait for its constraints; left out, for ever.
             on_timeout: `"discard"` the job then, or `"launch"` it all the same.

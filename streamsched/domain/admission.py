@@ -9,17 +9,21 @@ All constraints of a job are evaluated together; one `Unsatisfiable` ends the jo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import assert_never
+from typing import Final, assert_never
 
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.duration import duration_text
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.window import TimeWindow, is_open, next_opening
 from streamsched.domain.zone import zone_of
+
+#: How many runs a reason names.
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Facts:
     Attributes:
         satisfied_at: when the job's trigger was satisfied.
         active_runs: ids of the program's non-terminal runs, oldest first.
+        own_runs: those of them that the job's own schedule started.
         last_completed_at: end of the program's latest completed run.
         program: whose runs these are; reasons name it.
         groups: the named groups the constraints ask for; one that is missing is empty.
@@ -37,10 +42,21 @@ class Facts:
 
     satisfied_at: datetime
     active_runs: tuple[str, ...] = ()
+    own_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
     program: ProgramRef | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     starts: tuple[datetime, ...] = ()
+
+    def without_own_runs(self) -> Facts:
+        """The world when the schedule's own runs have ended."""
+        own = frozenset(self.own_runs)
+        return replace(
+            self,
+            active_runs=tuple(run for run in self.active_runs if run not in own),
+            own_runs=(),
+            groups={name: standing.without(own) for name, standing in self.groups.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +90,12 @@ Verdict = Satisfied | WaitUntil | WaitFor | Unsatisfiable
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What all constraints of a job say together, verdicts in their order. No constraint: admitted."""
+    """What all constraints of a job say together, verdicts in their order; the last may be its overlap policy's. No
+    verdict at all: admitted. `stops` are the runs that it asks to end.
+    """
 
     verdicts: tuple[Verdict, ...]
+    stops: tuple[str, ...] = ()
 
     @property
     def admitted(self) -> bool:
@@ -106,6 +125,19 @@ class Admission:
         return "; ".join(verdict.why for verdict in deciding or self.verdicts)
 
 
+def weigh(constraints: tuple[Constraint, ...], overlap: Overlap, facts: Facts, now: datetime) -> Admission:
+    """What constraints and overlap policy say together. Runs of the schedule that are to end for this job never hold it
+    by a constraint; and they are only ended when nothing else holds it: none dies for a job that could not start then.
+    """
+    if not overlap.stops or not facts.own_runs:
+        return check_all(constraints, facts, now)
+    alone = check_all(constraints, facts.without_own_runs(), now)
+    if not alone.admitted:
+        return alone
+    why = f"{named(facts.own_runs)} must end first: overlap is {overlap}"
+    return Admission((*alone.verdicts, WaitFor(facts.own_runs, why)), facts.own_runs)
+
+
 def check_all(constraints: tuple[Constraint, ...], facts: Facts, now: datetime) -> Admission:
     """Checks every constraint, also after one that cannot be met: the reasons are complete."""
     return Admission(tuple(check(constraint, facts, now) for constraint in constraints))
@@ -132,12 +164,18 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             assert_never(constraint)
 
 
+def named(runs: Sequence[str]) -> str:
+    """Runs in a sentence, the first few by name."""
+    more = len(runs) - _NAMED
+    return ", ".join(runs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def _check_concurrency(limit: int, wait: bool, facts: Facts) -> Verdict:
     active = facts.active_runs
     why = f"{len(active)} of {limit} runs of {facts.program or 'the program'} are active"
     if len(active) < limit:
         return Satisfied(why)
-    why = f"{why}: {', '.join(active)}"
+    why = f"{why}: {named(active)}"
     return WaitFor(active, why) if wait else Unsatisfiable(why)
 
 
@@ -148,7 +186,7 @@ def _check_group(group: Group, standing: Occupancy) -> Verdict:
         return Satisfied(why)
     wanted = "" if group.weight == 1 else f", {group.weight} are wanted"
     runs = tuple(slot.run for slot in standing.slots)
-    held = f": {', '.join(runs)}" if runs else ""
+    held = f": {named(runs)}" if runs else ""
     why = f"{why}{wanted}{held}"
     return WaitFor((f"group {group.name}", *runs), why) if group.wait else Unsatisfiable(why)
 
@@ -156,7 +194,7 @@ def _check_group(group: Group, standing: Occupancy) -> Verdict:
 def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime) -> Verdict:
     program, ended_at = facts.program or "the program", facts.last_completed_at
     if facts.active_runs:
-        why = f"a run of {program} is active: {', '.join(facts.active_runs)}"
+        why = f"a run of {program} is active: {named(facts.active_runs)}"
         return WaitFor(facts.active_runs, why) if wait else Unsatisfiable(why)
     if ended_at is None:
         return Satisfied(f"no run of {program} has completed yet")

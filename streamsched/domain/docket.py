@@ -45,12 +45,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Docket:
-    """The due jobs of a program, oldest satisfaction first. Times UTC.
+    """The due jobs of a program, oldest satisfaction first; of a schedule that lets the newest go on, all that wait.
+    Times UTC.
 
     Attributes:
         program: None when it was removed.
         waiting: for each schedule and generation the lowest sequence that was told to wait, due now or not.
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
+        own_runs: those of them that a schedule of the cases started, by schedule.
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
         starts: when the newest runs were made, newest first; as many as the largest rate of the cases asks for.
@@ -60,6 +62,7 @@ class Docket:
     cases: tuple[Case, ...]
     waiting: Mapping[tuple[ScheduleRef, int], int] = field(default_factory=dict)
     active_runs: tuple[str, ...] = ()
+    own_runs: Mapping[ScheduleRef, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     starts: tuple[datetime, ...] = ()
@@ -82,7 +85,7 @@ class Wait:
     """The job waits; `until` (UTC) is when to look again, None when only a wake-up can help.
 
     `news` says that other constraints hold it than last time, so history should know.
-    A slot that becomes free in one of `groups` wakes it.
+    A slot that becomes free in one of `groups` wakes it. The runs in `stops` are asked to end, or killed.
     """
 
     job: str
@@ -91,6 +94,8 @@ class Wait:
     reason: str
     news: bool = True
     groups: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
+    kill: bool = False
 
 
 @dataclass(frozen=True, slots=True)

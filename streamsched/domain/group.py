@@ -7,6 +7,7 @@ takes for the group's limit; a limit set online, for the whole group, is above w
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -64,6 +65,10 @@ class Occupancy:
     @property
     def taken(self) -> int:
         return sum(slot.weight for slot in self.slots)
+
+    def without(self, runs: Collection[str]) -> Occupancy:
+        """The group when these runs have ended."""
+        return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs))
 
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""

@@ -53,6 +53,8 @@ class JobFact(StrEnum):
     CANCELLED = "cancelled by hand"
     SUPERSEDED = "schedule changed, disabled or deleted"
     JOINED = "joined the waiting job"
+    SKIPPED = "an earlier one waits or runs"
+    REPLACED = "a newer one took its place"
     LAUNCH_FAILED = "launch failed for the last time"
 
 
@@ -65,6 +67,8 @@ TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyTy
         (JobState.PENDING_CONSTRAINT, JobFact.CANCELLED): JobState.ABORTED,
         (JobState.PENDING_CONSTRAINT, JobFact.SUPERSEDED): JobState.OBSOLETE,
         (JobState.PENDING_CONSTRAINT, JobFact.JOINED): JobState.COALESCED,
+        (JobState.PENDING_CONSTRAINT, JobFact.SKIPPED): JobState.ABORTED,
+        (JobState.PENDING_CONSTRAINT, JobFact.REPLACED): JobState.OBSOLETE,
         (JobState.PENDING_LAUNCH, JobFact.LAUNCHED): JobState.LAUNCHED,
         (JobState.PENDING_LAUNCH, JobFact.SUPERSEDED): JobState.OBSOLETE,
         (JobState.PENDING_LAUNCH, JobFact.LAUNCH_FAILED): JobState.LAUNCH_FAILED,

@@ -12,6 +12,7 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.trigger import Trigger
 
 
@@ -49,13 +50,6 @@ class Program:
     ref: ProgramRef
     executable: Executable
     arguments: Mapping[str, str] = field(default_factory=dict)
-
-
-class Overlap(StrEnum):
-    """What becomes of a satisfaction while an earlier job of the schedule still waits."""
-
-    COALESCE = "coalesce"
-    QUEUE = "queue"
 
 
 class Misfire(StrEnum):

@@ -55,13 +55,15 @@ class FollowUp:
         self._patience = patience or Patience()
 
     async def spawn(self) -> int:
-        """Starts a runner process for each PENDING run that wants one now, and gives up those for which enough were
-        started in vain; returns how many were started.
+        """Starts a runner process for each PENDING run that wants one now, ends those that somebody wants to end, and
+        gives up those for which enough were started in vain; returns how many were started.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
         now = self._clock.now()
+        for unwanted in await self._book.put_down(now):
+            log.info("run.put_down", run=unwanted)
         for hopeless in await self._book.give_up(now, spawns=len(self._patience.spawns)):
             log.error("launch.failed", run=hopeless)
         room = min(self._runners.room(), _AT_ONCE)

@@ -6,17 +6,19 @@ docket of one program is decided as if its jobs had come one by one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, check_all
+from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, named, weigh
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Order, ReadyJob, job_id, merged
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import run_id
-from streamsched.domain.schedule import OnTimeout, Overlap, Program, Schedule
+from streamsched.domain.schedule import OnTimeout, Program, Schedule
 from streamsched.launcher.arguments import arguments
 
 
@@ -24,14 +26,15 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
     """One ruling for each case of the docket."""
     rulings: list[Ruling] = []
     waiting = dict(docket.waiting)
+    newest = _newest(docket.cases)
     for case in docket.cases:
-        ruling = _rule(docket, case, waiting, now)
+        ruling = _rule(docket, case, waiting, newest, now)
         key = case.ready.schedule, case.ready.generation
         match ruling:
             case Wait():
                 waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
             case Admit():
-                docket = _with_run(docket, ruling, now)
+                docket = _with_run(docket, case, ruling, now)
                 _leaves(waiting, key, case)
             case End():
                 _leaves(waiting, key, case)
@@ -46,7 +49,8 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
 def _rule(
     docket: Docket,
     case: Case,
-    waiting: dict[tuple[ScheduleRef, int], int],
+    waiting: Mapping[tuple[ScheduleRef, int], int],
+    newest: Mapping[tuple[ScheduleRef, int], int],
     now: datetime,
 ) -> Ruling:
     ready = case.ready
@@ -68,20 +72,58 @@ def _rule(
             pass
         case _:
             assert_never(case.order)
-    elder = waiting.get((ready.schedule, ready.generation))
-    if case.schedule.overlap is Overlap.COALESCE and elder is not None and elder < ready.sequence:
-        into = job_id(ready.schedule, ready.generation, elder)
-        return Join(case.job, into, f"joined {into}, which still waits")
+    key = ready.schedule, ready.generation
+    own_runs = docket.own_runs.get(ready.schedule, ())
+    settled = _overlapping(case, case.schedule.overlap, waiting.get(key), own_runs)
+    if settled is not None:
+        return settled
     facts = Facts(
         satisfied_at=ready.satisfied_at,
         active_runs=docket.active_runs,
+        own_runs=own_runs,
         last_completed_at=docket.last_completed_at,
         program=docket.program.ref,
         groups=docket.groups,
         starts=docket.starts,
     )
-    admission = check_all(case.schedule.constraints, facts, now)
-    return _by_admission(case, docket.program, case.schedule, admission, now)
+    replaced = newest.get(key, 0) > ready.sequence and case.schedule.overlap.newest_only
+    admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
+    ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
+    if replaced and (isinstance(ruling, Wait) or case.schedule.overlap.stops):
+        by = job_id(*key, newest[key])
+        return End(case.job, JobFact.REPLACED, f"{by} took its place: overlap is {case.schedule.overlap}")
+    return ruling
+
+
+def _overlapping(case: Case, overlap: Overlap, elder: int | None, own_runs: Sequence[str]) -> Ruling | None:
+    """What an earlier job or run of the schedule means for this one, whatever its constraints say; None: nothing."""
+    ready = case.ready
+    waits = None if elder is None or elder >= ready.sequence else job_id(ready.schedule, ready.generation, elder)
+    match overlap:
+        case Overlap.COALESCE:
+            return None if waits is None else Join(case.job, waits, f"joined {waits}, which still waits")
+        case Overlap.SKIP:
+            if case.held_by is not None:
+                return None  # it was there first
+            if waits is not None:
+                return End(case.job, JobFact.SKIPPED, f"skipped: {waits} still waits")
+            if own_runs:
+                return End(case.job, JobFact.SKIPPED, f"skipped: the run before is active: {named(own_runs)}")
+            return None
+        case Overlap.QUEUE | Overlap.LATEST | Overlap.CANCEL_RUNNING | Overlap.KILL_RUNNING:
+            return None
+        case _:
+            assert_never(overlap)
+
+
+def _newest(cases: Sequence[Case]) -> Mapping[tuple[ScheduleRef, int], int]:
+    """For each schedule and generation the last job that goes its own way."""
+    newest: dict[tuple[ScheduleRef, int], int] = {}
+    for case in cases:
+        if case.order is None:
+            key = case.ready.schedule, case.ready.generation
+            newest[key] = max(case.ready.sequence, newest.get(key, 0))
+    return newest
 
 
 def _by_admission(case: Case, program: Program, schedule: Schedule, admission: Admission, now: datetime) -> Ruling:
@@ -103,10 +145,19 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
     held_by = tuple(n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied))
     groups = tuple(
         constraint.name
-        for constraint, verdict in zip(schedule.constraints, admission.verdicts, strict=True)
+        for constraint, verdict in zip(schedule.constraints, admission.verdicts, strict=False)
         if isinstance(constraint, Group) and isinstance(verdict, WaitFor)
     )
-    return Wait(case.job, admission.verdicts, until, admission.why, news=held_by != case.held_by, groups=groups)
+    return Wait(
+        case.job,
+        admission.verdicts,
+        until,
+        admission.why,
+        news=held_by != case.held_by,
+        groups=groups,
+        stops=admission.stops,
+        kill=schedule.overlap is Overlap.KILL_RUNNING,
+    )
 
 
 def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
@@ -115,12 +166,19 @@ def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
     return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
 
 
-def _with_run(docket: Docket, admit: Admit, now: datetime) -> Docket:
+def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket:
     """The docket as those find it that come after the admitted one."""
     groups = dict(docket.groups)
     for name, weight in admit.slots:
         groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
-    return replace(docket, active_runs=(*docket.active_runs, admit.run), groups=groups, starts=(now, *docket.starts))
+    schedule = case.ready.schedule
+    return replace(
+        docket,
+        active_runs=(*docket.active_runs, admit.run),
+        own_runs={**docket.own_runs, schedule: (*docket.own_runs.get(schedule, ()), admit.run)},
+        groups=groups,
+        starts=(now, *docket.starts),
+    )
 
 
 def _leaves(waiting: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], case: Case) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check_all
+from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, weigh
 from streamsched.domain.docket import superseded
 from streamsched.domain.job import JobState, ReadyJob
 from streamsched.domain.schedule import OnTimeout, Schedule
@@ -93,13 +93,14 @@ def explain(background: Background, *, now: datetime) -> Why:
     facts = Facts(
         satisfied_at=job.satisfied_at,
         active_runs=tuple(holder.run for holder in background.holders),
+        own_runs=tuple(holder.run for holder in background.holders if holder.schedule == job.schedule),
         last_completed_at=background.last_completed_at,
         program=job.program,
         groups=background.groups,
         starts=background.starts,
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
-    admission = check_all(background.schedule.constraints, facts, now)
+    admission = weigh(background.schedule.constraints, background.schedule.overlap, facts, now)
     earliest = None if background.held is not None or admission.wait_for or admission.aborted else admission.wait_until
     return Why(
         summary=f"it is held until it is released: {background.held}"

@@ -61,6 +61,14 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Somebody wants a run to end: after a moment to tidy up, or at once."""
+
+    why: str
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Unclaimed:
     """A PENDING run for which a runner process is to be started; `spawns` counts this one."""
 
@@ -85,7 +93,8 @@ class RunBook(Protocol):
     async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
         """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else.
 
-        A run whose schedule was changed, disabled or deleted since it was admitted ends KILLED here, its job OBSOLETE.
+        A run whose schedule was changed, disabled or deleted since it was admitted ends KILLED here, its job OBSOLETE;
+        one that somebody wants to end is KILLED too, its job LAUNCH_FAILED.
 
         Raises:
             UnavailableError: PostgreSQL is away.
@@ -101,8 +110,8 @@ class RunBook(Protocol):
         """
         ...
 
-    async def beat(self, run: str, *, runner: str, now: datetime) -> str | None:
-        """The run is alive; returns why it should be killed, when somebody wants that.
+    async def beat(self, run: str, *, runner: str, now: datetime) -> Stop | None:
+        """The run is alive; returns that it should end, when somebody wants that.
 
         Raises:
             ConflictError: the run is no longer this runner's, for it was given up as lost.
@@ -141,13 +150,17 @@ class FollowUpBook(RunBook, Protocol):
         """Ends PENDING runs for which that many runner processes were started in vain: FAILED, job LAUNCH_FAILED."""
         ...
 
+    async def put_down(self, now: datetime) -> Sequence[str]:
+        """Ends PENDING runs that somebody wants to end: KILLED, job LAUNCH_FAILED. Returns their ids."""
+        ...
+
     async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
         """Claimed runs without a heartbeat since `before`, longest silent first."""
         ...
 
     async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:
-        """The run is LOST, unless it was heard of since. Its job gets a new run when it had fewer than `attempts` and
-        its schedule stands as it stood; returns the new run's id.
+        """The run is LOST, unless it was heard of since. Its job gets a new run when it had fewer than `attempts`,
+        nobody wanted it to end and its schedule stands as it stood; returns the new run's id.
         """
         ...
 
@@ -179,8 +192,8 @@ class Runs(Protocol):
         """
         ...
 
-    async def stop(self, run: str, reason: str, *, now: datetime) -> None:
-        """Asks for the run to be killed: at once while it is PENDING, else by its runner within a few seconds.
+    async def stop(self, run: str, stop: Stop, *, now: datetime) -> None:
+        """Asks for the run to end: it does so here while it is PENDING, else by its runner within a few seconds.
 
         Raises:
             NotFoundError: no such run.

@@ -60,8 +60,8 @@ class Child:
         return await self._process.wait()
 
     async def kill(self, *, grace: float) -> None:
-        """Asks all to end, and after `grace` seconds makes them."""
-        self._signal(signal.SIGTERM)
+        """Asks all to end, and after `grace` seconds makes them; without any grace they are not asked."""
+        self._signal(signal.SIGTERM if grace > 0 else signal.SIGKILL)
         try:
             async with asyncio.timeout(grace):
                 await self._process.wait()

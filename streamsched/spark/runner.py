@@ -17,7 +17,7 @@ import structlog
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.run import RunState
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Assignment, Ending, RunBook
+from streamsched.ports.runs import Assignment, Ending, RunBook, Stop
 from streamsched.spark.child import Child
 from streamsched.spark.command import Installation, command
 from streamsched.spark.files import RunFiles, last_words, write_note, write_told
@@ -42,13 +42,6 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stopped:
-    """Somebody wants the run killed."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Disowned:
     """The run was given up as lost: its processes must go, its end is not ours to tell."""
 
@@ -62,12 +55,12 @@ class Runner:
         self._place = place
         self._pace = pace or Pace()
         self._id = str(this_process())
-        self._stop: asyncio.Future[_Stopped] = asyncio.get_running_loop().create_future()
+        self._stop: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: str) -> None:
         """Kills the run's processes, gently at first; the run ends KILLED."""
         if not self._stop.done():
-            self._stop.set_result(_Stopped(why))
+            self._stop.set_result(Stop(why))
 
     async def execute(self, run: str) -> Ending | None:
         """Claims, executes and stores; returns the end, or None when the run was (or became) somebody else's.
@@ -119,14 +112,14 @@ class Runner:
             word = self._stop.result() if self._stop.done() else beating.result()
             if isinstance(word, _Disowned):
                 return None
-            await child.kill(grace=self._pace.grace.total_seconds())
+            await child.kill(grace=0.0 if word.at_once else self._pace.grace.total_seconds())
             return Ending(RunState.KILLED, word.why, self._clock.now(), await exited)
         finally:
             for task in (exited, beating):
                 task.cancel()
             await asyncio.gather(exited, beating, return_exceptions=True)
 
-    async def _beat(self, run: str) -> _Stopped | _Disowned:
+    async def _beat(self, run: str) -> Stop | _Disowned:
         """Says that the run runs, then that it is alive, until told otherwise; an absent PostgreSQL is no reason."""
         announced = False
         while True:
@@ -134,9 +127,9 @@ class Runner:
                 if not announced:
                     await self._book.started(run, runner=self._id, now=self._clock.now())
                     announced = True
-                why = await self._book.beat(run, runner=self._id, now=self._clock.now())
-                if why is not None:
-                    return _Stopped(why)
+                stop = await self._book.beat(run, runner=self._id, now=self._clock.now())
+                if stop is not None:
+                    return stop
             except ConflictError:
                 return _Disowned()
             except UnavailableError as exc:

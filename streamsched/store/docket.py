@@ -18,8 +18,9 @@ from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wa
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact, JobState, Order, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Overlap, Program, Schedule
+from streamsched.domain.schedule import Program, Schedule
 from streamsched.store import groups
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
@@ -76,19 +77,36 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
         name: schedule_from_json(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None
     }
     standing = await groups.locked(connection, (each.name for known in definitions.values() for each in known.groups))
-    rows = await connection.fetch(_SQL["lock_cases"], [row["id"] for row in due])
+    wanted = {row["id"] for row in due}
+    newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
+    if newest_only:
+        wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
+    rows = await connection.fetch(_SQL["lock_cases"], list(wanted))
     joined = await _joined(connection, [row["id"] for row in rows if row["waiting"] is not None])
     cases = tuple(_case(row, joined.get(row["id"], ()), schedules, definitions) for row in rows)
     facts = await connection.fetchrow(_SQL["facts"], program)
     return Docket(
         known,
         cases,
-        await _elders(connection, definitions),
-        tuple(facts["active_runs"]),
-        facts["last_completed_at"],
-        standing,
-        await _starts(connection, program, max((each.counted_starts for each in definitions.values()), default=0)),
+        waiting=await _elders(connection, definitions),
+        active_runs=tuple(facts["active_runs"]),
+        own_runs=await _own_runs(connection, program, definitions),
+        last_completed_at=facts["last_completed_at"],
+        groups=standing,
+        starts=await _starts(
+            connection, program, max((each.counted_starts for each in definitions.values()), default=0)
+        ),
     )
+
+
+async def _own_runs(
+    connection: Any, program: str, definitions: Mapping[str, Schedule]
+) -> Mapping[ScheduleRef, tuple[str, ...]]:
+    asking = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP or known.overlap.stops]
+    if not asking:
+        return {}
+    rows = await connection.fetch(_SQL["own_runs"], program, asking)
+    return {ScheduleRef.parse(row["schedule"]): tuple(row["runs"]) for row in rows}
 
 
 async def _starts(connection: Any, program: str, amount: int) -> tuple[datetime, ...]:
@@ -124,7 +142,7 @@ async def _joined(connection: Any, jobs: list[str]) -> Mapping[str, list[ReadyJo
 
 
 async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[tuple[ScheduleRef, int], int]:
-    coalescing = [name for name, schedule in definitions.items() if schedule.overlap is Overlap.COALESCE]
+    coalescing = [name for name, known in definitions.items() if known.overlap in (Overlap.COALESCE, Overlap.SKIP)]
     if not coalescing:
         return {}
     return {
@@ -142,6 +160,9 @@ async def _apply(connection: Any, program: Program | None, rulings: Sequence[Rul
         texts = [orjson.dumps([verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
         columns = [w.job for w in waits], [w.until for w in waits], texts, [w.reason for w in waits]
         _all_moved(waits, await connection.fetch(_SQL["wait"], now, *columns))
+        stops = [(run, f"job {wait.job} takes its place", wait.kill) for wait in waits for run in wait.stops]
+        if stops:
+            await connection.execute(_SQL["stop_runs"], now, *(list(column) for column in zip(*stops, strict=True)))
     joins = [ruling for ruling in rulings if isinstance(ruling, Join)]
     if joins:
         state = advance(_WAITING, JobFact.JOINED)

@@ -76,6 +76,12 @@ async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at:
         await record(connection, "job", row["job"], f"job.{state.lower()}", reason, at=at)
 
 
+async def put_down(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
+    """Ends a `locked` run that is PENDING, because somebody wants that; its job was never launched."""
+    await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=at)
+    await end(connection, row, RunFact.KILLED, reason, at=at)
+
+
 async def record(connection: Any, kind: str, subject: str, action: str, reason: str, *, at: datetime) -> None:
     """A line of history."""
     await connection.execute(SQL["record"], at, kind, subject, action, reason)

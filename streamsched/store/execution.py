@@ -14,8 +14,8 @@ from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact
 from streamsched.domain.run import RunFact, RunState, advance
-from streamsched.ports.runs import Assignment, Ending
-from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, record
+from streamsched.ports.runs import Assignment, Ending, Stop
+from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, put_down, record
 from streamsched.store.pool import translated
 
 _FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
@@ -38,6 +38,9 @@ class PostgresRunBook:
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
                 if row is None or row["state"] != RunState.PENDING:
+                    return None
+                if row["stop_requested"] is not None:
+                    await put_down(connection, row, row["stop_requested"], at=now)
                     return None
                 why, standing = await gone(connection, row)
                 if why is not None:
@@ -68,12 +71,12 @@ class PostgresRunBook:
                 if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
-    async def beat(self, run: str, *, runner: str, now: datetime) -> str | None:
+    async def beat(self, run: str, *, runner: str, now: datetime) -> Stop | None:
         with translated():
             row = await self._pool.fetchrow(SQL["beat"], run, runner, now)
         if row is None:
             raise ConflictError(f"run '{run}' is no longer executed by {runner}")
-        return row["stop_requested"]
+        return None if row["stop_requested"] is None else Stop(row["stop_requested"], row["stop_at_once"])
 
     async def finish(self, run: str, ending: Ending) -> bool:
         with translated():

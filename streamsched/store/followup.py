@@ -10,7 +10,7 @@ from streamsched.domain.job import JobFact
 from streamsched.domain.run import RunFact, RunState, run_id
 from streamsched.ports.runs import Silent, Unclaimed
 from streamsched.store import groups
-from streamsched.store.ending import SQL, end, gone, locked, move_job, record
+from streamsched.store.ending import SQL, end, gone, locked, move_job, put_down, record
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import translated
 
@@ -47,6 +47,17 @@ class PostgresFollowUpBook(PostgresRunBook):
                     given_up.append(row["id"])
         return given_up
 
+    async def put_down(self, now: datetime) -> Sequence[str]:
+        ended: list[str] = []
+        with translated():
+            for condemned in await self._pool.fetch(SQL["condemned"]):
+                async with self._pool.acquire() as connection, connection.transaction():
+                    row = await locked(connection, condemned["id"])
+                    if row is not None and row["state"] == RunState.PENDING:
+                        await put_down(connection, row, row["stop_requested"], at=now)
+                        ended.append(row["id"])
+        return ended
+
     async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
         with translated():
             rows = await self._pool.fetch(SQL["silent"], before, limit)
@@ -59,7 +70,7 @@ class PostgresFollowUpBook(PostgresRunBook):
                 if row is None or row["state"] not in _BEATING or row["heartbeat_at"] != run.heartbeat_at:
                     return None
                 final = row["job"] is None or row["attempt"] >= attempts
-                why = None if final else (await gone(connection, row))[0]
+                why = None if final else row["stop_requested"] or (await gone(connection, row))[0]
                 if why is not None:
                     await record(connection, "job", row["job"], "job.not_retried", why, at=now)
                 final = final or why is not None

@@ -10,11 +10,10 @@ import asyncpg
 
 from streamsched.codec.schedule import program_from_json, program_to_json
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.job import JobFact
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.run import RunFact, RunState, run_id
-from streamsched.ports.runs import RunRecord
-from streamsched.store.ending import SQL, end, locked, move_job, record
+from streamsched.domain.run import RunState, run_id
+from streamsched.ports.runs import RunRecord, Stop
+from streamsched.store.ending import SQL, locked, put_down, record
 from streamsched.store.pool import translated
 
 
@@ -63,7 +62,7 @@ class PostgresRuns:
                 await connection.execute(SQL["ring"])
         return run
 
-    async def stop(self, run: str, reason: str, *, now: datetime) -> None:
+    async def stop(self, run: str, stop: Stop, *, now: datetime) -> None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
@@ -71,12 +70,11 @@ class PostgresRuns:
                     raise NotFoundError("run", run)
                 if RunState(row["state"]).terminal:
                     raise ConflictError(f"run '{run}' has ended already: {row['state']}")
-                await record(connection, "run", run, "run.stop_requested", reason, at=now)
+                await record(connection, "run", run, "run.stop_requested", stop.why, at=now)
                 if row["state"] == RunState.PENDING:
-                    await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=now)
-                    await end(connection, row, RunFact.KILLED, reason, at=now)
+                    await put_down(connection, row, stop.why, at=now)
                 else:
-                    await connection.execute(SQL["request_stop"], run, reason)
+                    await connection.execute(SQL["request_stop"], run, stop.why, stop.at_once)
 
 
 def _record(row: Any) -> RunRecord:

@@ -17,16 +17,8 @@ from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.schedule import (
-    BashJob,
-    Executable,
-    Misfire,
-    OnTimeout,
-    Overlap,
-    Program,
-    Schedule,
-    SparkJob,
-)
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,

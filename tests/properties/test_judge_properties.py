@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.domain.admission import Satisfied
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group, Occupancy, Slot
 from streamsched.domain.job import Contribution, ReadyJob, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, OnTimeout, Overlap, Program, Schedule
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
 from streamsched.domain.trigger import CustomEvent
 from streamsched.launcher.judge import judge
 
@@ -66,7 +68,17 @@ def dockets(draw: st.DrawFn) -> Docket:
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
     shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
-    return Docket(PROGRAM, tuple(cases), waiting, active, ended, {"shared": shared}, draw(starts))
+    own = {ref: draw(st.sets(st.sampled_from(active)).map(sorted).map(tuple)) for ref in known} if active else {}
+    return Docket(
+        PROGRAM,
+        tuple(cases),
+        waiting=waiting,
+        active_runs=active,
+        own_runs=own,
+        last_completed_at=ended,
+        groups={"shared": shared},
+        starts=draw(starts),
+    )
 
 
 @given(dockets())
@@ -109,6 +121,49 @@ def test_no_admission_passes_a_rate(docket: Docket) -> None:
             kept = all(sum(at > NOW - rate.per for at in made) < rate.limit for rate in rates)
             assert kept or "all the same" in ruling.reason
             made.append(NOW)
+
+
+@given(dockets())
+def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(docket: Docket) -> None:
+    sequences: dict[ScheduleRef, list[int]] = {}
+    waits: dict[ScheduleRef, list[int]] = {}
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if case.schedule is not None and case.schedule.overlap.newest_only:
+            sequences.setdefault(case.ready.schedule, []).append(case.ready.sequence)
+            if isinstance(ruling, Wait):
+                waits.setdefault(case.ready.schedule, []).append(case.ready.sequence)
+    assert all(waiting == [max(sequences[schedule])] for schedule, waiting in waits.items())
+
+
+@given(dockets())
+def test_only_own_runs_are_stopped_and_only_for_a_job_that_waits_for_nothing_else(docket: Docket) -> None:
+    own = {ref: set(runs) for ref, runs in docket.own_runs.items()}
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if isinstance(ruling, Admit):
+            own.setdefault(case.ready.schedule, set()).add(ruling.run)
+        if isinstance(ruling, Wait) and ruling.stops:
+            assert case.schedule is not None
+            assert case.schedule.overlap.stops
+            assert set(ruling.stops) == own[case.ready.schedule]
+            assert all(isinstance(each, Satisfied) for each in ruling.verdicts[:-1])
+
+
+@given(dockets())
+def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs(docket: Docket) -> None:
+    waiting, own = dict(docket.waiting), {ref: list(runs) for ref, runs in docket.own_runs.items()}
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        ref, key = case.ready.schedule, (case.ready.schedule, case.ready.generation)
+        stands = case.enabled and case.generation == case.ready.generation
+        if stands and case.schedule is not None and case.schedule.overlap is Overlap.SKIP:
+            before = waiting.get(key, case.ready.sequence) < case.ready.sequence or bool(own.get(ref))
+            skipped = isinstance(ruling, End) and ruling.reason.startswith("skipped")
+            assert skipped == (before and case.held_by is None)
+        if isinstance(ruling, Admit):
+            own.setdefault(ref, []).append(ruling.run)
+        if isinstance(ruling, Wait):
+            waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
+        elif not isinstance(ruling, Join) and waiting.get(key) == case.ready.sequence:
+            del waiting[key]
 
 
 @given(dockets())

@@ -38,6 +38,10 @@ WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT'
 ORDER BY satisfied_at, sequence
 FOR UPDATE;
 
+-- name: siblings
+-- All that wait of schedules of which only the newest job goes on, due or not.
+SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT';
+
 -- name: joiners
 -- What joined these jobs while they waited, in order.
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, sequence;
@@ -57,6 +61,25 @@ SELECT array(
     ) AS active_runs, (
         SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1
     ) AS last_completed_at;
+
+-- name: own_runs
+-- The non-terminal runs that these schedules started, oldest first.
+SELECT j.schedule, array_agg(r.id ORDER BY r.created_at, r.id) AS runs
+FROM runs r JOIN jobs j ON j.id = r.job
+WHERE r.program = $1 AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED') AND j.schedule = ANY($2::text[])
+GROUP BY j.schedule;
+
+-- name: stop_runs
+-- Runs that a newer job wants to end; those whose end somebody wants already are left alone, unless at once is new.
+WITH stopped AS (
+    UPDATE runs r SET stop_requested = n.why, stop_at_once = n.at_once
+    FROM unnest($2::text[], $3::text[], $4::boolean[]) AS n (id, why, at_once)
+    WHERE r.id = n.id AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
+        AND (r.stop_requested IS NULL OR (n.at_once AND NOT r.stop_at_once))
+    RETURNING r.id, n.why
+)
+INSERT INTO decisions (at, subject_kind, subject, action, reason)
+SELECT $1::timestamptz, 'run', id, 'run.stop_requested', why FROM stopped;
 
 -- name: starts
 -- When the newest runs of the program were made.

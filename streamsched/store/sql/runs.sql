@@ -30,11 +30,12 @@ RETURNING id;
 
 -- name: request_stop
 -- Its runner obeys at its next heartbeat.
-UPDATE runs SET stop_requested = $2 WHERE id = $1 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') RETURNING id;
+UPDATE runs SET stop_requested = $2, stop_at_once = $3 WHERE id = $1 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') RETURNING id;
 
 -- name: state
 -- Where a run is, where it belongs, and what its end would tell.
-SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.runner, r.heartbeat_at, j.schedule,
+SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.runner, r.heartbeat_at,
+    r.stop_requested, j.schedule,
     j.generation, j.state AS job_state, j.ready::text AS ready
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
@@ -66,7 +67,7 @@ RETURNING program;
 -- Alive. No row: given up as lost, or ended.
 UPDATE runs SET heartbeat_at = $3::timestamptz
 WHERE id = $1 AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
-RETURNING stop_requested;
+RETURNING stop_requested, stop_at_once;
 
 -- name: end_run
 -- The end, once.
@@ -119,6 +120,10 @@ SELECT min(spawn_at) FROM runs WHERE state = 'PENDING';
 -- name: hopeless
 -- PENDING runs nobody claimed, however often a runner process was started.
 SELECT id FROM runs WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;
+
+-- name: condemned
+-- PENDING runs that somebody wants to end.
+SELECT id FROM runs WHERE state = 'PENDING' AND stop_requested IS NOT NULL ORDER BY id LIMIT 100;
 
 -- name: silent
 -- Claimed runs that have not been heard of, longest silent first.

@@ -12,7 +12,7 @@ from streamsched.domain.errors import ConflictError, UnavailableError
 from streamsched.domain.event import Event, Outcome
 from streamsched.domain.run import RunState
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import Ending, Stop
 
 from .conftest import World, schedule
 
@@ -177,13 +177,13 @@ async def test_a_lost_run_keeps_its_slot_for_its_next_attempt(world: World) -> N
 async def test_a_run_that_waits_for_a_runner_can_be_stopped_at_once(world: World) -> None:
     await admitted(world)
 
-    await world.runs.stop(RUN, "not today", now=world.clock.now())
+    await world.runs.stop(RUN, Stop("not today"), now=world.clock.now())
 
     assert (await world.runs.get(RUN)).state == "KILLED"
     job = await world.jobs.get(JOB)
     assert (job.state, job.reason) == ("LAUNCH_FAILED", "not today")
     with pytest.raises(ConflictError):
-        await world.runs.stop(RUN, "again", now=world.clock.now())
+        await world.runs.stop(RUN, Stop("again"), now=world.clock.now())
 
 
 async def test_the_end_is_stored_once(world: World) -> None:

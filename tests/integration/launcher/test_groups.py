@@ -10,8 +10,9 @@ import pytest
 
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
-from streamsched.domain.schedule import OnTimeout, Overlap, Schedule
+from streamsched.domain.schedule import OnTimeout, Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending, Silent

@@ -10,8 +10,9 @@ import pytest
 from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
-from streamsched.domain.schedule import OnTimeout, Overlap
+from streamsched.domain.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.ports.runs import Ending

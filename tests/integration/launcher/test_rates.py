@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamsched.domain.constraint import Rate
-from streamsched.domain.schedule import Overlap
+from streamsched.domain.overlap import Overlap
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 

@@ -23,7 +23,7 @@ from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.loop import Launcher
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import RunRecord
+from streamsched.ports.runs import RunRecord, Stop
 from streamsched.spark.guard import members
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.pool import open_pool
@@ -194,7 +194,7 @@ async def test_a_run_that_is_asked_to_stop_ends_killed_with_all_its_children(pla
     session = await leader(place)
     await place.reaches("RUNNING")
 
-    await place.world.runs.stop(RUN, "asked by a test", now=SystemClock().now())
+    await place.world.runs.stop(RUN, Stop("asked by a test"), now=SystemClock().now())
 
     run = await place.reaches(*ENDED)
     assert (run.state, run.reason) == ("KILLED", "asked by a test")

@@ -20,7 +20,8 @@ from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.schedule import Executable, Overlap
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import Executable
 from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import app_definitions, constraints, executables
 

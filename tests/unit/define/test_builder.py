@@ -18,7 +18,8 @@ from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, Overlap, SparkJob
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, SparkJob
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
@@ -227,7 +228,10 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
         ({"window": "22:00"}, "$.schedules.s.window: must be (opening, closing) or (opening, closing, zone)"),
         ({"window": ("1:00", "2:00", "UCT2")}, "$.schedules.s.window.zone: 'UCT2' is no IANA time zone"),
         ({"properties": {"n": 7}}, "$.schedules.s.properties.n: must be a text but is 7"),
-        ({"overlap": "pile"}, "$.schedules.s.overlap: must be one of coalesce, queue but is 'pile'"),
+        (
+            {"overlap": "pile"},
+            "$.schedules.s.overlap: must be one of coalesce, queue, latest, skip, cancel_running, kill_running",
+        ),
         ({"misfire": "two"}, "$.schedules.s.misfire: must be one of all, one, skip but is 'two'"),
         ({"timeout": "-1h"}, "$.schedules.s.timeout: '-1h' is no duration"),
         ({"timeout": timedelta(0)}, "$.schedules.s.timeout: must be positive but is 0:00:00"),

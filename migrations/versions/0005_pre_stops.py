@@ -1,0 +1,12 @@
+"""How a run is stopped."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0005_pre"
+down_revision = "0004_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
