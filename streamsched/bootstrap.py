@@ -26,6 +26,7 @@ from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
+from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError
 from streamsched.emit import drain
@@ -57,6 +58,7 @@ from streamsched.store.pool import open_pool
 from streamsched.store.progress import PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
+from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
 from streamsched.supervisor import Loop, supervise
@@ -131,7 +133,9 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
     """A worker: shards of the log, by lease."""
 
     async def work() -> None:
-        settings = ShardSettings(dedupe_horizon=services.settings.dedupe_horizon)
+        settings = ShardSettings(
+            dedupe_horizon=services.settings.dedupe_horizon, verdicts=bool(services.settings.verdicts_keep)
+        )
         await Worker(
             services.broker, services.leases, services.identity, ttl=services.settings.lease, settings=settings
         ).run()
@@ -153,6 +157,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         Patience(silence=settings.lost_after, attempts=settings.run_attempts),
     )
 
+    keep = settings.verdicts_keep
+    verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
+
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
         part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease)
         return lambda: part.run(loop)
@@ -160,6 +167,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     return {
         "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), bell=bell).run()),
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
+        "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
         "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
         "timers": lambda: Timers(store=PostgresTimers(pool), bell=bell, clock=clock).run(),

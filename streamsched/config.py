@@ -31,6 +31,7 @@ class Settings:
         spark_master: where programs run that name no master of their own.
         dedupe_horizon: how long a repeated event id is recognised.
         retention: how long the log keeps public records.
+        verdicts_keep: how long it can be asked what became of an event; 0 keeps nothing of the kind.
         lease: how long a silent owner keeps its shard or role.
         heartbeat: how often a live run says so.
         lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
@@ -47,6 +48,7 @@ class Settings:
     spark_master: str = "local[*]"
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
+    verdicts_keep: timedelta = timedelta(days=7)
     lease: timedelta = timedelta(seconds=6)
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
@@ -68,6 +70,7 @@ class Settings:
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
         for name in ("dedupe_horizon", "retention", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")
+        _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
         _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
         _require(self.log_level in _LOG_LEVELS, "log_level", f"must be one of {', '.join(_LOG_LEVELS)}")
         _require(self.log_format in _LOG_FORMATS, "log_format", f"must be one of {', '.join(_LOG_FORMATS)}")
@@ -97,7 +100,7 @@ class Settings:
 
 
 def duration(text: str) -> timedelta:
-    """Reads `5s`, `500ms`, `1h30m`, `7d`.
+    """Reads `5s`, `500ms`, `1h30m`, `7d`, `0`.
 
     >>> duration("1h30m")
     datetime.timedelta(seconds=5400)
@@ -105,6 +108,8 @@ def duration(text: str) -> timedelta:
     Raises:
         ValueError: not a sum of numbers with units.
     """
+    if text == "0":
+        return timedelta(0)
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"'{text}' is not a duration such as 5s, 500ms, 1h30m or 7d")

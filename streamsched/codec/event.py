@@ -12,7 +12,7 @@ from typing import Final
 
 from streamsched.codec import cloudevents, native
 from streamsched.codec.cdap import notification
-from streamsched.codec.scalar import loads, mapping, sequence
+from streamsched.codec.scalar import loads, mapping, name, sequence
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event, Ticked
 
@@ -53,6 +53,16 @@ def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> li
         except DecodeError as exc:
             found.append(exc)
     return found
+
+
+def claimed(raw: bytes) -> tuple[str, str] | None:
+    """Id and source ("" when it has none) that bytes which are no event claim to have; None when they claim none."""
+    try:
+        found = mapping(loads(raw), "$")
+        event_id, source = name(found.get("id"), "$.id"), found.get("source")
+        return None if event_id.startswith(LOG_ID) else (event_id, "" if source is None else name(source, "$.source"))
+    except DecodeError:
+        return None
 
 
 def _accepted(value: object, path: str, fallback_id: str, fallback_time: datetime) -> Event:

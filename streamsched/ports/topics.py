@@ -17,6 +17,7 @@ LAUNCH: Final = "launch"
 DEAD_LETTER: Final = "dead-letter"
 WAKEUPS: Final = "wakeups"
 LATE: Final = "late"
+VERDICTS: Final = "verdicts"
 RELAY_POSITION: Final = "relay-position"
 
 #: What anyone may write to.
@@ -34,7 +35,7 @@ CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG
 
 def topic_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
     """Every topic of an installation with that many shards; topics cleaned by age keep records for `retention`."""
-    names = (*PUBLIC, SIGNALS, LAUNCH, WAKEUPS, LATE, DEAD_LETTER)
+    names = (*PUBLIC, SIGNALS, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER)
     kept = tuple(TopicSpec(name, shards, Cleanup.DELETE, retention) for name in names)
     compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT) for name in CHANGELOGS)
     return (*kept, *compacted, TopicSpec(RELAY_POSITION, 1, Cleanup.COMPACT))

@@ -13,6 +13,7 @@ from streamsched.ports.topics import APP_ID
 from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
 from streamsched.stream.event_home import EventHome
 from streamsched.stream.ingest import Ingest
+from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
 from streamsched.stream.schedule_home import ScheduleHome
 from streamsched.stream.tables import RestoredTables, ShardTable, table
@@ -44,9 +45,11 @@ class CrashingApp(faust.App):
         self.feed.fail(reason)
 
 
-def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta, memo: Memo) -> ShardApp:
+def make_app(
+    *, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta, memo: Memo, verdicts: bool
+) -> ShardApp:
     """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
-    the event loop belong to us, and it serves no web pages.
+    the event loop belong to us, and it serves no web pages. `verdicts`: whether it says what became of every event.
     """
     for noisy in ("faust", "mode"):  # what they have to say of a failure comes to the feed as its reason
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
@@ -69,7 +72,11 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
     app.feed = feed
     app.transport = ShardTransport(app, feed)
     subscriptions, seen, triggers = (table(app, name, turn, shard) for name in ("subscriptions", "seen", "triggers"))
-    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit, memo=memo))
+
+    def ledger() -> Ledger | None:
+        return Ledger(shard=shard, emit=turn.emit) if verdicts else None
+
+    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit, memo=memo, ledger=ledger()))
     declare_subscriptions(
         app,
         turn,
@@ -81,7 +88,10 @@ def make_app(*, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon:
             emit=turn.emit,
             memo=memo,
             horizon=dedupe_horizon,
+            ledger=ledger(),
         ),
     )
-    declare_triggers(app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo))
+    declare_triggers(
+        app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger())
+    )
     return ShardApp(app, {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)})

@@ -15,6 +15,16 @@ class Emit(Protocol):
     def __call__(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None: ...
 
 
-def dead_letter(emit: Emit, shard: int, chunk: Chunk, record: Record, error: InvalidError) -> None:
-    """Puts a record nobody can read where a person can, as part of the turn."""
+class Unreadable(Protocol):
+    """Whoever keeps verdicts, as far as dead letters go."""
+
+    def unread(self, chunk: Chunk, record: Record, error: InvalidError) -> None: ...
+
+
+def dead_letter(
+    emit: Emit, shard: int, chunk: Chunk, record: Record, error: InvalidError, *, ledger: Unreadable | None
+) -> None:
+    """Puts a record nobody can read where a person can, and its verdict beside it, as part of the turn."""
     emit(*letters.dead_letter(chunk, record, error, partition=shard))
+    if ledger is not None:
+        ledger.unread(chunk, record, error)

@@ -17,6 +17,7 @@ from streamsched.domain.subscription import Subscriptions, route
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
 from streamsched.stream.schedule_home import SCHEDULE_PREFIX
 
@@ -49,6 +50,7 @@ class EventHome:
         emit: Emit,
         memo: Memo,
         horizon: timedelta,
+        ledger: Ledger | None = None,
     ) -> None:
         self._shard = shard
         self._shards = shards
@@ -56,6 +58,7 @@ class EventHome:
         self._emit = emit
         self._memo = memo
         self._seen = Seen(seen, horizon)
+        self._ledger = ledger
         self._known: dict[bytes, _Known] = {}
 
     def take(self, chunk: Chunk) -> None:
@@ -67,7 +70,9 @@ class EventHome:
             try:
                 self._signal(key, record)
             except InvalidError as error:
-                dead_letter(self._emit, self._shard, chunk, record, error)
+                dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+        if self._ledger is not None:
+            self._ledger.close()
 
     def _signal(self, key: bytes | None, record: Record) -> None:
         value = record.value
@@ -77,9 +82,16 @@ class EventHome:
         identity = (decoded.event.id, decoded.event.source) if decoded is not None else signal_codec.identity(value)
         if identity is None:
             self._control(key, value)
-        elif self._seen.first_time(key, *identity, record.time_ms):
-            for partition, schedule in self._listeners(key).forward:
+            return
+        first_ms = self._seen.sighted(key, *identity, record.time_ms)
+        if first_ms is None:
+            forward = self._listeners(key).forward
+            for partition, schedule in forward:
                 self._emit(SIGNALS, partition, schedule, value)
+            if not forward and self._ledger is not None:
+                self._ledger.unheard(key, *identity)
+        elif self._ledger is not None:
+            self._ledger.repeated(key, *identity, first_ms=first_ms)
 
     def _control(self, key: bytes, value: bytes) -> None:
         signal = signal_codec.decode(key, value)
@@ -119,16 +131,18 @@ class Seen:
         self._horizon_ms = int(horizon.total_seconds() * 1000)
         self._oldest_first: deque[tuple[int, bytes]] | None = None
 
-    def first_time(self, key: bytes, event_id: str, source: str, time_ms: int) -> bool:
-        """Whether this event is new; remembers it. One whose id was made from its place in the log always is."""
+    def sighted(self, key: bytes, event_id: str, source: str, time_ms: int) -> int | None:
+        """When an event that is a repeat was seen first; None when it is new, and it is remembered. One whose id was
+        made from its place in the log is always new.
+        """
         if event_id.startswith(LOG_ID):
-            return True
+            return None
         entry = SEPARATOR.join((key, source.encode(), event_id.encode()))
         known = self._table.get(entry)
-        if known is not None and int(known) > time_ms - self._horizon_ms:
-            return False
+        if known is not None and (first_ms := int(known)) > time_ms - self._horizon_ms:
+            return first_ms
         self._remember(entry, time_ms)
-        return True
+        return None
 
     def _remember(self, entry: bytes, time_ms: int) -> None:
         ages = self._ages() if self._oldest_first is None else self._oldest_first

@@ -14,6 +14,7 @@ from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
 
 
@@ -23,11 +24,12 @@ class Ingest:
     An event about something nobody listens to is no error: that is decided at its home.
     """
 
-    def __init__(self, *, shard: int, shards: int, emit: Emit, memo: Memo) -> None:
+    def __init__(self, *, shard: int, shards: int, emit: Emit, memo: Memo, ledger: Ledger | None = None) -> None:
         self._shard = shard
         self._shards = shards
         self._emit = emit
         self._memo = memo
+        self._ledger = ledger
 
     def take(self, chunk: Chunk) -> None:
         """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
@@ -43,9 +45,11 @@ class Ingest:
             try:
                 key, value = self._signal(chunk, record)
             except InvalidError as error:
-                dead_letter(emit, self._shard, chunk, record, error)
+                dead_letter(emit, self._shard, chunk, record, error, ledger=self._ledger)
             else:
                 emit(SIGNALS, home(key, shards), key, value)
+        if self._ledger is not None:
+            self._ledger.close()
 
     def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
         raw = record.value

@@ -17,6 +17,7 @@ from streamsched.domain.signal import Occurred, Signal
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import LATE, LAUNCH, WAKEUPS
 from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
 
 SCHEDULE_PREFIX: Final = b"schedule:"
@@ -25,16 +26,26 @@ SCHEDULE_PREFIX: Final = b"schedule:"
 class ScheduleHome:
     """The trigger states of one shard. The table's bytes are the truth; the decoded states are derived from them."""
 
-    def __init__(self, *, shard: int, triggers: MutableMapping[bytes, bytes], emit: Emit, memo: Memo) -> None:
+    def __init__(
+        self,
+        *,
+        shard: int,
+        triggers: MutableMapping[bytes, bytes],
+        emit: Emit,
+        memo: Memo,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._shard = shard
         self._triggers = triggers
         self._emit = emit
         self._memo = memo
+        self._ledger = ledger
         self._states: dict[bytes, TriggerState | None] = {}
 
     def take(self, chunk: Chunk) -> None:
         """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
         changed: set[bytes] = set()
+        ledger = self._ledger
         stamp, at = -1, datetime.min.replace(tzinfo=UTC)
         for record in chunk.records:
             key = record.key
@@ -43,7 +54,7 @@ class ScheduleHome:
             try:
                 signal = self._signal(key, record)
             except InvalidError as error:
-                dead_letter(self._emit, self._shard, chunk, record, error)
+                dead_letter(self._emit, self._shard, chunk, record, error, ledger=ledger)
                 continue
             if record.time_ms != stamp:  # many records share the time of one append
                 stamp, at = record.time_ms, datetime.fromtimestamp(record.time_ms / 1000, UTC)
@@ -54,8 +65,12 @@ class ScheduleHome:
                 changed.add(key)
             for effect in folded.effects:
                 self._carry_out(effect)
+            if ledger is not None and isinstance(signal, Occurred) and folded.verdict is not None:
+                ledger.judged(key, before, folded.verdict, signal.event)
         for key in sorted(changed):
             self._store(key)
+        if ledger is not None:
+            ledger.close()
 
     def _signal(self, key: bytes, record: Record) -> Signal:
         value = record.value

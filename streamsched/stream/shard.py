@@ -32,6 +32,7 @@ class ShardSettings:
         max_records: about how many records one turn takes.
         idle_s: how long one read waits when nothing is there, in seconds.
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
+        verdicts: whether it says, on topic `verdicts`, what became of every event.
         finish_s: how long stopping waits for the turn in flight, in seconds.
     """
 
@@ -40,6 +41,7 @@ class ShardSettings:
     idle_s: float = 1.0
     recovery_s: float = 30.0
     finish_s: float = 10.0
+    verdicts: bool = True
 
 
 class Shard:
@@ -94,6 +96,7 @@ class Shard:
             shards=shards,
             dedupe_horizon=self._settings.dedupe_horizon,
             memo=self._memo,
+            verdicts=self._settings.verdicts,
         )
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}

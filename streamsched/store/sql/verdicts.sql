@@ -1,0 +1,40 @@
+-- What became of events. Positions: positions.sql.
+
+-- name: move
+-- The partitions that still stand where their batch starts and that nobody else is at; held until the commit.
+WITH held AS MATERIALIZED (
+    SELECT p.partition, b.next
+    FROM intake_positions p
+    JOIN unnest($2::integer[], $3::bigint[], $4::bigint[]) AS b (partition, start, next) USING (partition)
+    WHERE p.topic = $1 AND p.position = b.start
+    FOR UPDATE OF p SKIP LOCKED
+)
+UPDATE intake_positions p SET position = h.next
+FROM held h
+WHERE p.topic = $1 AND p.partition = h.partition
+RETURNING p.partition;
+
+-- name: make_days
+-- Where the rows to come belong.
+SELECT make_day_v1('verdicts', day) FROM unnest($1::date[]) AS day;
+
+-- name: drop_days
+-- Days before this one are gone.
+SELECT drop_days_v1('verdicts', $1::date);
+
+-- name: count
+-- What the rows of one copy add to the totals; in order of the key, as everybody locks them.
+INSERT INTO verdict_totals AS known (subject, verdict, late, total, last_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[])
+    AS given (subject, verdict, late, total, last_at)
+ORDER BY subject, verdict, late
+ON CONFLICT (subject, verdict, late) DO UPDATE SET
+    total = known.total + excluded.total, last_at = greatest(known.last_at, excluded.last_at);
+
+-- name: of_event
+-- The findings about one event, oldest first; of any source when $2 is NULL.
+SELECT at, event, source, verdict, subject, generation, next_job, leaves, cells, late, since, path, reason
+FROM verdicts
+WHERE hashtextextended(event, 0) = hashtextextended($1, 0) AND event = $1 AND ($2::text IS NULL OR source = $2)
+ORDER BY at
+LIMIT $3;

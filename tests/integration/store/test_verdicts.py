@@ -1,0 +1,191 @@
+"""Verdicts in PostgreSQL: each once, found by the event's id, forgotten day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched.catalog.verdicts import VerdictIntake
+from streamsched.codec import findings
+from streamsched.codec.findings import Group
+from streamsched.domain.finding import AtSchedule, Finding, Ground, Repeated, Unheard, Unread
+from streamsched.domain.lateness import OnLate
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.verdict import Judged, Verdict
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import VERDICTS
+from streamsched.store.sql import queries
+from streamsched.store.verdicts import PostgresVerdicts
+from streamsched.testing.clock import SettableClock
+
+from .conftest import furnished
+
+pytestmark = pytest.mark.postgres
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WEEK = timedelta(days=7)
+WEEKLY = ScheduleRef("default", "flights", "weekly")
+COUNTED = AtSchedule(WEEKLY, 1, 1, Judged(Verdict.COUNTED, ("partitions:default.flights:7",), ("2013-01-01",)))
+
+
+class Kept:
+    """A log whose clock is settable, and intakes of its verdicts."""
+
+    def __init__(self, pool: asyncpg.Pool, broker: MemoryBroker, clock: SettableClock) -> None:
+        self.pool = pool
+        self.broker = broker
+        self.clock = clock
+        self.store = PostgresVerdicts(pool, keep=WEEK)
+
+    def intake(self) -> VerdictIntake:
+        return VerdictIntake(self.broker, self.store, self.clock, keep=WEEK)
+
+    async def say(self, ground: Ground, *events: str, partition: int = 0, since: Sequence[int] = ()) -> None:
+        """One record, as a shard would write it; of source `test`."""
+        group = Group(ground, [text for event in events for text in (event, "test")], list(since))
+        for value in findings.encode([group]):
+            await self.broker.append([Outgoing(VERDICTS, partition, None, value)])
+
+    async def days(self) -> list[str]:
+        rows = await self.pool.fetch(
+            "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
+            "WHERE i.inhparent = 'verdicts'::regclass ORDER BY 1"
+        )
+        return [row["relname"] for row in rows]
+
+
+@pytest.fixture
+async def kept(pool: asyncpg.Pool) -> Kept:
+    clock = SettableClock(NOON)
+    broker = MemoryBroker(MemoryLog(clock))
+    await furnished(broker)
+    return Kept(pool, broker, clock)
+
+
+async def taken(intake: VerdictIntake) -> int:
+    """Everything the topic has now; how many were stored."""
+    stored = 0
+    for _ in range(8):
+        stored += await intake.run_once(timeout=0)
+    return stored
+
+
+GROUNDS: list[tuple[Ground, list[int]]] = [
+    (COUNTED, []),
+    (AtSchedule(WEEKLY, 2, 9, Judged(Verdict.UNMATCHED)), []),
+    (AtSchedule(WEEKLY, 2, 9, Judged(Verdict.LATE), OnLate.SIDE), [1_700_000_000_123]),
+    (AtSchedule(WEEKLY, 0, 1, Judged(Verdict.DISABLED)), []),
+    (Repeated("partition:default.flights"), [1_700_000_000_000]),
+    (Unheard("partition:default.flights"), []),
+    (Unread("partitions/0/17", "$.data", "is no object"), []),
+]
+
+
+@pytest.mark.parametrize(("ground", "since"), GROUNDS, ids=[type(ground).__name__ for ground, _ in GROUNDS])
+async def test_a_finding_is_found_again_as_it_was(kept: Kept, ground: Ground, since: list[int]) -> None:
+    await kept.say(ground, "e1", since=since)
+
+    assert await taken(kept.intake()) == 1
+
+    when = datetime.fromtimestamp(since[0] / 1000, UTC) if since else None
+    assert await kept.store.of("e1") == [Finding("e1", "test", NOON, ground, when)]
+    assert await kept.store.of("e1", source="other") == []
+    assert await kept.store.of("e2") == []
+
+
+async def test_an_intake_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
+    await kept.say(COUNTED, "e1")
+    await taken(kept.intake())
+    await kept.say(COUNTED, "e2", partition=1)
+
+    assert await taken(kept.intake()) == 1
+    assert await taken(kept.intake()) == 0
+
+
+async def test_two_intakes_store_each_verdict_once(kept: Kept) -> None:
+    ahead, behind = kept.intake(), kept.intake()
+    await kept.say(COUNTED, "e1")
+    await taken(behind)
+    for event in ("e2", "e3"):
+        await kept.say(COUNTED, event)
+        await taken(ahead)
+
+    assert await taken(behind) == 0
+    assert await kept.pool.fetchval("SELECT count(*) FROM verdicts") == 3
+    assert await kept.pool.fetchval("SELECT total FROM verdict_totals") == 3
+
+
+async def test_the_days_are_made_as_they_come_and_dropped_when_they_are_old(kept: Kept) -> None:
+    intake = kept.intake()
+    for _ in range(10):
+        await kept.say(COUNTED, "e")
+        await taken(intake)
+        kept.clock.advance(timedelta(days=1))
+    assert len(await kept.days()) == 10
+
+    assert await intake.forget() == 3
+
+    assert await kept.days() == [f"verdicts_202603{day:02}" for day in range(4, 11)]
+    assert [each.at.day for each in await kept.store.of("e")] == list(range(4, 11))
+    assert await kept.pool.fetchval("SELECT total FROM verdict_totals") == 10
+
+
+async def test_what_is_too_old_when_it_comes_is_not_stored(kept: Kept) -> None:
+    await kept.say(COUNTED, "old")
+    kept.clock.advance(timedelta(days=8))
+    await kept.say(COUNTED, "new")
+
+    assert await taken(kept.intake()) == 1
+
+    assert await kept.days() == ["verdicts_20260309"]
+
+
+async def test_a_reader_keeps_its_day_and_the_next_look_drops_it(kept: Kept) -> None:
+    intake = kept.intake()
+    await kept.say(COUNTED, "e")
+    await taken(intake)
+    kept.clock.advance(timedelta(days=9))
+    async with kept.pool.acquire() as connection, connection.transaction():
+        await connection.fetch("SELECT * FROM verdicts")
+        assert await intake.forget() == 0
+    kept.clock.advance(timedelta(hours=1))
+
+    assert await intake.forget() == 1
+
+
+async def test_characters_postgresql_does_not_hold_hold_nobody_up(kept: Kept) -> None:
+    await kept.say(Unread("partitions/0/17", "$.a\0b", "is \0"), "e")
+
+    assert await taken(kept.intake()) == 1
+
+
+async def test_an_event_is_looked_up_by_index_in_every_day(kept: Kept) -> None:
+    intake = kept.intake()
+    for day in range(3):
+        await kept.say(COUNTED, *(f"{day}-{n}" for n in range(3000)))
+        await taken(intake)
+        kept.clock.advance(timedelta(days=1))
+    await kept.pool.execute("ANALYZE verdicts")
+
+    async with kept.pool.acquire() as connection:
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        await connection.execute(f"PREPARE of_event AS {queries('verdicts')['of_event']}")
+        plan: str = await connection.fetchval("EXPLAIN (FORMAT JSON) EXECUTE of_event('1-7', NULL, 9)")
+
+    assert "Seq Scan" not in plan
+    assert plan.count("_hashtextextended_idx") == 3
+
+
+async def test_a_long_lag_is_taken_in_bounded_reads(kept: Kept) -> None:
+    for number in range(120):
+        await kept.say(COUNTED, f"e{number}", partition=number % 4)
+    intake = kept.intake()
+
+    sizes = [await intake.run_once(timeout=0) for _ in range(8)]
+
+    assert sum(sizes) == 120
+    assert max(sizes) <= 60
