@@ -59,11 +59,13 @@ from streamsched.store.progress import PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
 from streamsched.store.verdicts import PostgresVerdicts
+from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
 from streamsched.supervisor import Loop, supervise
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
+from streamsched.timers.intake import WakeIntake
 from streamsched.timers.loop import Timers
 
 log = structlog.get_logger()
@@ -170,7 +172,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
         "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
-        "timers": lambda: Timers(store=PostgresTimers(pool), bell=bell, clock=clock).run(),
+        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, PostgresWakes(pool), clock).run()),
+        "timers": lambda: Timers(store=PostgresTimers(pool), wakes=PostgresWakes(pool), bell=bell, clock=clock).run(),
         "spool": lambda: _drain(settings),
         "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
     }
@@ -307,14 +310,19 @@ async def _wrong(question: Coroutine[Any, Any, object]) -> str | None:
 
 
 async def _measure(services: Services, gauges: PostgresGauges) -> None:
-    measures = await gauges.measure(LAUNCH, now=services.clock.now())
-    ends = await services.broker.ends([TopicPartition(LAUNCH, partition) for partition in measures.positions])
+    measures = await gauges.measure(now=services.clock.now())
+    ends = await services.broker.ends(list(measures.positions))
     metrics = services.metrics
     metrics.replace("jobs_waiting", [({"state": state}, amount) for state, amount in measures.jobs.items()])
     metrics.replace("runs_active", [({"state": state}, amount) for state, amount in measures.runs.items()])
     metrics.replace("schedules", [({"enabled": str(on).lower()}, n) for on, n in measures.schedules.items()])
     metrics.replace("outbox_records", [({}, measures.outbox)])
-    metrics.replace("timers_overdue", [({}, measures.overdue)])
+    overdue = {"ticks": measures.ticks, "wake-ups": measures.wakes}
+    metrics.replace("timers_overdue", [({"kind": kind}, amount) for kind, amount in overdue.items()])
+    metrics.replace("timers_late_seconds", [({}, measures.late)])
     metrics.replace("shards_leased", [({}, measures.shards)])
-    lags = {part.partition: end - measures.positions[part.partition] for part, end in ends.items()}
-    metrics.replace("intake_lag_records", [({"partition": str(part)}, lag) for part, lag in lags.items()])
+    lags = {part: end - measures.positions[part] for part, end in ends.items()}
+    metrics.replace(
+        "intake_lag_records",
+        [({"topic": part.topic, "partition": str(part.partition)}, lag) for part, lag in lags.items()],
+    )

@@ -118,6 +118,8 @@ class PostgresCatalogStore:
         if stored is None:
             raise _Overtaken
         await connection.execute(_SQL["clear_timers"], ref)
+        if after.deleted_at is not None:
+            await connection.execute(_SQL["clear_wakes"], ref)
         if change.timers:
             leaves, dues = list(change.timers), list(change.timers.values())
             await connection.execute(_SQL["put_timers"], ref, after.generation, leaves, dues)

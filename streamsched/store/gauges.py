@@ -8,6 +8,7 @@ from datetime import datetime
 
 import asyncpg
 
+from streamsched.ports.broker import TopicPartition
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -20,18 +21,20 @@ class Measures:
         jobs, runs: by state; only those that have not ended.
         schedules: by whether they are enabled.
         outbox: control records not yet in the log.
-        overdue: ticks that are due and not yet fired.
+        ticks, wakes: that are due and not yet sent; `late` says for how long the first of them, in seconds.
         shards: that have a living owner.
-        positions: partition of the launch topic → how far it is stored.
+        positions: how far the partitions of the topics that become rows are stored.
     """
 
     jobs: Mapping[str, int]
     runs: Mapping[str, int]
     schedules: Mapping[bool, int]
     outbox: int
-    overdue: int
+    ticks: int
+    wakes: int
+    late: float
     shards: int
-    positions: Mapping[int, int]
+    positions: Mapping[TopicPartition, int]
 
 
 class PostgresGauges:
@@ -48,7 +51,7 @@ class PostgresGauges:
         with translated():
             await self._pool.fetchval("SELECT 1")
 
-    async def measure(self, launch_topic: str, *, now: datetime) -> Measures:
+    async def measure(self, *, now: datetime) -> Measures:
         """Raises:
         UnavailableError: PostgreSQL does not answer.
         """
@@ -57,7 +60,7 @@ class PostgresGauges:
                 jobs = await connection.fetch(self._sql["jobs"])
                 runs = await connection.fetch(self._sql["runs"])
                 schedules = await connection.fetch(self._sql["schedules"])
-                positions = await connection.fetch(self._sql["positions"], launch_topic)
+                positions = await connection.fetch(self._sql["positions"])
                 single = await connection.fetchrow(self._sql["single"], now)
         assert single is not None
         return Measures(
@@ -65,7 +68,9 @@ class PostgresGauges:
             dict(map(tuple, runs)),
             dict(map(tuple, schedules)),
             single["outbox"],
-            single["overdue"],
+            single["ticks"],
+            single["wakes"],
+            0.0 if single["first_due"] is None else max(0.0, (now - single["first_due"]).total_seconds()),
             single["shards"],
-            dict(map(tuple, positions)),
+            {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
         )

@@ -44,9 +44,10 @@ TABLE: Final = (
     Metric("runs_active", Kind.GAUGE, ("state",), "Runs that have not ended"),
     Metric("schedules", Kind.GAUGE, ("enabled",), "Schedules that exist"),
     Metric("outbox_records", Kind.GAUGE, (), "Control records waiting for the relay"),
-    Metric("timers_overdue", Kind.GAUGE, (), "Ticks that are due and not yet fired"),
+    Metric("timers_overdue", Kind.GAUGE, ("kind",), "Ticks and wake-ups that are due and not yet sent"),
+    Metric("timers_late_seconds", Kind.GAUGE, (), "For how long the first of them is due"),
     Metric("shards_leased", Kind.GAUGE, (), "Shards that have a live owner"),
-    Metric("intake_lag_records", Kind.GAUGE, ("partition",), "Ready jobs in the log not yet stored"),
+    Metric("intake_lag_records", Kind.GAUGE, ("topic", "partition"), "Records of the log not yet in their tables"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Fires ticks into the log: never early, each once, with any number of instances (promise G6)."""
+"""Fires ticks and wake-ups into the log: never early, each once, with any number of instances (promise G6)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.event import Event, Ticked
 from streamsched.domain.misfire import due_ticks
-from streamsched.domain.signal import Occurred
+from streamsched.domain.signal import Occurred, Woken
 from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.clock import Clock
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import DueTimer, Firing, TimerStore
 from streamsched.ports.topics import SIGNALS
+from streamsched.ports.wakes import WakeStore
 
 log = structlog.get_logger()
 
 SOURCE: Final = "streamsched/timers"
 
-#: Timers for one transaction.
+#: Timers, or wake-ups, for one transaction.
 _BATCH: Final = 200
 #: The longest sleep, in seconds: the sweep behind the bell, and what a clock that was set may cost.
 _SWEEP: Final = 5.0
@@ -33,15 +34,20 @@ _AGAIN: Final = 1.0
 
 
 class Timers:
-    """One instance. Ticks go through the outbox, in the transaction that sets the timer to its next tick."""
+    """One instance. Ticks go through the outbox, in the transaction that sets the timer to its next tick; wake-ups in
+    the one that forgets them.
+    """
 
-    def __init__(self, *, store: TimerStore, bell: Bell, clock: Clock) -> None:
+    def __init__(self, *, store: TimerStore, wakes: WakeStore, bell: Bell, clock: Clock) -> None:
         self._store = store
+        self._wakes = wakes
         self._bell = bell
         self._clock = clock
 
     async def run(self) -> None:
-        """Fires until cancelled: sleeps until the next tick is due, or the bell says that one is due sooner."""
+        """Fires until cancelled: sleeps until the next tick or wake-up is due, or the bell says that one is due
+        sooner.
+        """
         async with self._bell.listen(TIMERS) as ring:
             while True:
                 try:
@@ -53,18 +59,20 @@ class Timers:
                 await ring.wait(pause)
 
     async def run_once(self) -> datetime | None:
-        """Fires what is due now. Returns when the next timer is due (UTC); None when there is none.
+        """Fires what is due now. Returns when the next timer or wake-up is due (UTC); None when there is none.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
         while True:
             now = self._clock.now()
-            claimed = await self._store.fire(now=now, limit=_BATCH, decide=lambda timer, now=now: firing(timer, now))
-            if claimed:
-                log.info("timers.fired", timers=claimed)
-            if claimed < _BATCH:
-                return await self._store.next_due()
+            ticked = await self._store.fire(now=now, limit=_BATCH, decide=lambda timer, now=now: firing(timer, now))
+            woken = await self._wakes.fire(now=now, limit=_BATCH, record=_woken)
+            if ticked or woken:
+                log.info("timers.fired", timers=ticked, wakes=woken)
+            if ticked < _BATCH and woken < _BATCH:
+                dues = [await self._store.next_due(), await self._wakes.next_due()]
+                return min((due for due in dues if due is not None), default=None)
 
     def _pause(self, next_due: datetime | None) -> float:
         if next_due is None:
@@ -87,4 +95,9 @@ def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:
     name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
     fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due)
     key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
+    return OutboxRecord(SIGNALS, key.decode(), value)
+
+
+def _woken(woken: Woken) -> OutboxRecord:
+    key, value = signal_codec.encode(woken)
     return OutboxRecord(SIGNALS, key.decode(), value)

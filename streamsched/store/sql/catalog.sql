@@ -56,6 +56,11 @@ RETURNING generation;
 -- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing.
 DELETE FROM timers WHERE schedule = $1;
 
+-- name: clear_wakes
+-- What the folds of a deleted schedule asked for. What is still on its way to us finds the tombstone (wakes.sql, take).
+WITH gone AS (SELECT id FROM wakes WHERE schedule = $1 ORDER BY id FOR UPDATE)
+DELETE FROM wakes w USING gone WHERE w.id = gone.id;
+
 -- name: put_timers
 -- The first ticks of the new generation.
 INSERT INTO timers (schedule, leaf, generation, due_at)

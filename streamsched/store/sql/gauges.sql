@@ -13,11 +13,14 @@ WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED') GROUP BY state;
 SELECT enabled, count(*)::int AS amount FROM schedules WHERE deleted_at IS NULL GROUP BY enabled;
 
 -- name: single
--- What is one number each: control records not yet in the log, ticks overdue at $1, shards with a living owner.
+-- What is one number each: control records not yet in the log, ticks and wake-ups overdue at $1, since when the first
+-- of them is, shards with a living owner.
 SELECT (SELECT count(*) FROM outbox)::int AS outbox,
-       (SELECT count(*) FROM timers WHERE due_at < $1)::int AS overdue,
+       (SELECT count(*) FROM timers WHERE due_at < $1)::int AS ticks,
+       (SELECT count(*) FROM wakes WHERE due_at < $1)::int AS wakes,
+       least((SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)) AS first_due,
        (SELECT count(*) FROM leases WHERE name LIKE 'shard-%' AND expires_at > now())::int AS shards;
 
 -- name: positions
--- How far the ready jobs of each partition of topic $1 are stored.
-SELECT partition, position FROM intake_positions WHERE topic = $1;
+-- How far each partition of the topics that are taken into tables is stored.
+SELECT topic, partition, position FROM intake_positions;

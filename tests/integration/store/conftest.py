@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
+import orjson
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
@@ -152,3 +154,23 @@ async def open_house(house: House) -> AsyncIterator[House]:
     """A house whose relay runs."""
     async with house.relaying():
         yield house
+
+
+async def explained(connection: Any, query: str, *values: object) -> list[dict[str, Any]]:
+    """The nodes of the plan that ran."""
+    row = await connection.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + query, *values)
+
+    def walk(node: dict[str, Any]) -> list[dict[str, Any]]:
+        return [node, *(deeper for child in node.get("Plans", []) for deeper in walk(child))]
+
+    return walk(orjson.loads(row)[0]["Plan"])
+
+
+@pytest.fixture
+async def house_of_one_clock(pool: asyncpg.Pool, bell: PostgresBell) -> House:
+    """A house whose log and whose timers go by one clock, with one schedule."""
+    clock = SettableClock()
+    house = House(pool, bell, await furnished(MemoryBroker(MemoryLog(clock))), clock)
+    async with house.relaying():
+        await house.catalog.deploy(app(schedule()))
+    return house

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import asyncpg
-import orjson
 import pytest
 
 from streamsched.codec import signal as signal_codec
@@ -19,9 +17,10 @@ from streamsched.ports.timers import DueTimer, Firing
 from streamsched.store.bell import PostgresBell
 from streamsched.store.sql import queries
 from streamsched.store.timers import PostgresTimers
+from streamsched.store.wakes import PostgresWakes
 from streamsched.timers.loop import Timers
 
-from .conftest import FLIGHTS, House, app, schedule
+from .conftest import FLIGHTS, House, app, explained, schedule
 
 WEEKLY = schedule().ref
 MINUTE = timedelta(minutes=1)
@@ -29,7 +28,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def timers(house: House) -> Timers:
-    return Timers(store=PostgresTimers(house.pool), bell=house.bell, clock=house.clock)
+    return Timers(store=PostgresTimers(house.pool), wakes=PostgresWakes(house.pool), bell=house.bell, clock=house.clock)
 
 
 async def deploy(house: House, *schedules: object) -> None:
@@ -192,7 +191,9 @@ async def test_a_change_during_the_firing_waits_and_the_old_tick_is_of_the_old_g
 async def test_a_timer_that_becomes_due_sooner_wakes_a_sleeping_instance(house: House, database: str) -> None:
     bell = PostgresBell(database)
     looked = Looked()
-    sleeping = asyncio.create_task(Timers(store=looked.over(house), bell=bell, clock=house.clock).run())
+    sleeping = asyncio.create_task(
+        Timers(store=looked.over(house), wakes=PostgresWakes(house.pool), bell=bell, clock=house.clock).run()
+    )
     try:
         await looked.times(1)
         await deploy(house, schedule(trigger=Every(MINUTE)))
@@ -262,13 +263,3 @@ async def test_how_long_to_sleep_is_one_step_in_the_index(house: House) -> None:
         await connection.execute("RESET enable_seqscan")
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)
-
-
-async def explained(connection: Any, query: str, *values: object) -> list[dict[str, Any]]:
-    """The nodes of the plan that ran."""
-    row = await connection.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + query, *values)
-
-    def walk(node: dict[str, Any]) -> list[dict[str, Any]]:
-        return [node, *(deeper for child in node.get("Plans", []) for deeper in walk(child))]
-
-    return walk(orjson.loads(row)[0]["Plan"])
