@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.catalog.control import control
+from streamsched.codec.reading import anchored
 from streamsched.domain.cron import check_cron, next_fire
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
@@ -112,7 +113,8 @@ def check_ticks(trigger: Trigger) -> None:
     """
     for leaf in time_leaves(trigger).values():
         if isinstance(leaf, Cron):
-            check_cron(leaf.expression, leaf.zone, "$.trigger")
+            with anchored("$.trigger"):
+                check_cron(leaf)
 
 
 def time_leaves(trigger: Trigger) -> Mapping[str, TimeLeaf]:

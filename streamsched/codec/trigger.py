@@ -1,8 +1,9 @@
 """Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
 
-Ours besides: `timeZone` on TIME, `times` on PROGRAM_STATUS, status RUNNING there, `match` on PARTITION, and the types
-EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`, `measure`: bytes or rows, `amount`, `match`) and
-AT_LEAST (`count` of `triggers`). `match` is an object from column or attribute to what is wanted there (`codec.match`).
+Ours besides: what `codec.tick` adds to TIME, `times` on PROGRAM_STATUS, status RUNNING there, `match` on PARTITION, and
+the types EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`, `measure`: bytes or rows, `amount`, `match`)
+and AT_LEAST (`count` of `triggers`). `match` is an object from column or attribute to what is wanted there
+(`codec.match`).
 
 Read liberally: any case of letters in types and statuses, `entity`, `version` and a program's `type` optional, every
 reference as an object or as dotted text. Written canonically: equal triggers give equal JSON.
@@ -15,9 +16,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, assert_never
 
 from streamsched.codec import match as matches
+from streamsched.codec import tick as ticks
 from streamsched.codec.reading import Fields, anchored, kind, shown
-from streamsched.domain.cron import check_cron, check_zone
-from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Outcome
 from streamsched.domain.match import Match
@@ -59,14 +59,8 @@ _R = TypeVar("_R", DatasetRef, StreamRef, EventName)
 def to_json(trigger: Trigger) -> dict[str, Any]:
     """The canonical JSON of a trigger."""
     match trigger:
-        case Cron(expression=expression, zone=zone):
-            own = {} if zone == "UTC" else {"timeZone": zone}
-            return {"type": "TIME", "cronExpression": expression, **own}
-        case Every(interval=interval, start=start):
-            own = {} if start is None else {"start": start.isoformat()}
-            return {"type": "EVERY", "interval": duration_text(interval), **own}
-        case At(instant=instant):
-            return {"type": "AT", "instant": instant.isoformat()}
+        case Cron() | Every() | At():
+            return ticks.to_json(trigger)
         case Partitions(dataset=dataset, count=count, match=match):
             of = _ref_to_json("dataset", dataset)
             return {"type": "PARTITION", "dataset": of, "numPartitions": count, **_match(match)}
@@ -139,24 +133,6 @@ def _children(fields: Fields, app: AppRef | None, depth: int) -> tuple[Trigger, 
     return children or fields.fail("triggers", "must name at least one trigger")
 
 
-def _time(fields: Fields, _: AppRef | None) -> Cron:
-    expression, zone = fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC"
-    check_zone(zone, fields.at("timeZone"))
-    check_cron(expression, zone, fields.at("cronExpression"))
-    return Cron(expression, zone)
-
-
-def _every(fields: Fields, _: AppRef | None) -> Every:
-    interval = parse_duration(fields.text("interval"), fields.at("interval"))
-    start = fields.optional_instant("start")
-    with anchored(fields.path):
-        return Every(interval, start)
-
-
-def _at(fields: Fields, _: AppRef | None) -> At:
-    return At(fields.instant("instant"))
-
-
 def _partitions(fields: Fields, app: AppRef | None) -> Partitions:
     dataset = _ref(fields, "dataset", "dataset", DatasetRef, app)
     return Partitions(dataset, fields.integer("numPartitions", minimum=1), matches.field(fields))
@@ -201,9 +177,9 @@ def _event(fields: Fields, app: AppRef | None) -> CustomEvent:
 
 _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = MappingProxyType(
     {
-        "TIME": _time,
-        "EVERY": _every,
-        "AT": _at,
+        "TIME": ticks.cron,
+        "EVERY": ticks.every,
+        "AT": ticks.at,
         "PARTITION": _partitions,
         "TOTAL": _total,
         "STREAM_SIZE": _stream_size,

@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 from streamsched.codec.reading import anchored, below
-from streamsched.define.quantity import Duration, duration, texts, time_of_day, whole
+from streamsched.define.quantity import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.define.when import When, as_when
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
@@ -29,8 +27,6 @@ from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
 from streamsched.domain.window import TimeWindow
-
-_E = TypeVar("_E", bound=StrEnum)
 
 #: ("22:00", "06:00"), in UTC, or ("22:00", "06:00", "Europe/Berlin").
 Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
@@ -165,11 +161,11 @@ class App:
                 constraints=(*limits, *constraints),
                 properties=texts(properties, "$.properties"),
                 description=description,
-                overlap=_choice(Overlap, overlap, "$.overlap"),
-                misfire=_choice(Misfire, misfire, "$.misfire"),
+                overlap=choice(Overlap, overlap, "$.overlap"),
+                misfire=choice(Misfire, misfire, "$.misfire"),
                 timeout=None if timeout is None else duration(timeout, "$.timeout"),
-                on_timeout=_choice(OnTimeout, on_timeout, "$.on_timeout"),
-                consumption=_choice(Consumption, consumption, "$.consumption"),
+                on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
+                consumption=choice(Consumption, consumption, "$.consumption"),
             )
         if enabled:
             self._enabled.add(name)
@@ -214,10 +210,3 @@ def _window(window: Window, *, wait: bool) -> TimeWindow:
         raise InvalidDefinitionError("$", f"must be (opening, closing) or (opening, closing, zone) but is {window!r}")
     start, end, zone = window if len(window) == 3 else (*window, "UTC")
     return TimeWindow(time_of_day(start, "$.start"), time_of_day(end, "$.end"), zone, wait=wait)
-
-
-def _choice(options: type[_E], given: _E | str, path: str) -> _E:
-    for option in options:
-        if given == option.value:
-            return option
-    raise InvalidDefinitionError(path, f"must be one of {', '.join(options)} but is {given!r}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
 from streamsched.domain.duration import parse_duration
 from streamsched.domain.errors import InvalidDefinitionError
+
+_E = TypeVar("_E", bound=StrEnum)
 
 Duration = timedelta | str
 Size = int | str
@@ -89,6 +92,18 @@ def whole(value: int, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidDefinitionError(path, f"must be a whole number but is {value!r}")
     return value
+
+
+def choice(options: type[_E], given: _E | str, path: str) -> _E:
+    """A member of a closed set, or its text.
+
+    Raises:
+        InvalidDefinitionError: it is none of them.
+    """
+    for option in options:
+        if given == option.value:
+            return option
+    raise InvalidDefinitionError(path, f"must be one of {', '.join(options)} but is {given!r}")
 
 
 def texts(given: Mapping[str, str] | None, path: str) -> dict[str, str]:

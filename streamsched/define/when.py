@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from streamsched.codec.reading import anchored, below
-from streamsched.define.quantity import Duration, Instant, Size, duration, instant, size, whole
-from streamsched.domain.cron import check_cron, check_zone
+from streamsched.define.quantity import Duration, Instant, Size, choice, duration, instant, size, whole
+from streamsched.domain.cron import check_cron
+from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf, Wanted
@@ -135,13 +136,37 @@ def event(name: str, times: int = 1, *, match: Mapping[str, Asked] | None = None
     )
 
 
-def cron(expression: str, zone: str = "UTC") -> When:
-    """A tick at every match of a Unix cron expression (five fields, or six that start with seconds) in an IANA zone."""
+def cron(
+    expression: str,
+    zone: str = "UTC",
+    *,
+    dialect: Dialect | str = Dialect.UNIX,
+    in_gap: InGap | str | None = None,
+    in_overlap: InOverlap | str | None = None,
+) -> When:
+    """A tick at every match of a cron expression in an IANA zone.
+
+    Args:
+        expression: five fields, or six that start with seconds.
+        zone: whose wall clock is meant.
+        dialect: `"unix"`, as in crontab(5); `"quartz"`, where Sunday is 1 and `?`, `L`, `W` and `#` are known;
+            `"dapr"`, six fields, `@every 90s`.
+        in_gap: a time that the clock skips ticks once right `"after"` the gap (the default but in Dapr's dialect), or
+            is left out: `"skip"`. Where every hour matches, ticks follow real time whatever is chosen.
+        in_overlap: of a time that the clock shows twice the `"first"`, the `"second"` or `"both"` tick. Left out: the
+            first; both where the minute starts with `*`, and in Dapr's dialect.
+    """
 
     def build(_: AppRef) -> Trigger:
-        check_zone(zone, "$.zone")
-        check_cron(expression, zone, "$.expression")
-        return Cron(expression, zone)
+        leaf = Cron(
+            expression,
+            zone,
+            choice(Dialect, dialect, "$.dialect"),
+            None if in_gap is None else choice(InGap, in_gap, "$.in_gap"),
+            None if in_overlap is None else choice(InOverlap, in_overlap, "$.in_overlap"),
+        )
+        check_cron(leaf)
+        return leaf
 
     return _leaf(f"cron({expression!r}, {zone!r})", build)
 

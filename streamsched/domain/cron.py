@@ -1,45 +1,92 @@
 """When time leaves tick: cron expressions in an IANA zone, intervals of real time, single instants.
 
-Where a zone puts its clock forward or back:
+Where a zone puts its clock forward or back, and the leaf does not choose (`in_gap`, `in_overlap`):
 
     expression                              clock put forward (gap)         clock put back (overlap)
     hours are named (`30 2 * * *`)          a skipped time ticks at the     the first of the two
                                             first instant after, once
     … and minute starts with `*`            the same                        both
       (`*/15 1-4 * * *`)
-    every hour matches (`30 * * * *`)       nothing: a gap takes no time    both
+    … in Dapr's dialect                     nothing                         both
+    every hour matches (`30 * * * *`)       nothing: a gap takes no time    both, whatever was chosen
     `every`                                 real time throughout            real time throughout
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final, assert_never
-from zoneinfo import ZoneInfo
 
-from streamsched.domain.cron_fields import CronFields, parse_cron
+from streamsched.domain.cron_dapr import parse_dapr, split_zone
+from streamsched.domain.cron_fields import CronFields
+from streamsched.domain.cron_quartz import parse_quartz
+from streamsched.domain.cron_unix import parse_unix
+from streamsched.domain.cron_walk import Passes, Walk
+from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
-from streamsched.domain.zone import check_zone, first_instant, shows, zone_of
+from streamsched.domain.zone import check_zone, zone_of
 
-__all__ = ["check_cron", "check_zone", "next_fire"]
-
-_SECOND: Final = timedelta(seconds=1)
-#: No zone puts its clock back by more today.
-_LONGEST_OVERLAP: Final = timedelta(hours=3)
+__all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "previous_fire"]
 
 
-def check_cron(expression: str, zone: str, path: str) -> None:
+#: Characters of an expression; every second of a minute, every minute of an hour … spelled out is shorter.
+LONGEST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What an expression says, whatever its dialect.
+
+    Attributes:
+        ticks: the times it matches on the wall clock, or (`@every` in Dapr's dialect) an interval of real time.
+        zone: the zone it names itself.
+    """
+
+    ticks: CronFields | timedelta
+    zone: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def parse_cron(expression: str, dialect: Dialect = Dialect.UNIX) -> Rhythm:
+    """Reads an expression. The error's path is `$`: who calls knows where the expression stands.
+
+    Raises:
+        InvalidDefinitionError: a field is wrong (the reason names it), or the expression can never match.
+    """
+    if len(expression) > LONGEST:
+        raise InvalidDefinitionError("$", f"is longer than {LONGEST} characters")
+    match dialect:
+        case Dialect.UNIX:
+            rhythm = Rhythm(parse_unix(expression))
+        case Dialect.QUARTZ:
+            rhythm = Rhythm(parse_quartz(expression))
+        case Dialect.DAPR:
+            rhythm = Rhythm(parse_dapr(expression), split_zone(expression)[0])
+        case _:
+            assert_never(dialect)
+    if isinstance(rhythm.ticks, CronFields) and rhythm.ticks.days.day_from(date(1970, 1, 1)) is None:
+        raise InvalidDefinitionError("$", f"'{expression}' never matches: no such month has that day")
+    return rhythm
+
+
+def check_cron(leaf: Cron) -> None:
     """Accepts an expression that can match, in a zone that exists.
 
     Raises:
-        InvalidDefinitionError: a field is wrong, the expression never matches, or the zone is unknown.
+        InvalidDefinitionError: a field of `$.expression` is wrong, it never matches, or `$.zone` is unknown.
     """
-    check_zone(zone, path)
+    check_zone(leaf.zone, "$.zone")
     try:
-        parse_cron(expression)
+        rhythm = parse_cron(leaf.expression, leaf.dialect)
     except InvalidDefinitionError as exc:
-        raise InvalidDefinitionError(path, exc.reason) from exc
+        raise InvalidDefinitionError("$.expression", exc.reason) from exc
+    if rhythm.zone is not None:
+        check_zone(rhythm.zone, "$.expression")
+        if leaf.zone not in ("UTC", rhythm.zone):
+            raise InvalidDefinitionError("$.zone", f"is {leaf.zone}, but the expression says {rhythm.zone}")
 
 
 def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datetime | None:
@@ -51,61 +98,77 @@ def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datet
     Raises:
         InvalidDefinitionError: a cron expression or zone that was never checked is wrong.
     """
+    match _ticking(leaf, created_at):
+        case Walk() as walk:
+            return walk.tick_after(after)
+        case _Interval() as interval:
+            return interval.tick_after(after)
+        case datetime() as instant:
+            return instant if instant > after else None
+
+
+def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> datetime | None:
+    """The last tick (UTC) strictly before `before`, or None when there was none. The mirror of `next_fire`.
+
+    Cron has ticked for ever; an interval since its first tick.
+
+    Raises:
+        InvalidDefinitionError: as `next_fire`.
+    """
+    match _ticking(leaf, created_at):
+        case Walk() as walk:
+            return walk.tick_before(before)
+        case _Interval() as interval:
+            return interval.tick_before(before)
+        case datetime() as instant:
+            return instant if instant < before else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """Real time: `first`, and every `interval` after it."""
+
+    first: datetime
+    interval: timedelta
+
+    def tick_after(self, after: datetime) -> datetime | None:
+        try:
+            passed = (after - self.first) // self.interval + 1 if after >= self.first else 0
+            return (self.first + passed * self.interval).astimezone(UTC)
+        except OverflowError:
+            return None
+
+    def tick_before(self, before: datetime) -> datetime | None:
+        if before <= self.first:
+            return None
+        passed = -((self.first - before) // self.interval) - 1
+        return (self.first + passed * self.interval).astimezone(UTC)
+
+
+def _ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | _Interval | datetime:
     match leaf:
-        case Cron(expression=expression, zone=zone):
-            return _next_cron(parse_cron(expression), zone_of(zone), after.astimezone(UTC))
+        case Cron():
+            rhythm = parse_cron(leaf.expression, leaf.dialect)
+            if isinstance(rhythm.ticks, timedelta):
+                return _Interval(created_at + rhythm.ticks, rhythm.ticks)
+            zone = zone_of(rhythm.zone or leaf.zone)
+            return Walk(rhythm.ticks.times, rhythm.ticks.days, zone, _passes(leaf, rhythm.ticks))
         case Every(interval=interval, start=start):
-            return _next_interval(start or created_at + interval, interval, after)
+            return _Interval(start or created_at + interval, interval)
         case At(instant=instant):
-            return instant.astimezone(UTC) if instant > after else None
+            return instant.astimezone(UTC)
         case _:
             assert_never(leaf)
 
 
-def _next_interval(first: datetime, interval: timedelta, after: datetime) -> datetime | None:
-    try:
-        passed = (after - first) // interval + 1 if after >= first else 0
-        return (first + passed * interval).astimezone(UTC)
-    except OverflowError:
-        return None
-
-
-def _next_cron(fields: CronFields, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Walks the wall-clock matches in order and asks of each at which instants it ticks.
-
-    `first_instant` never falls as the wall clock rises, so the first match whose first instant is not before the best
-    found so far ends the walk. Matches that come a second time after the clock is put back may lie before `after`'s
-    own wall time: there the walk begins earlier by what the clock is put back.
-    """
-    twice = fields.hourly or fields.starred_minute
-    best: datetime | None = None
-    try:
-        begin = after.astimezone(zone)
-        wall: datetime | None = begin.replace(tzinfo=None, microsecond=0, fold=0) + _SECOND
-        if twice and wall is not None:
-            wall -= max(_offset(after, zone) - _offset(after + _LONGEST_OVERLAP, zone), timedelta(0))
-        while wall is not None and (wall := fields.from_wall(wall)) is not None:
-            first = first_instant(wall, zone)
-            if best is not None and first >= best:
-                return best
-            for tick in _ticks(wall, first, zone, hourly=fields.hourly, twice=twice):
-                if tick > after and (best is None or tick < best):
-                    best = tick
-            if best is not None and not twice:
-                return best
-            wall += _SECOND
-    except OverflowError:
-        return best
-    return best
-
-
-def _ticks(wall: datetime, first: datetime, zone: ZoneInfo, *, hourly: bool, twice: bool) -> tuple[datetime, ...]:
-    """The instants at which one wall-clock match ticks, ascending."""
-    if not shows(first, wall, zone):
-        return () if hourly else (first,)
-    second = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    return (first, second) if twice and second > first else (first,)
-
-
-def _offset(instant: datetime, zone: ZoneInfo) -> timedelta:
-    return instant.astimezone(zone).utcoffset() or timedelta(0)
+def _passes(leaf: Cron, fields: CronFields) -> Passes:
+    if fields.hourly:
+        return Passes(gap=False, first=True, second=True)
+    dapr = leaf.dialect is Dialect.DAPR
+    in_gap = leaf.in_gap or (InGap.SKIP if dapr else InGap.AFTER)
+    in_overlap = leaf.in_overlap or (InOverlap.BOTH if dapr or fields.starred_minute else InOverlap.FIRST)
+    return Passes(
+        gap=in_gap is InGap.AFTER,
+        first=in_overlap is not InOverlap.SECOND,
+        second=in_overlap is not InOverlap.FIRST,
+    )

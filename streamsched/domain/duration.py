@@ -17,8 +17,22 @@ _UNITS: Final = {
     "ms": timedelta(milliseconds=1),
     "us": timedelta(microseconds=1),
 }
+_GO_UNITS: Final = {
+    "h": 3_600_000_000_000,
+    "m": 60_000_000_000,
+    "s": 1_000_000_000,
+    "ms": 1_000_000,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ns": 1,
+}
+#: Go counts nanoseconds in 63 bits.
+_GO_LONGEST: Final = 2**63 - 1
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|[wdhms])\s*")
 _TEXT = re.compile(rf"(?:{_PART.pattern})+")
+_GO_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|[hms])")
+_GO_TEXT = re.compile(rf"[+-]?(?:0|(?:{_GO_PART.pattern})+)")
 
 
 def parse_duration(text: str, path: str = "$") -> timedelta:
@@ -52,3 +66,25 @@ def duration_text(duration: timedelta) -> str:
         if amount:
             parts.append(f"{amount}{name}")
     return "".join(parts) or "0s"
+
+
+def parse_go_duration(text: str, path: str = "$") -> timedelta:
+    """Reads a duration as Go writes it: signed, fractions, units h, m, s, ms, us, ns; no days. Down to microseconds.
+
+    >>> parse_go_duration("1h30m"), parse_go_duration("-1.5s")
+    (datetime.timedelta(seconds=5400), datetime.timedelta(days=-1, seconds=86398, microseconds=500000))
+
+    Raises:
+        InvalidDefinitionError: no such duration, or longer than Go's 2562047h47m16.854775807s.
+    """
+    parts = _GO_PART.findall(text)
+    if len(text) > 100 or not _GO_TEXT.fullmatch(text) or not all(whole or fraction for whole, fraction, _ in parts):
+        raise InvalidDefinitionError(path, f"'{text}' is no duration; write numbers with units, as in 90s, 15m, 2h30m")
+    nanoseconds = sum(
+        int(whole or 0) * _GO_UNITS[unit] + int(fraction or 0) * _GO_UNITS[unit] // 10 ** len(fraction)
+        for whole, fraction, unit in parts
+    )
+    if nanoseconds > _GO_LONGEST:
+        raise InvalidDefinitionError(path, f"'{text}' is longer than Go can count")
+    length = timedelta(microseconds=nanoseconds // 1000)
+    return -length if text.startswith("-") else length

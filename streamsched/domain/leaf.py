@@ -5,7 +5,6 @@ trigger share one accumulation, and editing a trigger can keep what still fits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
@@ -14,6 +13,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.event import Outcome, custom_key, partition_key, program_key, stream_key
 from streamsched.domain.match import ANYTHING, Match
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.tick import At, Cron, Every, TimeLeaf, tick_id
 
 
 def _where(match: Match) -> str:
@@ -22,48 +22,6 @@ def _where(match: Match) -> str:
 
 def _filter_id(match: Match) -> str:
     return f"?{match.id}" if match else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Cron(Composable):
-    """A tick at every instant the expression matches in an IANA zone (both judged by `domain.cron`)."""
-
-    expression: str
-    zone: str = "UTC"
-
-    def __str__(self) -> str:
-        return f"cron '{self.expression}' in {self.zone}"
-
-
-@dataclass(frozen=True, slots=True)
-class Every(Composable):
-    """A tick each `interval` of real time, counted from `start` (UTC), or from the schedule's creation when None."""
-
-    interval: timedelta
-    start: datetime | None = None
-
-    def __post_init__(self) -> None:
-        if self.interval < timedelta(seconds=1):
-            raise InvalidDefinitionError("$.interval", f"must be at least one second but is {self.interval}")
-        if self.start is not None and self.start.tzinfo is None:
-            raise InvalidDefinitionError("$.start", "must name its offset from UTC")
-
-    def __str__(self) -> str:
-        return f"every {self.interval}"
-
-
-@dataclass(frozen=True, slots=True)
-class At(Composable):
-    """One tick at an instant (UTC)."""
-
-    instant: datetime
-
-    def __post_init__(self) -> None:
-        if self.instant.tzinfo is None:
-            raise InvalidDefinitionError("$.instant", "must name its offset from UTC")
-
-    def __str__(self) -> str:
-        return f"at {self.instant.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +112,6 @@ class CustomEvent(Composable):
         return f"event {self.name}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
 
 
-TimeLeaf = Cron | Every | At
 EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
 Leaf = TimeLeaf | EventLeaf
 
@@ -162,12 +119,8 @@ Leaf = TimeLeaf | EventLeaf
 def leaf_id(leaf: Leaf) -> str:
     """A leaf's identity: a stable text, equal for equal leaves, different for different ones."""
     match leaf:
-        case Cron(expression=expression, zone=zone):
-            return f"cron:{expression}@{zone}"
-        case Every(interval=interval, start=start):
-            return f"every:{interval.total_seconds():.15g}s" + (f"@{start.isoformat()}" if start else "")
-        case At(instant=instant):
-            return f"at:{instant.isoformat()}"
+        case Cron() | Every() | At():
+            return tick_id(leaf)
         case Partitions(dataset=dataset, count=count, match=wanted):
             return f"partitions:{dataset}:{count}{_filter_id(wanted)}"
         case Total(dataset=dataset, measure=measure, amount=amount, match=wanted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -38,17 +39,64 @@ def zone_of(zone: str) -> ZoneInfo:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """A clock is put forward (a gap: [old, new) is never shown) or back (an overlap: [new, old) is shown twice).
+
+    Attributes:
+        at: the instant (UTC).
+        old: what the clock would have shown then (naive).
+        new: what it shows (naive).
+    """
+
+    at: datetime
+    old: datetime
+    new: datetime
+
+    @property
+    def forward(self) -> bool:
+        return self.old < self.new
+
+
+def change_at(wall: datetime, zone: ZoneInfo) -> ClockChange | None:
+    """The change by which a clock of `zone` skips or repeats `wall` (naive); None when it shows it just once."""
+    early = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    late = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if early == late:
+        return None
+    # Fold 0 reckons by the offset before the change, fold 1 by that after it; so the change lies between the two.
+    return _change(zone, min(early, late), max(early, late))
+
+
+def changes(zone: ZoneInfo, since: datetime, until: datetime) -> list[ClockChange]:
+    """The changes in (since, until], ascending; of two within the same hour that cancel out, none."""
+    return [_change(zone, jump - _SECOND, jump) for jump in jumps(zone, since, until)]
+
+
+def _change(zone: ZoneInfo, low: datetime, high: datetime) -> ClockChange:
+    at = _first_second(low, high, partial(_has_jumped, zone, low))
+    before = low.astimezone(zone)
+    offset = before.utcoffset() or timedelta(0)
+    return ClockChange(at, (at + offset).replace(tzinfo=None), at.astimezone(zone).replace(tzinfo=None, fold=0))
+
+
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """The instant (UTC) at which a wall clock of `zone` first shows `wall` (naive) or, in a gap, anything later.
 
     A time that the clock shows twice is the first of the two; a time it skips is the instant of the jump.
     """
-    early = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    late = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    if early <= late:
-        return early
-    # In a gap fold=1 uses the offset after the jump and so lands before it, fold=0 lands after it: the jump is between.
-    return _first_second(late, early, lambda instant: instant.astimezone(zone).replace(tzinfo=None) >= wall)
+    change = change_at(wall, zone)
+    if change is not None and change.forward:
+        return change.at
+    return wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+
+
+def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """As `first_instant`, but the second of two."""
+    change = change_at(wall, zone)
+    if change is not None and change.forward:
+        return change.at
+    return wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
 
 
 def jumps(zone: ZoneInfo, since: datetime, until: datetime) -> list[datetime]:
@@ -75,11 +123,6 @@ def _first_second(low: datetime, high: datetime, holds: Callable[[datetime], boo
         middle = (before + after) // 2
         before, after = (before, middle) if holds(origin + middle * _SECOND) else (middle, after)
     return origin + after * _SECOND
-
-
-def shows(instant: datetime, wall: datetime, zone: ZoneInfo) -> bool:
-    """Whether a wall clock of `zone` shows `wall` (naive) at an instant."""
-    return instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall
 
 
 @lru_cache(maxsize=512)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
@@ -55,8 +56,16 @@ _wanted = st.builds(OneOf, st.frozensets(st.text(max_size=4), min_size=1)) | st.
 )
 _matches = st.just(ANYTHING) | st.dictionaries(st.text(max_size=4), _wanted, max_size=3).map(Match.of)
 
+
+def _crons(expressions: list[str], dialect: Dialect) -> st.SearchStrategy[Cron]:
+    chosen = st.none() | st.sampled_from(InGap), st.none() | st.sampled_from(InOverlap)
+    return st.builds(Cron, st.sampled_from(expressions), _zones, st.just(dialect), *chosen)
+
+
 leaves: st.SearchStrategy[Trigger] = st.one_of(
-    st.builds(Cron, st.sampled_from(["* * * * *", "0 4 * * *", "*/15 9-17 * * MON-FRI", "30 0 0 1 JAN *"]), _zones),
+    _crons(["* * * * *", "0 4 * * *", "*/15 9-17 * * MON-FRI", "30 0 0 1 JAN *"], Dialect.UNIX),
+    _crons(["0 4 * * ?", "0 0 4 LW * ?", "0 0 4 ? * FRI#3 2030"], Dialect.QUARTZ),
+    _crons(["0 0 4 * * *", "@every 90s", "0 0 4 13 * FRI"], Dialect.DAPR),
     st.builds(Every, durations, st.none() | instants),
     st.builds(At, instants),
     st.builds(Partitions, st.builds(DatasetRef, _namespaces, _dotted), _counts, _matches),

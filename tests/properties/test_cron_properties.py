@@ -11,14 +11,22 @@ from croniter import croniter
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamsched.domain.cron import next_fire
-from streamsched.domain.cron_fields import parse_cron
+from streamsched.domain.cron import next_fire, parse_cron, previous_fire
+from streamsched.domain.dialect import InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.misfire import COUNTED, ON_TIME, due_ticks
 from streamsched.domain.schedule import Misfire
 from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
 
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "America/Havana"]
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kolkata",
+    "America/Havana",
+    "America/Asuncion",
+]
 MINUTE = timedelta(minutes=1)
 
 
@@ -53,6 +61,14 @@ def _can_match(expression: str) -> bool:
 any_expression = _expressions(_field(1, 31), _field(1, 12))
 daily_expression = _expressions(st.sampled_from(["*", "*/2", "1-31"]), st.just("*"))
 
+crons = st.builds(
+    Cron,
+    daily_expression,
+    st.sampled_from(ZONES),
+    in_gap=st.none() | st.sampled_from(InGap),
+    in_overlap=st.none() | st.sampled_from(InOverlap),
+)
+
 # Days around the changes of 2024 in these zones, and any others.
 near_changes = st.sampled_from([(3, 9), (3, 30), (4, 6), (10, 5), (10, 26), (11, 2), (7, 1)]).flatmap(
     lambda day: st.integers(0, 60 * 48).map(lambda minute: datetime(2024, *day, tzinfo=UTC) + minute * MINUTE)
@@ -82,10 +98,14 @@ def _matches(expression: str, wall: datetime) -> bool:
     )
 
 
-def _model(expression: str, zone: ZoneInfo, after: datetime, minutes: int) -> list[datetime]:
+def _model(leaf: Cron, after: datetime, minutes: int) -> list[datetime]:
     """Ticks in the `minutes` after `after`: what a person with a wall clock and a list of skipped times would do."""
+    expression, zone = leaf.expression, ZoneInfo(leaf.zone)
     minute_field, hour_field = expression.split()[:2]
     hourly = all(_matches(f"* {hour_field} * * *", datetime(2024, 1, 1, hour)) for hour in range(24))  # noqa: DTZ001
+    in_gap = InGap.SKIP if hourly else leaf.in_gap or InGap.AFTER
+    usual = InOverlap.BOTH if minute_field.startswith("*") else InOverlap.FIRST
+    in_overlap = InOverlap.BOTH if hourly else leaf.in_overlap or usual
     shown: set[datetime] = set()
     ticks: list[datetime] = []
     instant = after - 26 * 60 * MINUTE
@@ -93,16 +113,26 @@ def _model(expression: str, zone: ZoneInfo, after: datetime, minutes: int) -> li
     while instant < after + minutes * MINUTE:
         instant += MINUTE
         wall = instant.astimezone(zone).replace(tzinfo=None)
-        tick = _matches(expression, wall) and (wall not in shown or hourly or minute_field.startswith("*"))
+        tick = _matches(expression, wall)
+        if in_overlap is InOverlap.FIRST:
+            tick = tick and wall not in shown
+        elif in_overlap is InOverlap.SECOND:
+            tick = tick and not _comes_again(instant, zone)
         skipped = previous + MINUTE
         while skipped < wall:  # the clock jumped over these
-            tick = tick or (not hourly and _matches(expression, skipped))
+            tick = tick or (in_gap is InGap.AFTER and _matches(expression, skipped))
             skipped += MINUTE
         shown.add(wall)
         previous = wall
         if tick and instant > after:
             ticks.append(instant)
     return ticks
+
+
+def _comes_again(instant: datetime, zone: ZoneInfo) -> bool:
+    """Whether the clock will show the same once more; no zone here puts it back by more than an hour."""
+    walls = (instant.astimezone(zone).replace(tzinfo=None), *((instant + n * MINUTE) for n in range(1, 61)))
+    return any(later.astimezone(zone).replace(tzinfo=None) == walls[0] for later in walls[1:])
 
 
 def _ticks(leaf: TimeLeaf, after: datetime, until: datetime) -> list[datetime]:
@@ -114,13 +144,26 @@ def _ticks(leaf: TimeLeaf, after: datetime, until: datetime) -> list[datetime]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(daily_expression, st.sampled_from(ZONES), near_changes)
-@example("30 2 * * *", "Europe/Berlin", datetime(2024, 3, 30, 12, tzinfo=UTC))
-@example("*/20 1-2 * * *", "America/Havana", datetime(2024, 11, 3, 2, tzinfo=UTC))
-def test_ticks_are_those_of_a_clock_watched_every_minute(expression: str, zone: str, after: datetime) -> None:
+@given(crons, near_changes)
+@example(Cron("30 2 * * *", "Europe/Berlin"), datetime(2024, 3, 30, 12, tzinfo=UTC))
+@example(Cron("*/20 1-2 * * *", "America/Havana"), datetime(2024, 11, 3, 2, tzinfo=UTC))
+@example(Cron("*/5 2 * * *", "Europe/Berlin", in_overlap=InOverlap.SECOND), datetime(2024, 10, 26, 23, 50, tzinfo=UTC))
+def test_ticks_are_those_of_a_clock_watched_every_minute(leaf: Cron, after: datetime) -> None:
     minutes = 36 * 60
-    watched = _model(expression, ZoneInfo(zone), after, minutes)
-    assert _ticks(Cron(expression, zone), after, after + minutes * MINUTE) == watched
+    watched = _model(leaf, after, minutes)
+    assert _ticks(leaf, after, after + minutes * MINUTE) == watched
+
+
+@settings(max_examples=150, deadline=None)
+@given(crons, near_changes, st.integers(0, 59_999_999))
+def test_backwards_are_the_same_ticks(leaf: Cron, after: datetime, micros: int) -> None:
+    until = after + timedelta(hours=36, microseconds=micros)
+    ticks, at = [], until
+    while (earlier := previous_fire(leaf, at, created_at=after)) is not None and earlier > after:
+        ticks.append(earlier)
+        at = earlier
+    forwards = _ticks(leaf, after, until)
+    assert ticks == [tick for tick in reversed(forwards) if tick < until]
 
 
 @settings(max_examples=300, deadline=None)
@@ -165,6 +208,19 @@ def test_where_croniter_differs(expression: str, ours: str, theirs: str) -> None
     after = datetime(2024, 1, 1, 12, tzinfo=UTC)
     assert next_fire(Cron(expression), after, created_at=after) == datetime.fromisoformat(ours)
     assert croniter(expression, after).get_next(datetime) == datetime.fromisoformat(theirs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(any_expression, st.sampled_from(ZONES), near_changes)
+def test_no_tick_lies_between_a_tick_and_the_one_before_it(expression: str, zone: str, after: datetime) -> None:
+    leaf = Cron(expression, zone)
+    tick = next_fire(leaf, after, created_at=after)
+    assert tick is not None
+    earlier = previous_fire(leaf, tick, created_at=after)
+    assert earlier is not None
+    assert earlier <= after
+    assert next_fire(leaf, earlier, created_at=after) == tick
+    assert previous_fire(leaf, tick + timedelta(microseconds=1), created_at=after) == tick
 
 
 @settings(max_examples=150, deadline=None)

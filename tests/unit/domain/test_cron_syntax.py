@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from streamsched.domain.cron import check_cron, check_zone, next_fire
-from streamsched.domain.cron_fields import parse_cron
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.trigger import At, Cron, Every
 
@@ -39,7 +38,7 @@ FRIDAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
     ],
 )
 def test_the_next_tick(expression: str, tick: str) -> None:
-    check_cron(expression, "UTC", "$")
+    check_cron(Cron(expression))
     assert next_fire(Cron(expression), FRIDAY, created_at=FRIDAY) == datetime.fromisoformat(tick + "Z")
 
 
@@ -81,12 +80,12 @@ def test_a_tick_is_strictly_after() -> None:
 )
 def test_a_refused_expression_says_which_field_is_wrong(expression: str, reason: str) -> None:
     with pytest.raises(InvalidDefinitionError) as refused:
-        check_cron(expression, "UTC", "$.trigger.cronExpression")
-    assert (refused.value.path, refused.value.reason) == ("$.trigger.cronExpression", reason)
+        check_cron(Cron(expression))
+    assert (refused.value.path, refused.value.reason) == ("$.expression", reason)
 
 
 def test_the_thirtieth_of_february_may_stand_beside_a_day_of_the_week() -> None:
-    assert parse_cron("0 0 30 2 MON").either_day
+    check_cron(Cron("0 0 30 2 MON"))
 
 
 @pytest.mark.parametrize(

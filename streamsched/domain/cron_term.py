@@ -1,0 +1,61 @@
+"""The pieces that cron dialects share: what a field may hold, and how a wrong one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from streamsched.domain.errors import InvalidDefinitionError
+
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One place of an expression: its noun for people, its bounds, and the names of its values from the lowest on."""
+
+    noun: str
+    lowest: int
+    highest: int
+    names: tuple[str, ...] = ()
+
+    def number(self, text: str) -> int:
+        """The value a number or a name stands for.
+
+        Raises:
+            InvalidDefinitionError: it is neither, or out of bounds.
+        """
+        if text.upper() in self.names:
+            return self.names.index(text.upper()) + self.lowest
+        if not (text.isascii() and text.isdigit()):
+            names = f" or {self.names[0]} to {self.names[-1]}" if self.names else ""
+            refuse(f"'{text}' is no {self.noun}: a number{names} is wanted")
+        if not self.lowest <= int(text) <= self.highest:
+            refuse(f"{self.noun} {text} is not from {self.lowest} to {self.highest}")
+        return int(text)
+
+
+SECOND: Final = Field("second", 0, 59)
+MINUTE: Final = Field("minute", 0, 59)
+HOUR: Final = Field("hour", 0, 23)
+DAY: Final = Field("day of month", 1, 31)
+MONTH: Final = Field("month", 1, 12, _MONTHS)
+
+
+def weekday(lowest: int, highest: int) -> Field:
+    """Days of the week, the lowest number being Sunday's."""
+    return Field("day of week", lowest, highest, _DAYS)
+
+
+def ascending(values: Collection[int]) -> tuple[int, ...]:
+    """Each once, in order."""
+    return tuple(sorted(set(values)))
+
+
+def refuse(reason: str) -> NoReturn:
+    """Raises:
+    InvalidDefinitionError: always, with path `$`: who calls knows where the expression stands.
+    """
+    raise InvalidDefinitionError("$", reason)
