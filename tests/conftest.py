@@ -89,6 +89,12 @@ def kafka() -> Iterator[str]:
             cluster.kill()
 
 
+@pytest.fixture
+def kafka_log(kafka: str) -> str:
+    """URL of a log of its own on that Kafka: nobody else's topics, writers or groups have its prefix."""
+    return f"{kafka}?prefix=t{uuid.uuid4().hex[:12]}."
+
+
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """Name of a migrated database nobody is connected to, to make copies of."""

@@ -5,6 +5,7 @@
     │   ├── DecodeError               bytes or JSON that say nothing we know; carries path and reason
     │   ├── RefusedError              some events of a batch were refused, the others were taken; says which and why
     │   └── InvalidDefinitionError    a definition that cannot hold (0 partitions, a cron that never matches, …)
+    ├── TooLargeError                 a record is larger than the log takes; smaller ones go through
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
     │   └── IllegalTransitionError    a state machine was told a fact it has no row for
@@ -74,6 +75,16 @@ class RefusedError(InvalidError):
 
 class InvalidDefinitionError(InvalidError):
     """A definition that can never hold or contradicts itself."""
+
+
+class TooLargeError(StreamschedError):
+    """A record for `topic` has `size` bytes, and the log takes `limit`; nothing was appended."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        super().__init__(f"a record for topic '{topic}' has {size} bytes, more than the {limit} the log takes")
+        self.topic = topic
+        self.size = size
+        self.limit = limit
 
 
 class NotFoundError(StreamschedError):

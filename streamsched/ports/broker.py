@@ -117,14 +117,17 @@ class Writer(Protocol):
     """The one transactional writer of its name. Not safe for concurrent calls."""
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
-        """Appends all records, in order within each partition, atomically and durably; visible when it returns.
+        """Appends all records, in order within each partition, atomically and durably; visible when it returns (on a
+        log whose readers stop before an unfinished transaction: when it returns, or at the latest with the end of those
+        that other writers had begun in the same partitions).
 
         After any exception the outcome is unknown and the writer must be closed, never used again: open a new one
         (which fences this one) and start over from the log.
 
         Raises:
-            FencedError: a newer writer of this name was opened; nothing of this call is or will become visible.
+            FencedError: a newer writer of this name was opened; from then on nothing of this call becomes visible.
             NotFoundError: no such topic or partition; nothing of this call is or will become visible.
+            TooLargeError: a record is larger than the log takes; nothing of this call is or will become visible.
             UnavailableError: the broker did not answer.
         """
         ...
@@ -153,6 +156,7 @@ class Broker(Protocol):
 
         Raises:
             NotFoundError: no such topic or partition.
+            TooLargeError: a record is larger than the log takes; nothing was appended.
             UnavailableError: the broker did not answer.
         """
         ...

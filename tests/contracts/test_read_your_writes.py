@@ -85,6 +85,15 @@ class TestOnMemory(ReadYourWrites):
         return MemoryBroker(MemoryLog())
 
 
+@pytest.mark.kafka
+class TestOnKafka(ReadYourWrites):
+    @pytest.fixture
+    async def broker(self, kafka_log: str) -> AsyncIterator[Broker]:
+        made = await open_broker(kafka_log)
+        yield made
+        await made.close()
+
+
 @pytest.mark.postgres
 class TestOnPostgres(ReadYourWrites):
     @pytest.fixture

@@ -1,0 +1,163 @@
+"""Where a Kafka is, how to get in, and how topics are made there: all of it from one URL.
+
+kafka://host:9092,host:9092/?prefix=acme.&replication=3
+kafka://user:password@host:9093/?security=sasl_ssl&mechanism=SCRAM-SHA-512&cafile=/etc/kafka/ca.pem
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from streamsched.domain.errors import ConfigurationError
+
+_SECURITY: Final = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_COMPRESSION: Final = ("gzip", "snappy", "lz4", "zstd")
+_TOPIC: Final = "topic."
+_PORT: Final = 9092
+
+#: How long one request may take, in seconds, before its connection is given up.
+REQUEST_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """One Kafka as one installation uses it; every field but the first three is an option of the URL.
+
+    Attributes:
+        security: what the brokers speak: plaintext, ssl, sasl_plaintext or sasl_ssl (assumed when a user is given).
+        passwordfile: has the password, so that it need not stand in the URL.
+        cafile: PEM file of the authority that signed the brokers' certificates; the system's own when not given.
+        prefix: in front of every topic, transactional id and group, for a Kafka that is shared.
+        replication: copies of a topic; topics with another number are refused. Not given: three, or as many as there
+            are brokers, and any number that exists is taken.
+        min_insync: copies that must have a record before it is acknowledged; not given: one less than `replication`.
+        transaction_seconds: how long the transaction of a writer that stands still may hold up readers.
+        max_record_bytes: the largest record topics take.
+        topic: settings of topics that win over ours: `topic.segment.bytes=…`.
+    """
+
+    servers: Sequence[str]
+    user: str = ""
+    password: str = field(default="", repr=False)
+    security: str = ""
+    mechanism: str = "SCRAM-SHA-512"
+    passwordfile: str = ""
+    cafile: str = ""
+    certfile: str = ""
+    keyfile: str = ""
+    prefix: str = ""
+    replication: int | None = None
+    min_insync: int | None = None
+    transaction_seconds: float = 10.0
+    max_record_bytes: int = 16 << 20
+    compression: str = ""
+    topic: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if not self.security:
+            object.__setattr__(self, "security", "sasl_ssl" if self.user else "plaintext")
+        if self.passwordfile:
+            object.__setattr__(self, "password", _text(self.passwordfile))
+        _require(self.security in _SECURITY, "security", f"one of {', '.join(_SECURITY)}")
+        _require(self.mechanism in _MECHANISMS, "mechanism", f"one of {', '.join(_MECHANISMS)}")
+        _require(not self.compression or self.compression in _COMPRESSION, "compression", ", ".join(_COMPRESSION))
+        _require(self.replication is None or self.replication > 0, "replication", "at least 1")
+        _require(self.min_insync is None or self.min_insync > 0, "min_insync", "at least 1")
+        _require(self.transaction_seconds >= 1, "transaction_seconds", "at least 1")
+        _require(self.max_record_bytes >= 1 << 20, "max_record_bytes", f"at least {1 << 20}")
+        sasl = self.security.startswith("sasl")
+        _require(
+            not sasl or bool(self.user and self.password), "security", "sasl_… only with user:password@ in the URL"
+        )
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Reads the URL.
+
+        Raises:
+            ConfigurationError: it is no kafka:// URL, or an option is unknown or out of bounds; never says a password.
+        """
+        parts = urlsplit(url)
+        login, _, hosts = parts.netloc.rpartition("@")
+        servers = tuple(host if ":" in host else f"{host}:{_PORT}" for host in hosts.split(",") if host)
+        if parts.scheme != "kafka" or not servers:
+            raise ConfigurationError("the log's URL must be kafka://host:port,host:port/?option=value")
+        user, _, password = login.partition(":")
+        values: dict[str, Any] = {"user": unquote(user), "password": unquote(password)}
+        for name, text in parse_qsl(parts.query, keep_blank_values=True):
+            if name.startswith(_TOPIC):
+                values.setdefault("topic", {})[name.removeprefix(_TOPIC)] = text
+            elif name in _READERS:
+                values[name] = _read(name, text)
+            else:
+                known = ", ".join(sorted((*_READERS, "topic.…")))
+                raise ConfigurationError(f"the log's URL has an option '{name}' nobody knows; there are {known}")
+        return cls(servers=servers, **values)
+
+    def client_options(self) -> dict[str, Any]:
+        """What every client of aiokafka is made with.
+
+        Raises:
+            ConfigurationError: a certificate cannot be read.
+        """
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.servers),
+            "client_id": "streamsched",
+            "request_timeout_ms": int(REQUEST_SECONDS * 1000),
+            "retry_backoff_ms": 50,
+            "security_protocol": self.security.upper(),
+        }
+        if self.security.endswith("ssl"):
+            options["ssl_context"] = self._ssl_context()
+        if self.security.startswith("sasl"):
+            options |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.user,
+                "sasl_plain_password": self.password,
+            }
+        return options
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.cafile or None)
+            if self.certfile:
+                context.load_cert_chain(self.certfile, self.keyfile or None)
+        except OSError as exc:
+            raise ConfigurationError(f"a certificate of the log's URL cannot be read: {exc}") from exc
+        return context
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("security", "mechanism", "passwordfile", "cafile", "certfile", "keyfile", "prefix"), str),
+        **dict.fromkeys(("replication", "min_insync", "max_record_bytes"), int),
+        "compression": str,
+        "transaction_seconds": float,
+    }
+)
+
+
+def _read(name: str, text: str) -> object:
+    try:
+        return _READERS[name](text)
+    except ValueError as exc:
+        raise ConfigurationError(f"the log's URL says {name}={text}, which is no number") from exc
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as exc:
+        raise ConfigurationError(f"the log's password cannot be read: {exc}") from exc
+
+
+def _require(holds: bool, name: str, rule: str) -> None:
+    if not holds:
+        raise ConfigurationError(f"the log's URL: {name} must be {rule}")

@@ -1,0 +1,143 @@
+"""What we ask of Kafka about topics, in its words: requests sent, answers taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import errors as kafka
+from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+
+from streamsched_brokers.kafka.link import Link
+
+_TOPIC: Final = 2
+_SET: Final = 0
+_CREATE_MS: Final = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a topic lies. `led`: every partition has a leader now."""
+
+    partitions: int
+    replication: int
+    led: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A topic to be made."""
+
+    name: str
+    partitions: int
+    replication: int
+    settings: Mapping[str, str]
+
+
+async def layouts(link: Link, topics: Sequence[str]) -> dict[str, Layout]:
+    """Those of the topics that exist; asking makes none."""
+    answer = await link.anyone(MetadataRequest(list(topics), allow_auto_topic_creation=False))
+    found: dict[str, Layout] = {}
+    for error, name, _internal, partitions in answer.topics:
+        if error == kafka.UnknownTopicOrPartitionError.errno:
+            continue
+        if error not in {0, kafka.LeaderNotAvailableError.errno}:
+            raise kafka.for_code(error)(name)
+        copies = {len(replicas) for _, _, _, replicas, *_ in partitions} or {0}
+        led = error == 0 and bool(partitions) and all(leader >= 0 for _, _, leader, *_ in partitions)
+        found[name] = Layout(len(partitions), min(copies), led)
+    return found
+
+
+async def brokers(link: Link) -> int:
+    """How many there are now."""
+    return len((await link.anyone(MetadataRequest([], allow_auto_topic_creation=False))).brokers)
+
+
+async def create(link: Link, plans: Sequence[Plan]) -> None:
+    """Makes the topics; one that somebody else made meanwhile is left as it is."""
+    wanted: list[Any] = [
+        (plan.name, plan.partitions, plan.replication, [], list(plan.settings.items())) for plan in plans
+    ]
+    answer = await link.anyone(CreateTopicsRequest(wanted, _CREATE_MS, validate_only=False))
+    for name, error, message in answer.topic_errors:
+        if error not in {0, kafka.TopicAlreadyExistsError.errno}:
+            raise kafka.for_code(error)(f"{name}: {message}")
+
+
+async def settings(link: Link, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """All settings of these topics, with the brokers' own where a topic has none."""
+    answer = await link.anyone(DescribeConfigsRequest([(_TOPIC, name, None) for name in topics]))
+    found: dict[str, dict[str, str]] = {}
+    for error, message, _type, name, entries in answer.resources:
+        if error:
+            raise kafka.for_code(error)(f"{name}: {message}")
+        found[name] = {entry[0]: entry[1] for entry in entries}
+    return found
+
+
+async def change(link: Link, topic: str, changes: Mapping[str, str]) -> None:
+    """Sets these settings of a topic and leaves its others alone."""
+    answer = await link.anyone(IncrementalAlterConfigsRequest(topic, changes))
+    for error, message, _type, name in answer.resources:
+        if error:
+            raise kafka.for_code(error)(f"{name}: {message}")
+
+
+class IncrementalAlterConfigsResponse(Response):
+    """Key 44, version 0."""
+
+    API_KEY = 44  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    API_VERSION = 0  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(
+                ("error_code", Int16),
+                ("error_message", String("utf-8")),
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+            ),
+        ),
+    )
+
+
+class IncrementalAlterConfigsStruct(RequestStruct):
+    """Key 44, version 0: aiokafka has only the older request, which resets every setting it does not name."""
+
+    API_KEY = 44
+    API_VERSION = 0
+    RESPONSE_TYPE = IncrementalAlterConfigsResponse
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", String("utf-8")),
+                (
+                    "configs",
+                    Array(("name", String("utf-8")), ("operation", Int8), ("value", String("utf-8"))),
+                ),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsStruct]):
+    """Sets some settings of one topic."""
+
+    API_KEY = 44
+
+    def __init__(self, topic: str, changes: Mapping[str, str]) -> None:
+        self._topic = topic
+        self._changes = changes
+
+    def build(self, request_struct_class: type[IncrementalAlterConfigsStruct]) -> IncrementalAlterConfigsStruct:
+        changes = [(name, _SET, value) for name, value in self._changes.items()]
+        return request_struct_class([(_TOPIC, self._topic, changes)], False)

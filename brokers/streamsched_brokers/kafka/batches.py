@@ -1,0 +1,100 @@
+"""Records to the batches a producer sends, and fetched bytes back to the records that count. No I/O."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.memory_records import MemoryRecords
+
+from streamsched.domain.errors import TooLargeError
+from streamsched.ports.broker import Outgoing, Record, TopicPartition
+
+#: A batch is closed when it has grown to that many bytes; a larger record has one of its own.
+BATCH_BYTES: Final = 1 << 20
+#: What a batch and a record add to key and value, at most.
+_OVERHEAD: Final = 128
+_MARKER: Final = struct.Struct(">hh")
+_ABORTED: Final = 0
+
+#: `Record._make` without its Python frame.
+_record: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
+
+
+class Batch(Protocol):
+    """What we need of aiokafka's `BatchBuilder`."""
+
+    def append(self, *, timestamp: int | None, key: bytes | None, value: bytes | None) -> object | None: ...
+    def record_count(self) -> int: ...
+
+
+class Fetched(NamedTuple):
+    """What a fetch from `start` brought: the records that count, and the position after everything it looked at."""
+
+    start: int
+    records: Sequence[Record]
+    next_position: int
+
+
+def check_sizes(records: Iterable[Outgoing], limit: int) -> None:
+    """Every record is one that topics take.
+
+    Raises:
+        TooLargeError: one is not.
+    """
+    for topic, _, key, value in records:
+        size = len(key or b"") + len(value or b"") + _OVERHEAD
+        if size > limit:
+            raise TooLargeError(topic, size, limit)
+
+
+def filled(records: Sequence[Outgoing], empty: Callable[[], Batch]) -> Mapping[TopicPartition, list[Batch]]:
+    """The records as batches of each partition, in their order."""
+    batches: dict[TopicPartition, list[Batch]] = {}
+    for topic, partition, key, value in records:
+        at = TopicPartition(topic, partition)
+        mine = batches.get(at)
+        if mine is None:
+            mine = batches[at] = [empty()]
+        if mine[-1].append(timestamp=None, key=key, value=value) is None:
+            mine.append(empty())
+            mine[-1].append(timestamp=None, key=key, value=value)
+    return batches
+
+
+def committed(raw: bytes, aborted: Iterable[tuple[int, int]], start: int) -> Fetched:
+    """The records in fetched bytes from `start` on, without markers and without what was aborted.
+
+    Kafka sends the records of aborted transactions too, and with them `aborted`: (producer, first offset) of each. From
+    that offset up to its abort marker, nothing transactional of that producer counts.
+
+    Raises:
+        CorruptRecordException: a batch's checksum is wrong.
+    """
+    waiting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+    void: set[int] = set()
+    found: list[Record] = []
+    position = start
+    batches = MemoryRecords(raw)
+    while batches.has_next():
+        batch: Any = batches.next_batch()
+        assert batch is not None
+        if not batch.validate_crc():
+            raise CorruptRecordException(f"a batch at {batch.base_offset} has a wrong checksum")
+        while waiting and waiting[-1][1] < batch.next_offset:
+            void.add(waiting.pop()[0])
+        if batch.is_control_batch:
+            for marker in batch:
+                if _MARKER.unpack_from(marker.key)[1] == _ABORTED:
+                    void.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in void):
+            found.extend(
+                _record((record.offset, record.key, record.value, record.timestamp))
+                for record in batch
+                if record.offset >= start
+            )
+        position = max(position, batch.next_offset)
+    return Fetched(start, found, position)

@@ -1,0 +1,91 @@
+"""The broker port on Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched_brokers.kafka.address import Address
+from streamsched_brokers.kafka.appender import Appender
+from streamsched_brokers.kafka.batches import check_sizes
+from streamsched_brokers.kafka.catalog import Catalog
+from streamsched_brokers.kafka.failure import translated
+from streamsched_brokers.kafka.link import Link, Place
+from streamsched_brokers.kafka.reader import KafkaReader
+from streamsched_brokers.kafka.sending import open_producer
+from streamsched_brokers.kafka.writer import KafkaWriter
+
+CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
+
+
+async def open_broker(url: str) -> KafkaBroker:
+    """Opens the log behind a `kafka://` URL; `Address` says what it may contain.
+
+    Raises:
+        ConfigurationError: the URL is wrong, or Kafka refuses us.
+        UnavailableError: no broker answers.
+    """
+    address = Address.parse(url)
+    with translated():
+        return KafkaBroker(await Link.open(address))
+
+
+class KafkaBroker:
+    """One process's connections to the log. Every reader and every writer has some of its own."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._address = link.address
+        self._catalog = Catalog(link)
+        self._appender = Appender(link.address)
+        self._opened: set[KafkaReader | KafkaWriter] = set()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        with translated():
+            await self._catalog.create(specs)
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        if not records:
+            return
+        with translated():
+            await self._catalog.check(records)
+        check_sizes(records, self._address.max_record_bytes)
+        await self._appender.append(records)
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        with translated():
+            await self._catalog.check(partitions)
+            return await self._link.offsets(partitions, Place.END)
+
+    async def partitions(self, topic: str) -> int:
+        with translated():
+            return await self._catalog.partitions(topic)
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> KafkaReader:
+        with translated():
+            await self._catalog.check(positions)
+            link = await Link.open(self._address)
+            await link.follow({at.topic for at in positions})
+        reader = KafkaReader(link, positions, closed=self._opened.discard)
+        self._opened.add(reader)
+        return reader
+
+    async def writer(self, name: str) -> KafkaWriter:
+        with translated():
+            producer = await open_producer(self._address, transactional_id=f"{self._address.prefix}streamsched/{name}")
+        writer = KafkaWriter(name, producer, self._link, self._catalog, closed=self._opened.discard)
+        self._opened.add(writer)
+        return writer
+
+    async def maintain(self) -> None:
+        """Nothing: Kafka cleans its logs itself, as their topics say."""
+
+    async def close(self) -> None:
+        await asyncio.gather(*(each.close() for each in list(self._opened)))
+        await self._appender.close()
+        await self._link.close()

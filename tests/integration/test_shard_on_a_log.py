@@ -1,0 +1,95 @@
+"""Shards on a log in a real PostgreSQL and a real Kafka: what the memory log shows holds there too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.ports.broker import Broker
+from streamsched.ports.drivers import open_broker
+from streamsched.testing.town import Town, event_ids, landed, schedule
+
+FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
+
+
+class ShardOnALog:
+    """The contract; a subclass says on which log."""
+
+    @pytest.fixture
+    async def town(self, broker: Broker) -> AsyncIterator[Town]:
+        made = await Town.found(broker)
+        yield made
+        await made.stop()
+
+    async def test_events_become_launches(self, town: Town) -> None:
+        await town.start()
+        await town.put(schedule("both"), Partitions(FLIGHTS, 2) & Partitions(WEATHER, 1))
+        await town.emit(landed(0), landed(1), landed(0, "weather"))
+        await town.settled()
+
+        (job,) = await town.jobs()
+        assert sorted(event_ids(job)) == ["flights-0", "flights-1", "weather-0"]
+
+    async def test_state_is_read_back_from_the_changelogs(self, town: Town) -> None:
+        await town.start()
+        for number in range(30):
+            await town.put(schedule(f"s{number}"), Partitions(FLIGHTS, 5))
+        await town.emit(*(landed(n) for n in range(4)))
+        await town.settled()
+        await town.stop()
+        await town.broker.maintain()
+
+        await town.start()
+        await town.emit(landed(2), landed(4))
+        await town.settled()
+
+        jobs = await town.jobs()
+        assert len(jobs) == 30
+        assert all(event_ids(job) == [f"flights-{n}" for n in range(5)] for job in jobs)
+
+    async def test_new_owners_again_and_again_under_load_lose_and_double_nothing(self, town: Town) -> None:
+        for number in range(10):
+            await town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 3))
+        old = []
+
+        async def emit() -> None:
+            for number in range(90):
+                await town.emit(*(landed(number, f"d{dataset}") for dataset in range(10)))
+
+        emitting = asyncio.create_task(emit())
+        while not emitting.done():
+            await town.start()  # the former owners are still there, and are fenced
+            old += town.shards
+            await asyncio.wait((emitting,), timeout=0.2)
+        await emitting
+        await town.settled()
+
+        jobs = await town.jobs()
+        assert len({job.id for job in jobs}) == len(jobs) == 300
+        for job in jobs:
+            first = (job.sequence - 1) * 3
+            dataset = job.schedule.name.replace("s", "d")
+            assert event_ids(job) == [f"{dataset}-{n}" for n in range(first, first + 3)]
+        await asyncio.gather(*(shard.stop() for shard in old))
+
+
+@pytest.mark.postgres
+class TestOnPostgres(ShardOnALog):
+    @pytest.fixture
+    async def broker(self, database: str) -> AsyncIterator[Broker]:
+        made = await open_broker(database)
+        yield made
+        await made.close()
+
+
+@pytest.mark.kafka
+class TestOnKafka(ShardOnALog):
+    @pytest.fixture
+    async def broker(self, kafka_log: str) -> AsyncIterator[Broker]:
+        made = await open_broker(kafka_log)
+        yield made
+        await made.close()
