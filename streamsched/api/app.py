@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from streamsched import __version__
 from streamsched.api import apps, events, groups, health, jobs, programs, runs, schedules
+from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.deps import ApiServices
 from streamsched.api.problems import answer_problems
 
@@ -27,6 +28,7 @@ def make_api(services: ApiServices) -> FastAPI:
     api.state.services = services
     for module in (events, apps, programs, schedules, jobs, runs, groups, health):
         api.include_router(module.router)
+    api.include_router(cdap_routes())
     answer_problems(api)
     _measure(api, services)
     return api

@@ -1,7 +1,8 @@
 """Errors on the wire: RFC 9457 problem JSON. The only place that knows which error is which HTTP status.
 
 A problem has `type`, `title`, `status`, `detail`, and for wrong input `path` (a JSON path into the body, or the name of
-a parameter) and `reason`. `retriable` says whether the same request can succeed later.
+a parameter) and `reason`. `retriable` says whether the same request can succeed later. CDAP's addresses answer the same
+statuses in plain text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from streamsched.api.cdap.answers import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -58,8 +60,7 @@ def problem(status: int, detail: str, **members: Any) -> Response:
         "detail": detail,
         **{name: value for name, value in members.items() if value is not None},
     }
-    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-    return rendered(body, status=status, media_type=CONTENT_TYPE, headers=headers)
+    return rendered(body, status=status, media_type=CONTENT_TYPE, headers=_headers(status))
 
 
 def problem_of(error: StreamschedError) -> Response:
@@ -73,6 +74,14 @@ def problem_of(error: StreamschedError) -> Response:
     return problem(status_of(error), str(error), retriable=error.retriable, **facts)
 
 
+def _answer(request: Request, status: int, detail: str, **members: Any) -> Response:
+    return plain(status, detail) if speaks_cdap(request) else problem(status, detail, **members)
+
+
+def _headers(status: int) -> Mapping[str, str] | None:
+    return {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+
+
 def answer_problems(api: FastAPI) -> None:
     """Makes every error of `api` a problem, also those of routing and of parameters."""
     api.add_exception_handler(StreamschedError, _ours)
@@ -83,25 +92,27 @@ def answer_problems(api: FastAPI) -> None:
 
 async def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, StreamschedError)
-    answer = problem_of(error)
-    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    status = status_of(error)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("request.failed", method=request.method, path=request.url.path, error=str(error))
-    return answer
+    if speaks_cdap(request):
+        return plain(status, message(error), headers=_headers(status))
+    return problem_of(error)
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, str(error.detail))
+    return _answer(request, error.status_code, str(error.detail))
 
 
-async def _parameter(_: Request, error: Exception) -> Response:
+async def _parameter(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     path = ".".join(str(part) for part in first["loc"][1:]) or "$"
     reason = first["msg"]
-    return problem(HTTPStatus.BAD_REQUEST, f"{path}: {reason}", path=path, reason=reason, retriable=False)
+    return _answer(request, HTTPStatus.BAD_REQUEST, f"{path}: {reason}", path=path, reason=reason, retriable=False)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("request.broke", method=request.method, path=request.url.path, exc_info=error)
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours; the log has it", retriable=False)
+    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours; the log has it", retriable=False)

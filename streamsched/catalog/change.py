@@ -27,7 +27,7 @@ def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime
     """
     before = app.schedules.get(definition.ref)
     if before is not None and before.exists:
-        raise ConflictError(f"schedule '{definition.ref}' exists already")
+        raise ConflictError(f"schedule '{definition.ref}' already exists")
     _check_programs(app, definition)
     return AppChange(schedules=(created(before, definition, enabled=enabled, reason="", now=now),))
 

@@ -119,6 +119,27 @@ executables: st.SearchStrategy[Executable] = st.one_of(
 )
 
 
+def schedules(
+    refs: st.SearchStrategy[ScheduleRef] | None = None, started: st.SearchStrategy[ProgramRef] | None = None
+) -> st.SearchStrategy[Schedule]:
+    """Schedules of one app and their programs; of `default.orders` where they are not given."""
+    app = AppRef("default", "orders")
+    return st.builds(
+        Schedule,
+        st.builds(ScheduleRef, st.just(app.namespace), st.just(app.app), _names) if refs is None else refs,
+        st.builds(ProgramRef, st.just(app.namespace), st.just(app.app), _names) if started is None else started,
+        triggers,
+        constraints=st.lists(constraints, max_size=3).map(tuple),
+        properties=_mappings,
+        description=st.text(max_size=9),
+        overlap=st.sampled_from(Overlap),
+        misfire=st.sampled_from(Misfire),
+        timeout=st.none() | durations,
+        on_timeout=st.sampled_from(OnTimeout),
+        consumption=st.sampled_from(Consumption),
+    )
+
+
 @st.composite
 def app_definitions(draw: st.DrawFn) -> AppDefinition:
     """Apps whose schedules start programs they have, and wait for anything that can come."""
@@ -127,29 +148,15 @@ def app_definitions(draw: st.DrawFn) -> AppDefinition:
     programs_of = tuple(
         Program(ProgramRef(app.namespace, app.app, name), draw(executables), draw(_mappings)) for name in names
     )
-    schedules = tuple(
-        draw(
-            st.builds(
-                Schedule,
-                st.just(ScheduleRef(app.namespace, app.app, name)),
-                st.sampled_from([program.ref for program in programs_of]),
-                triggers,
-                constraints=st.lists(constraints, max_size=3).map(tuple),
-                properties=_mappings,
-                description=st.text(max_size=9),
-                overlap=st.sampled_from(Overlap),
-                misfire=st.sampled_from(Misfire),
-                timeout=st.none() | durations,
-                on_timeout=st.sampled_from(OnTimeout),
-                consumption=st.sampled_from(Consumption),
-            )
-        )
+    refs = [program.ref for program in programs_of]
+    defined = tuple(
+        draw(schedules(st.just(ScheduleRef(app.namespace, app.app, name)), st.sampled_from(refs)))
         for name in draw(st.lists(_names, max_size=3, unique=True))
     )
     known = {program.ref for program in programs_of}
     waited_for = (
-        leaf.program for each in schedules for leaf in leaves_of(each.trigger) if isinstance(leaf, ProgramStatus)
+        leaf.program for each in defined for leaf in leaves_of(each.trigger) if isinstance(leaf, ProgramStatus)
     )
     assume(all(program in known or program.owner != app for program in waited_for))
-    enabled = draw(st.frozensets(st.sampled_from([each.ref.name for each in schedules]))) if schedules else frozenset()
-    return AppDefinition(app, programs_of, schedules, enabled)
+    enabled = draw(st.frozensets(st.sampled_from([each.ref.name for each in defined]))) if defined else frozenset()
+    return AppDefinition(app, programs_of, defined, enabled)

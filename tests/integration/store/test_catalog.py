@@ -125,7 +125,7 @@ async def test_a_deleted_schedule_is_gone_and_its_name_goes_on_counting(open_hou
 @pytest.mark.parametrize(
     ("ask", "error", "words"),
     [
-        (lambda c: c.create(schedule("known")), ConflictError, "exists already"),
+        (lambda c: c.create(schedule("known")), ConflictError, "already exists"),
         (lambda c: c.enable(ScheduleRef("default", "flights", "known")), ConflictError, "is already enabled"),
         (lambda c: c.enable(WEEKLY), NotFoundError, "schedule 'default.flights.weekly'"),
         (lambda c: c.disable(WEEKLY), NotFoundError, "schedule"),

@@ -1,0 +1,151 @@
+"""CDAP's lists of schedules: of an app, of a program, and of those that wait for a program.
+
+`?strict=true` is ours: schedules that a client of CDAP's own could not read are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any, Final, NoReturn
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi.responses import Response
+
+from streamsched.api.cdap.addresses import AppDep, check_category, find_app, find_program
+from streamsched.api.cdap.forms import Form, FormDep, shown
+from streamsched.api.deps import CatalogDep
+from streamsched.api.rendering import rendered
+from streamsched.codec.cdap.extension import readable
+from streamsched.domain.event import Outcome
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.trigger import ProgramStatus, Trigger, leaves
+from streamsched.ports.catalog import ScheduleStatus
+
+of_app = APIRouter()
+of_namespace = APIRouter()
+
+#: `trigger-type=` → the types of triggers it asks for; ours that tick are of the clock as CDAP's are.
+_TYPES: Final[dict[str, frozenset[str]]] = {
+    "time": frozenset({"TIME", "EVERY", "AT"}),
+    "partition": frozenset({"PARTITION"}),
+    "stream-size": frozenset({"STREAM_SIZE"}),
+    "program-status": frozenset({"PROGRAM_STATUS"}),
+    "and": frozenset({"AND"}),
+    "or": frozenset({"OR"}),
+}
+_STATUSES: Final = ("SCHEDULED", "SUSPENDED")
+_OUTCOMES: Final = {"COMPLETED": Outcome.SUCCEEDED, "FAILED": Outcome.FAILED, "KILLED": Outcome.KILLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What of a list was asked for."""
+
+    types: frozenset[str] | None
+    status: str | None
+    form: Form
+    strict: bool
+
+    def __call__(self, found: Iterable[ScheduleStatus]) -> list[dict[str, Any]]:
+        """Those that pass, as they are shown."""
+        return [
+            form
+            for status in found
+            if (detail := shown(status)) is not None
+            and self._passes(detail)
+            and (form := shown(status, self.form)) is not None
+        ]
+
+    def _passes(self, detail: dict[str, Any]) -> bool:
+        return (
+            (self.types is None or detail["trigger"]["type"] in self.types)
+            and self.status in (None, detail["status"])
+            and (not self.strict or readable(detail))
+        )
+
+
+def _filter(
+    trigger_type: Annotated[str | None, Query(alias="trigger-type")] = None,
+    schedule_status: Annotated[str | None, Query(alias="schedule-status")] = None,
+    form: FormDep = Form.DETAIL,
+    strict: Annotated[bool, Query(description="leave out what CDAP's own clients cannot read")] = False,
+) -> Filter:
+    if trigger_type is not None and trigger_type not in _TYPES:
+        _refuse(f"Unknown category name '{trigger_type}'. Must be one of {','.join(_TYPES)}")
+    if schedule_status is not None and schedule_status not in _STATUSES:
+        _refuse(f"Invalid schedule status '{schedule_status}'. Must be one of {','.join(_STATUSES)}.")
+    return Filter(None if trigger_type is None else _TYPES[trigger_type], schedule_status, form, strict)
+
+
+FilterDep = Annotated[Filter, Depends(_filter)]
+
+
+@of_app.get("/schedules")
+async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) -> Response:
+    """Ordered by name. A type is that of the whole trigger: an AND of times is no `time`."""
+    return rendered(chosen(await find_app(catalog, app)))
+
+
+@of_app.get("/{category}/{program}/schedules")
+async def schedules_of_program(
+    app: AppDep, category: str, program: str, catalog: CatalogDep, chosen: FilterDep
+) -> Response:
+    """Those that start a program, ordered by name. The category is `workflows` or `spark`."""
+    ref = (await find_program(catalog, app, category, program)).ref
+    found = await find_app(catalog, app)
+    return rendered(chosen(each for each in found if each.record.definition.program == ref))
+
+
+@of_namespace.get("/schedules/trigger-type/program-status")
+async def triggered_by_program(
+    *,
+    catalog: CatalogDep,
+    chosen: FilterDep,
+    trigger_namespace: Annotated[str | None, Query(alias="trigger-namespace-id")] = None,
+    trigger_app: Annotated[str | None, Query(alias="trigger-app-name")] = None,
+    category: Annotated[str | None, Query(alias="trigger-program-type")] = None,
+    program: Annotated[str | None, Query(alias="trigger-program-name")] = None,
+    statuses: Annotated[str | None, Query(alias="trigger-program-statuses")] = None,
+) -> Response:
+    """Those that wait for a program to end, anywhere in their triggers and in any namespace; `trigger-program-statuses`
+    (such as `COMPLETED,FAILED`) narrows it to those that wait for one of these.
+    """
+    named = {
+        "trigger-namespace-id": trigger_namespace,
+        "trigger-app-name": trigger_app,
+        "trigger-program-type": category,
+        "trigger-program-name": program,
+    }
+    for name, value in named.items():
+        if not value:
+            _refuse(f"Must specify {name} as a query param")
+    check_category(str(category))
+    ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
+    return rendered(
+        chosen(each for each in await catalog.list() if _waits(each.record.definition.trigger, ref, outcomes))
+    )
+
+
+def _waits(trigger: Trigger, program: ProgramRef, outcomes: frozenset[Outcome]) -> bool:
+    return any(
+        isinstance(leaf, ProgramStatus) and leaf.program == program and bool(leaf.outcomes & outcomes)
+        for leaf in leaves(trigger)
+    )
+
+
+def _outcomes(statuses: str | None) -> frozenset[Outcome]:
+    if statuses is None:
+        return frozenset(Outcome)
+    try:
+        return frozenset(_OUTCOMES[status.strip()] for status in statuses.split(","))
+    except KeyError:
+        _refuse(
+            f"Unable to parse program statuses '{statuses}'. Must be comma separated valid ProgramStatus names such as "
+            "COMPLETED, FAILED, KILLED."
+        )
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise HTTPException(HTTPStatus.BAD_REQUEST, reason)

@@ -1,0 +1,269 @@
+"""Schedules as CDAP's REST says them: read, written, updated in part, and what CDAP has no word for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import available_timezones
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.codec.cdap import schedule as codec
+from streamsched.codec.cdap import specification
+from streamsched.codec.cdap.extension import extensions, readable
+from streamsched.codec.cdap.zone import iana
+from streamsched.domain.constraint import Concurrency, Delay, LastRun, TimeWindow
+from streamsched.domain.consumption import Consumption
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.schedule import Misfire, OnTimeout, Overlap, Schedule
+from streamsched.domain.trigger import Cron, Every, Partitions, StreamGrowth
+from streamsched.domain.zone import zone_of
+from streamsched.testing.definitions import schedules
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"
+NIGHTLY = ScheduleRef("default", "orders", "nightly")
+UPDATED = datetime(2017, 5, 9, 22, 24, tzinfo=UTC)
+LINES = {"type": "PARTITION", "dataset": "lines", "numPartitions": 5}
+PROGRAM = {"programName": "OrderWF", "programType": "WORKFLOW"}
+SMALL = {"program": PROGRAM, "trigger": LINES}
+
+
+def golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def written(schedule: Schedule) -> Any:
+    return json.loads(json.dumps(codec.to_json(schedule)))
+
+
+def test_what_cdap_says_of_a_schedule_is_read_and_written_as_it_was() -> None:
+    detail = golden("schedule")
+
+    schedule = codec.from_json(detail, NIGHTLY)
+
+    assert str(schedule.trigger).startswith("cron '0 4 * * *'")
+    assert schedule.constraints == (
+        Concurrency(3),
+        Delay(timedelta(minutes=5)),
+        LastRun(timedelta(hours=1)),
+        TimeWindow(time(22), time(6), "America/Los_Angeles"),
+    )
+    assert (schedule.program, schedule.timeout) == (ProgramRef("default", "orders", "OrderWF"), timedelta(days=1))
+    assert codec.to_json(schedule, enabled=True, updated_at=UPDATED) == detail
+    assert [*extensions(detail)] == []
+
+
+def test_cdaps_smallest_request_is_read_with_its_defaults() -> None:
+    schedule = codec.from_json(golden("minimal_create"), NIGHTLY)
+
+    assert (schedule.description, schedule.properties, schedule.constraints) == ("", {}, ())
+    assert schedule.timeout == timedelta(days=1)
+
+
+@given(schedules())
+def test_any_schedule_of_ours_survives_the_way_through_cdaps_json(schedule: Schedule) -> None:
+    assert codec.from_json(written(schedule), schedule.ref) == schedule
+
+
+@given(schedules())
+def test_what_was_shown_changes_nothing_when_it_is_sent_back(schedule: Schedule) -> None:
+    detail = codec.to_json(schedule, enabled=True, updated_at=UPDATED)
+
+    assert codec.changed(schedule, detail) == schedule
+    assert codec.changed(schedule, {}) == schedule
+    assert codec.changed(schedule, dict.fromkeys(detail)) == schedule
+
+
+@given(schedules(), st.data())
+def test_an_update_of_some_fields_leaves_the_others_as_they_were(schedule: Schedule, data: st.DataObject) -> None:
+    other = data.draw(schedules())
+    names = ["description", "properties", "trigger", "constraints"]
+    chosen = data.draw(st.sets(st.sampled_from(names)))
+    body = {name: value for name, value in written(other).items() if name in chosen}
+
+    after = codec.changed(schedule, body)
+
+    wanted = {name: getattr(other if name in chosen else schedule, name) for name in names}
+    assert after == replace(schedule, **wanted)
+
+
+@given(schedules())
+def test_the_extensions_of_a_schedule_are_all_that_keeps_cdap_from_reading_it_as_it_is(schedule: Schedule) -> None:
+    detail = written(schedule)
+    ours = [*extensions(detail)]
+
+    assert readable(detail) == (not any(path.endswith(".type") for path in ours))
+    assert all(path.startswith("$.") for path in ours)
+    for path in ours:
+        found: Any = detail
+        for step in path[2:].replace("]", "").replace("[", ".").split("."):
+            found = found[int(step)] if isinstance(found, list) else found[step]
+
+
+def test_what_cdap_has_no_word_for_stands_beside_its_fields_where_it_is_not_our_default() -> None:
+    small = codec.from_json(SMALL, NIGHTLY)
+    wide = replace(
+        small,
+        trigger=Partitions(DatasetRef("default", "lines"), 5) & Every(timedelta(hours=1)),
+        overlap=Overlap.QUEUE,
+        misfire=Misfire.SKIP,
+        on_timeout=OnTimeout.LAUNCH,
+        consumption=Consumption.PAIRED,
+        timeout=timedelta(microseconds=1500),
+    )
+
+    assert [*extensions(codec.to_json(small))] == []
+    assert [*extensions(codec.to_json(wide))] == [
+        "$.trigger.triggers[1].type",
+        "$.timeout",
+        "$.overlap",
+        "$.misfire",
+        "$.onTimeout",
+        "$.consumption",
+    ]
+
+
+@pytest.mark.parametrize("said", [2**63 - 1, 2**63 + 193, 9_223_372_036_854_776_000])
+def test_a_timeout_too_long_to_count_is_none(said: int) -> None:
+    schedule = codec.from_json({**SMALL, "timeoutMillis": said}, NIGHTLY)
+
+    assert schedule.timeout is None
+    assert codec.to_json(schedule)["timeoutMillis"] == codec.FOREVER
+
+
+def test_a_new_timeout_replaces_the_finer_one_that_only_we_can_say() -> None:
+    schedule = replace(codec.from_json(SMALL, NIGHTLY), timeout=timedelta(milliseconds=1, microseconds=5))
+
+    assert codec.changed(schedule, {"timeoutMillis": 1}) == schedule
+    assert codec.changed(schedule, {"timeoutMillis": 2}).timeout == timedelta(milliseconds=2)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([], "$: must be an object but is a list"),
+        ({}, "$.program: No program was specified for the schedule"),
+        ({"program": {}}, "$.program.programType: No program type was specified for the schedule"),
+        (
+            {"program": {"programType": "Workflow"}},
+            "$.program.programName: No program name was specified for the schedule",
+        ),
+        (
+            {"program": {"programName": "x", "programType": "Service"}},
+            "$.program.programType: Cannot schedule program x of type Service: Only workflows can be scheduled",
+        ),
+        (
+            {"program": {"programName": "x", "programType": "Poem"}},
+            "$.program.programType: must be one of WORKFLOW, SPARK but is 'Poem'",
+        ),
+        ({"program": PROGRAM}, "$.trigger: No trigger was specified for the schedule"),
+        (
+            {**SMALL, "name": "hourly"},
+            "$.name: Schedule name in the body of the request (hourly) does not match the schedule name in the path "
+            "parameter (nightly)",
+        ),
+        ({**SMALL, "trigger": {**LINES, "numPartitions": 0}}, "$.trigger.numPartitions: must be at least 1 but is 0"),
+        ({**SMALL, "timeoutMillis": 0}, "$.timeoutMillis: must be at least 1 but is 0"),
+        ({**SMALL, "timeout": "soon"}, "$.timeout: 'soon' is no duration"),
+        ({**SMALL, "owner": "me"}, "$.owner: is no field we know here"),
+        (
+            {**SMALL, "constraints": [{"type": "DELAY", "millisAfterTrigger": 5, "waitUntilMet": False}]},
+            "$.constraints[0].waitUntilMet: must be true: a delay always waits",
+        ),
+        (
+            {
+                **SMALL,
+                "constraints": [{"type": "TIME_RANGE", "startTime": "1:00", "endTime": "2:00", "timeZone": "MARS"}],
+            },
+            "$.constraints[0].timeZone: 'MARS' is no IANA time zone",
+        ),
+    ],
+)
+def test_a_refusal_names_the_field_in_cdaps_words_where_it_has_some(body: Any, message: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        codec.from_json(body, NIGHTLY)
+    assert str(refused.value).startswith(message)
+
+
+def test_an_update_cannot_choose_another_program() -> None:
+    schedule = codec.from_json(SMALL, NIGHTLY)
+
+    assert codec.changed(schedule, {"program": {"programName": "OrderWF", "programType": "spark"}}) == schedule
+    with pytest.raises(InvalidError, match=r"\$\.program: Must update the schedule '.*nightly' with the same program"):
+        codec.changed(schedule, {"program": {**PROGRAM, "programName": "other"}})
+
+
+@pytest.mark.parametrize(
+    ("java", "zone"),
+    [
+        ("PST", "America/Los_Angeles"),
+        ("IST", "Asia/Kolkata"),
+        ("GMT+8", "Etc/GMT-8"),
+        ("GMT-08:00", "Etc/GMT+8"),
+        ("GMT+0", "Etc/GMT"),
+        ("GMT+15", "GMT+15"),
+        ("GMT+05:30", "GMT+05:30"),
+        ("Europe/Berlin", "Europe/Berlin"),
+    ],
+)
+def test_javas_time_zones_are_read_as_ianas(java: str, zone: str) -> None:
+    assert iana(java) == zone
+
+
+def test_no_zone_of_iana_is_taken_for_one_of_java() -> None:
+    for zone in available_timezones():
+        assert iana(zone) == zone or iana(zone).startswith("Etc/GMT")
+        assert zone_of(iana(zone)).utcoffset(UPDATED) == zone_of(zone).utcoffset(UPDATED)
+
+
+@pytest.mark.parametrize("name", ["specification_time", "specification_stream"])
+def test_the_older_form_is_read_and_written(name: str) -> None:
+    spec = golden(name)
+
+    schedule = specification.from_json(spec, NIGHTLY)
+
+    assert specification.is_specification(spec)
+    assert schedule.timeout == timedelta(days=1)
+    assert specification.to_json(schedule) == spec
+
+
+def test_the_older_form_of_a_stream_is_its_growth() -> None:
+    schedule = specification.from_json(golden("specification_stream"), NIGHTLY)
+
+    assert schedule.trigger == StreamGrowth(StreamRef("default", "clicks"), 10 * 1_048_576)
+
+
+def test_without_a_type_the_older_form_is_timed() -> None:
+    spec = golden("specification_time")
+    del spec["scheduleType"]
+
+    assert isinstance(specification.from_json(spec, NIGHTLY).trigger, Cron)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ({}, "$.schedule.cronEntry: is missing"),
+        ({"cronEntry": "soon"}, "$.schedule.cronEntry: "),
+        ({"cronEntry": "0 4 * * *", "name": "hourly"}, "$.schedule.name: Schedule name in the body"),
+        ({"cronEntry": "0 4 * * *", "streamName": "s"}, "$.schedule.streamName: is no field we know here"),
+        (
+            {"cronEntry": "0 4 * * *", "runConstraints": {"maxConcurrentRuns": 0}},
+            "$.schedule.runConstraints.maxConcurrentRuns: must be at least 1 but is 0",
+        ),
+    ],
+)
+def test_a_refusal_of_the_older_form_names_its_own_field(schedule: Any, message: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        specification.from_json({"scheduleType": "TIME", "schedule": schedule, "program": PROGRAM}, NIGHTLY)
+    assert str(refused.value).startswith(message)
+
+
+def test_triggers_of_other_kinds_have_no_older_form() -> None:
+    assert specification.to_json(codec.from_json(SMALL, NIGHTLY)) is None
