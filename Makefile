@@ -25,8 +25,8 @@ check: $(VENV)/.dev ## style, types and import rules only
 bench: $(VENV)/.dev ## NAME=pipeline|fold|log: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
-faults: $(VENV)/.dev ## TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle
-	@$(BIN)/python -m tests.faults.two_workers --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle
+	@$(BIN)/python -m tests.faults.two_workers --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
 
 diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
 	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py

@@ -15,7 +15,7 @@ from structlog.typing import Processor
 
 #: What libraries may say at most; they tell their own story at DEBUG and INFO, and we tell ours.
 QUIETED: Final = {
-    "aiokafka": logging.WARNING,
+    "aiokafka": logging.CRITICAL,  # every attempt at a broker that is away; what came of them, our driver says
     "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
     "faust": logging.WARNING,

@@ -1,18 +1,18 @@
 """Two workers on one log, 500 events a second, and one of them killed or paused at a random moment: trial after trial.
 
-    python -m tests.faults.two_workers --trials 20 --seed 1
+    python -m tests.faults.two_workers --broker kafka --trials 20 --seed 1
 
-Each trial has schedules of its own on the same log, so shards recover ever larger tables. The last line is the verdict.
+On Kafka, whose broker is ours then, that one is killed and comes back every fourth time. Each trial has schedules of
+its own on the same log, so shards recover ever larger tables. The last line is the verdict.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,223 +20,115 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import asyncpg
-import orjson
 import structlog
 
-from streamsched.codec import launch as launch_codec
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.home import home
-from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
-from streamsched.domain.signal import Put, Subscribe
-from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
+from compose.kafka.cluster import Cluster, free_addresses
+from compose.kafka.properties import Shape
+from streamsched.domain.errors import UnavailableError
 from streamsched.launcher.intake import Intake
-from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import EVENTS, LAUNCH, PARTITIONS, SIGNALS, STREAM_SIZES, topic_specs
+from streamsched.ports.topics import topic_specs
 from streamsched.store.intake import PostgresIntake
 from streamsched.store.migrate import migrate
 from streamsched.store.pool import open_pool
 from streamsched.store.server import start_server, stop_server
-from tests.faults.oracle import Judgement, Wish, judge, key
+from tests.faults.crew import Crew, Misfortune, misfortune
+from tests.faults.oracle import Judgement, judge
+from tests.faults.record import AWAY_S, Log
+from tests.faults.trial import SHARDS, Trial
 
-SHARDS = 4
 RATE = 500
-LEASE_S = 3.0
-SCHEDULES = 200
-ROOT = Path(__file__).parents[2]
 
 
-@dataclass(slots=True)
-class Crew:
-    """The two worker processes."""
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a run stands on.
 
-    url: str
+    Attributes:
+        database: URL of an empty PostgreSQL database.
+        log: URL of an empty log.
+        cluster: the Kafka behind it, when it is ours to kill.
+    """
+
+    database: str
+    log: str
     scratch: Path
-    named: bool = False
-    running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    cluster: Cluster | None = None
 
-    def start(self, place: int) -> None:
-        name = f"worker-{place}" if self.named else f"worker-{place}-{uuid4().hex[:6]}"
-        with (self.scratch / f"worker-{place}.log").open("ab") as log:
-            self.running[place] = subprocess.Popen(
-                (sys.executable, "-m", "tests.faults.worker_process", self.url, name, str(LEASE_S)),
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
-
-    def kill(self, place: int) -> None:
-        process = self.running.pop(place)
-        process.kill()
-        process.wait()
-
-    def stop(self) -> None:
-        for process in self.running.values():
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        for process in self.running.values():
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    @property
+    def misfortunes(self) -> Sequence[Misfortune]:
+        """What may befall a run here."""
+        return [each for each in Misfortune if self.cluster or each is not Misfortune.BROKER]
 
 
 @dataclass(slots=True)
-class Trial:
-    """What one trial wished for and sent."""
+class Tally:
+    """What came of all trials."""
 
-    number: int
-    dice: random.Random
-    wishes: dict[str, Wish] = field(default_factory=dict)
-    triggers: dict[str, Trigger] = field(default_factory=dict)
-    emitted: dict[str, dict[str, Any]] = field(default_factory=dict)
-    sent_at: dict[str, float] = field(default_factory=dict)
+    judged: Judgement = field(default_factory=Judgement)
+    waited: dict[Misfortune, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def __post_init__(self) -> None:
-        for number in range(SCHEDULES):
-            name = f"t{self.number}s{number}"
-            leaves = [self._leaf() for _ in range(self.dice.choice((1, 1, 2, 2, 3)))]
-            leaves = list({next(iter(event_keys(leaf))): leaf for leaf in leaves}.values())
-            every = self.dice.random() < 0.6
-            group = AllOf(tuple(leaves)) if every else AnyOf(tuple(leaves))
-            self.triggers[name] = leaves[0] if len(leaves) == 1 else group
-            amounts = {next(iter(event_keys(leaf))): _amount(leaf) for leaf in leaves}
-            self.wishes[name] = Wish(name, amounts, every)
+    def add(self, kind: Misfortune, longest: float, verdict: Judgement) -> None:
+        self.waited[kind].append(longest)
+        self.judged.lost += verdict.lost
+        self.judged.doubled += verdict.doubled
+        self.judged.wrong += verdict.wrong
 
-    def _leaf(self) -> Partitions | StreamGrowth | CustomEvent:
-        place = self.dice.randrange(30)
-        match self.dice.choice("pppse"):
-            case "p":
-                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.dice.randint(1, 12))
-            case "s":
-                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.dice.randint(100, 5000))
-            case _:
-                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.dice.randint(1, 8))
+    @property
+    def well(self) -> bool:
+        return not (self.judged.lost or self.judged.doubled or self.judged.wrong)
 
-    def control(self) -> Iterator[Outgoing]:
-        """The schedules, as the relay would send them."""
-        for name, trigger in self.triggers.items():
-            ref = ScheduleRef("default", "faults", name)
-            for each in (*(Subscribe(k, ref, 1) for k in sorted(event_keys(trigger))), Put(ref, 1, True, trigger)):
-                where, value = signal_codec.encode(each)
-                yield Outgoing(SIGNALS, home(where, SHARDS), where, value)
+    def by_kind(self) -> str:
+        """How long an event waited at most, for each misfortune."""
+        return "recovery " + ", ".join(f"{kind} {_spread(waits)}" for kind, waits in self.waited.items())
 
-    def event(self) -> Outgoing:
-        """A new event, or one of the last hundred again; some through a foreign partitioner."""
-        if self.emitted and self.dice.random() < 0.08:
-            event = self.emitted[self.dice.choice(list(self.emitted)[-100:])]
-        else:
-            event = self._fresh()
-            self.emitted[event["id"]] = event
-            self.sent_at[event["id"]] = time.time()
-        topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
-        foreign = self.dice.random() < 0.2
-        partition = self.dice.randrange(SHARDS) if foreign else home(key(event), SHARDS)
-        return Outgoing(topic, partition, None, orjson.dumps(event))
-
-    def _fresh(self) -> dict[str, Any]:
-        number, place = len(self.emitted), self.dice.randrange(30)
-        kind: str = self.dice.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
-        data: dict[str, Any]
-        if kind == "partitions.added":
-            keys = [f"n={number}/k={k}" for k in range(self.dice.choice((1, 1, 1, 3)))]
-            data = {"dataset": f"default.t{self.number}d{place}", "partitions": keys}
-        elif kind == "stream.size":
-            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.dice.randint(1, 2000), "absolute": False}
-        else:
-            data = {"name": f"default.t{self.number}e{place}"}
-        now = datetime.now(UTC).isoformat()
-        return {"id": f"t{self.number}-{number}", "source": "faults", "time": now, "type": kind, "data": data}
+    def line(self) -> str:
+        """The verdict."""
+        waits = [wait for each in self.waited.values() for wait in each]
+        stops = len(self.waited[Misfortune.STOP])
+        return (
+            f"trials {len(waits)} kills {len(waits) - stops} stops {stops} lost {self.judged.lost} "
+            f"doubled {self.judged.doubled} wrong {self.judged.wrong} recovery {_spread(waits)}"
+        )
 
 
-def _amount(leaf: Partitions | StreamGrowth | CustomEvent) -> int:
-    match leaf:
-        case Partitions(count=count):
-            return count
-        case StreamGrowth(bytes=count):
-            return count
-        case CustomEvent(times=times):
-            return times
-
-
-@dataclass(slots=True)
-class Log:
-    """What the log holds, read on from where the last look ended."""
-
-    broker: Broker
-    at: dict[TopicPartition, int] = field(
-        default_factory=lambda: {TopicPartition(topic, n): 0 for topic in (SIGNALS, LAUNCH) for n in range(SHARDS)}
-    )
-    arrived: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
-    launched: dict[str, list[tuple[int, list[str]]]] = field(default_factory=lambda: defaultdict(list))
-    jobs: list[str] = field(default_factory=list)
-
-    async def look(self, quiet_s: float) -> None:
-        """Reads until nothing has come for that long."""
-        reader = await self.broker.reader(self.at)
-        try:
-            while chunks := await reader.read(max_records=20_000, timeout=quiet_s):
-                for chunk in chunks:
-                    self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
-                    for record in chunk.records:
-                        (self._signal if chunk.topic == SIGNALS else self._launch)(record)
-        finally:
-            await reader.close()
-
-    def _signal(self, record: Record) -> None:
-        assert record.key is not None and record.value is not None  # noqa: PT018
-        said = orjson.loads(record.value)
-        if record.key.startswith(b"schedule:") and "signal" not in said:
-            name = record.key.decode().rpartition(".")[2]
-            self.arrived[name].append((said["id"], record.time_ms))
-
-    def _launch(self, record: Record) -> None:
-        job = launch_codec.decode(record.value or b"")
-        ids = dict.fromkeys(event.id for each in job.contributions for event in each.events)
-        self.launched[job.schedule.name].append((job.sequence, list(ids)))
-        self.jobs.append(job.id)
-
-
-async def misfortune(crew: Crew, dice: random.Random) -> str:
-    """One worker is killed or paused, and comes back."""
-    place = dice.randrange(2)
-    await asyncio.sleep(dice.uniform(1.0, 4.0))
-    kind = dice.choice(("quick", "late", "stop"))
-    crew.named = dice.random() < 0.5
-    if kind == "stop":
-        process = crew.running[place]
-        process.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(10)
-        process.send_signal(signal.SIGCONT)
-        return kind
-    crew.kill(place)
-    await asyncio.sleep(0.3 if kind == "quick" else dice.uniform(2, 3) * LEASE_S)
-    crew.start(place)
-    return kind
+def _spread(waits: Sequence[float]) -> str:
+    return f"p50 {sorted(waits)[len(waits) // 2]:.1f} s max {max(waits):.1f} s" if waits else "p50 – max –"
 
 
 async def emit(broker: Broker, trial: Trial, until: asyncio.Event) -> None:
     """Some 500 events a second, ten at a time."""
     began, ticks = time.monotonic(), 0
     while not until.is_set() or ticks < RATE / 10 * 2:
-        await broker.append([trial.event() for _ in range(10)])
+        await append(broker, [trial.event() for _ in range(10)])
         ticks += 1
         await asyncio.sleep(max(0.0, began + ticks * 10 / RATE - time.monotonic()))
 
 
-async def play(broker: Broker, crew: Crew, log: Log, trial: Trial) -> tuple[str, float, Judgement]:
-    """One trial: what happened, the longest an event waited on its way home in seconds, and what is wrong."""
+async def append(broker: Broker, records: Sequence[Outgoing]) -> None:
+    """Appends, again and again while the log is away, as an emitter does."""
+    deadline = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return await broker.append(records)
+        except UnavailableError:
+            if time.monotonic() > deadline:
+                raise
+
+
+async def play(broker: Broker, crew: Crew, log: Log, trial: Trial, kind: Misfortune) -> tuple[float, Judgement]:
+    """One trial: the longest an event waited on its way home in seconds, and what is wrong."""
     await broker.append(list(trial.control()))
     healed = asyncio.Event()
     emitting = asyncio.create_task(emit(broker, trial, healed))
-    kind = await misfortune(crew, trial.dice)
+    await misfortune(crew, kind, trial.dice)
     await asyncio.sleep(1)
     healed.set()
     await emitting
@@ -256,7 +148,7 @@ async def play(broker: Broker, crew: Crew, log: Log, trial: Trial) -> tuple[str,
         for event_id, time_ms in log.arrived[name]
         if event_id in trial.sent_at
     ]
-    return kind, max(waits, default=0.0), verdict
+    return max(waits, default=0.0), verdict
 
 
 async def rows(pool: asyncpg.Pool, log: Log, into: Judgement) -> None:
@@ -270,50 +162,37 @@ async def rows(pool: asyncpg.Pool, log: Log, into: Judgement) -> None:
     into.doubled += len(have - want) + len(log.jobs) - len(want)
 
 
-async def run(url: str, scratch: Path, *, trials: int, seed: int) -> tuple[str, bool]:
-    """The last line, and whether all is well."""
-    await asyncio.to_thread(migrate, url)
-    broker, pool = await open_broker(url), await open_pool(url)
+async def run(ground: Ground, *, trials: int, seed: int, misfortunes: Sequence[Misfortune] = ()) -> tuple[str, bool]:
+    """The last line, and whether all is well. The misfortunes take turns."""
+    kinds = misfortunes or ground.misfortunes
+    await asyncio.to_thread(migrate, ground.database)
+    broker, pool = await open_broker(ground.log), await open_pool(ground.database)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    crew = Crew(url, scratch)
+    crew = Crew(ground.database, ground.log, ground.scratch, ground.cluster)
     intake = asyncio.create_task(Intake(broker, PostgresIntake(pool), SystemClock()).run())
-    total, log = Judgement(), Log(broker)
-    happened: list[str] = []
-    waited: list[float] = []
+    tally, log = Tally(), Log(broker)
     try:
         for place in range(2):
             crew.start(place)
         for number in range(trials):
-            trial = Trial(number, random.Random(f"{seed}-{number}"))
-            kind, longest, verdict = await play(broker, crew, log, trial)
-            happened.append(kind)
-            waited.append(longest)
-            total.lost += verdict.lost
-            total.doubled += verdict.doubled
-            total.wrong += verdict.wrong
+            trial, kind = Trial(number, random.Random(f"{seed}-{number}")), kinds[(seed + number) % len(kinds)]
+            longest, verdict = await play(broker, crew, log, trial, kind)
+            tally.add(kind, longest, verdict)
             launched = sum(len(log.launched[name]) for name in trial.wishes)
             _say(
                 f"trial {number} {kind}: {len(trial.emitted)} events, {launched} launches, "
                 f"longest wait {longest:.1f} s, lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}",
                 *verdict.words,
             )
-        await rows(pool, log, total)
+        await rows(pool, log, tally.judged)
     finally:
         crew.stop()
         intake.cancel()
         await asyncio.gather(intake, return_exceptions=True)
         await broker.close()
         await pool.close()
-    return _last_line(total, happened, waited), not (total.lost or total.doubled or total.wrong)
-
-
-def _last_line(total: Judgement, happened: Sequence[str], waited: Sequence[float]) -> str:
-    stops = happened.count("stop")
-    middle = sorted(waited)[len(waited) // 2] if waited else 0.0
-    return (
-        f"trials {len(happened)} kills {len(happened) - stops} stops {stops} lost {total.lost} doubled {total.doubled} "
-        f"wrong {total.wrong} recovery p50 {middle:.1f} s max {max(waited, default=0.0):.1f} s"
-    )
+    _say(tally.by_kind())
+    return tally.line(), tally.well
 
 
 def _say(*lines: str) -> None:
@@ -322,19 +201,29 @@ def _say(*lines: str) -> None:
 
 
 @contextmanager
-def database() -> Iterator[tuple[str, Path]]:
-    """A fresh database: on `STREAMSCHED_TEST_POSTGRES`, or on a server of our own; and a folder for logs."""
+def ground(broker: str) -> Iterator[Ground]:
+    """A fresh database, on `STREAMSCHED_TEST_POSTGRES` or a server of our own; the log in it, or on a Kafka of our own
+    (`STREAMSCHED_TEST_KAFKA` names another, which is not killed)."""
     with tempfile.TemporaryDirectory(prefix="ss-faults-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         scratch.chmod(0o755)
         given = os.environ.get("STREAMSCHED_TEST_POSTGRES")
         server = given or start_server(scratch / "pg").url
         name = f"faults_{uuid4().hex[:10]}"
+        cluster = Cluster(scratch / "kafka", Shape(free_addresses(1)))
         try:
             asyncio.run(_execute(server, f'CREATE DATABASE "{name}"'))
-            yield server.replace("/postgres?", f"/{name}?"), scratch
+            database = server.replace("/postgres?", f"/{name}?")
+            if broker == "postgres":
+                yield Ground(database, database, scratch)
+            elif there := os.environ.get("STREAMSCHED_TEST_KAFKA"):
+                yield Ground(database, f"{there}?prefix={name}.", scratch)
+            else:
+                cluster.start()
+                yield Ground(database, cluster.url, scratch, cluster)
             asyncio.run(_execute(server, f'DROP DATABASE "{name}" WITH (FORCE)'))
         finally:
+            cluster.kill()
             if not given:
                 stop_server(scratch / "pg")
 
@@ -347,14 +236,17 @@ async def _execute(server: str, statement: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--misfortune", type=Misfortune, nargs="*", default=[], help="only these, in turn")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    with database() as (url, scratch):
-        line, well = asyncio.run(run(url, scratch, trials=asked.trials, seed=asked.seed))
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    with ground(asked.broker) as there:
+        line, well = asyncio.run(run(there, trials=asked.trials, seed=asked.seed, misfortunes=asked.misfortune))
         if not well:
-            for log in sorted(scratch.glob("worker-*.log")):
+            for log in sorted(there.scratch.glob("worker-*.log")):
                 _say(f"--- {log.name}", *log.read_text().splitlines()[-60:])
     _say(line)
     sys.exit(not well)

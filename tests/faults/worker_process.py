@@ -1,8 +1,9 @@
-"""One worker as a process of its own: `python -m tests.faults.worker_process URL NAME LEASE_SECONDS`."""
+"""One worker as a process of its own: `python -m tests.faults.worker_process DATABASE LOG NAME LEASE_SECONDS`."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import signal
@@ -19,8 +20,8 @@ from streamsched.store.pool import open_pool
 from streamsched.stream.worker import Worker
 
 
-async def main(url: str, name: str, lease_s: float) -> None:
-    pool, broker = await open_pool(url), await open_broker(url)
+async def main(database: str, log: str, name: str, lease_s: float) -> None:
+    pool, broker = await open_pool(database), await open_broker(log)
     identity = Identity(name, platform.node(), os.getpid())
     worker = Worker(broker, PostgresLeases(pool), identity, ttl=timedelta(seconds=lease_s))
     running = asyncio.create_task(worker.run())
@@ -31,5 +32,6 @@ async def main(url: str, name: str, lease_s: float) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    uvloop.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    uvloop.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])))

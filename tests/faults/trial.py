@@ -1,0 +1,102 @@
+"""What one trial wishes for and sends: schedules of its own, and events of many kinds, some of them twice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.home import home
+from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
+from streamsched.domain.signal import Put, Subscribe
+from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
+from tests.faults.oracle import Wish, key
+
+SHARDS = 4
+SCHEDULES = 200
+
+
+@dataclass(slots=True)
+class Trial:
+    """What one trial wished for and sent."""
+
+    number: int
+    dice: random.Random
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    triggers: dict[str, Trigger] = field(default_factory=dict)
+    emitted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in range(SCHEDULES):
+            name = f"t{self.number}s{number}"
+            leaves = [self._leaf() for _ in range(self.dice.choice((1, 1, 2, 2, 3)))]
+            leaves = list({next(iter(event_keys(leaf))): leaf for leaf in leaves}.values())
+            every = self.dice.random() < 0.6
+            group = AllOf(tuple(leaves)) if every else AnyOf(tuple(leaves))
+            self.triggers[name] = leaves[0] if len(leaves) == 1 else group
+            amounts = {next(iter(event_keys(leaf))): _amount(leaf) for leaf in leaves}
+            self.wishes[name] = Wish(name, amounts, every)
+
+    def _leaf(self) -> Partitions | StreamGrowth | CustomEvent:
+        place = self.dice.randrange(30)
+        match self.dice.choice("pppse"):
+            case "p":
+                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.dice.randint(1, 12))
+            case "s":
+                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.dice.randint(100, 5000))
+            case _:
+                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.dice.randint(1, 8))
+
+    def control(self) -> Iterator[Outgoing]:
+        """The schedules, as the relay would send them."""
+        for name, trigger in self.triggers.items():
+            ref = ScheduleRef("default", "faults", name)
+            for each in (*(Subscribe(k, ref, 1) for k in sorted(event_keys(trigger))), Put(ref, 1, True, trigger)):
+                where, value = signal_codec.encode(each)
+                yield Outgoing(SIGNALS, home(where, SHARDS), where, value)
+
+    def event(self) -> Outgoing:
+        """A new event, or one of the last hundred again; some through a foreign partitioner."""
+        if self.emitted and self.dice.random() < 0.08:
+            event = self.emitted[self.dice.choice(list(self.emitted)[-100:])]
+        else:
+            event = self._fresh()
+            self.emitted[event["id"]] = event
+            self.sent_at[event["id"]] = time.time()
+        topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
+        foreign = self.dice.random() < 0.2
+        partition = self.dice.randrange(SHARDS) if foreign else home(key(event), SHARDS)
+        return Outgoing(topic, partition, None, orjson.dumps(event))
+
+    def _fresh(self) -> dict[str, Any]:
+        number, place = len(self.emitted), self.dice.randrange(30)
+        kind: str = self.dice.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
+        data: dict[str, Any]
+        if kind == "partitions.added":
+            keys = [f"n={number}/k={k}" for k in range(self.dice.choice((1, 1, 1, 3)))]
+            data = {"dataset": f"default.t{self.number}d{place}", "partitions": keys}
+        elif kind == "stream.size":
+            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.dice.randint(1, 2000), "absolute": False}
+        else:
+            data = {"name": f"default.t{self.number}e{place}"}
+        now = datetime.now(UTC).isoformat()
+        return {"id": f"t{self.number}-{number}", "source": "faults", "time": now, "type": kind, "data": data}
+
+
+def _amount(leaf: Partitions | StreamGrowth | CustomEvent) -> int:
+    match leaf:
+        case Partitions(count=count):
+            return count
+        case StreamGrowth(bytes=count):
+            return count
+        case CustomEvent(times=times):
+            return times
