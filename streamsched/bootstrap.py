@@ -26,6 +26,7 @@ from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
+from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError
@@ -54,6 +55,7 @@ from streamsched.store.leases import PostgresLeases
 from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.migrate import migrate
 from streamsched.store.outbox import PostgresOutbox
+from streamsched.store.pauses import PostgresPauses
 from streamsched.store.pool import open_pool
 from streamsched.store.progress import PostgresProgress
 from streamsched.store.runs import PostgresRuns
@@ -172,6 +174,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
         "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
+        "resumption": lambda: Resumption(
+            store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
+        ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, PostgresWakes(pool), clock).run()),
         "timers": lambda: Timers(store=PostgresTimers(pool), wakes=PostgresWakes(pool), bell=bell, clock=clock).run(),
         "spool": lambda: _drain(settings),

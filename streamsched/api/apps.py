@@ -1,4 +1,4 @@
-"""Apps: deploying programs and schedules together."""
+"""Apps: deploying programs and schedules together, and pausing them together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import CatalogDep
+from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.rendering import rendered
+from streamsched.api.views import change_view, preview_view
+from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -23,26 +25,36 @@ async def deploy(
     app: str,
     body: BodyObject,
     catalog: CatalogDep,
+    *,
     update_schedules: Annotated[bool, Query(alias="updateSchedules")] = True,
+    keep: Annotated[bool | None, Query()] = None,
+    dry_run: Annotated[bool, Query()] = False,
 ) -> Response:
-    """What changed. Equal schedules keep what they have accumulated; what the body no longer names, goes."""
+    """What changed. Equal schedules keep what they have accumulated; what the body no longer names, goes. `keep` says
+    for all changed schedules whether they keep what fits; left out, each says so itself (`onChange`). With `dry_run`
+    nothing changes, and the answer says what would, and what would be lost.
+    """
     ref = AppRef(namespace, app)
     definition = app_from_json({"namespace": namespace, "application": app, **body})
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the address says {ref}")
-    change = (await catalog.deploy(definition, update_schedules=update_schedules)).change
-    return rendered(
-        {
-            "app": str(ref),
-            "programs": [{"id": str(each.program.ref), "action": each.action} for each in change.programs],
-            "schedules": [
-                {
-                    "id": str(each.after.definition.ref),
-                    "action": each.action,
-                    "generation": each.after.generation,
-                    "reason": each.reason,
-                }
-                for each in change.schedules
-            ],
-        }
-    )
+    if dry_run:
+        preview = await catalog.preview(definition, update_schedules, keep=keep)
+        return rendered({"app": str(ref), **preview_view(preview)})
+    change = (await catalog.deploy(definition, update_schedules, keep=keep)).change
+    return rendered({"app": str(ref), **change_view(change)})
+
+
+@router.post("/{namespace}/{app}/pause")
+async def pause(namespace: str, app: str, body: BodyObject, catalog: CatalogDep, clock: ClockDep) -> Response:
+    """Pauses whatever of the app is enabled: `{"keep"?, "until"?, "note"?}`. What changed."""
+    ref = AppRef(namespace, app)
+    change = (await catalog.pause_app(ref, pause_codec.from_json(body, now=clock.now()))).change
+    return rendered({"app": str(ref), **change_view(change)})
+
+
+@router.post("/{namespace}/{app}/enable")
+async def enable(namespace: str, app: str, catalog: CatalogDep) -> Response:
+    """Enables whatever of the app is disabled or paused. What changed."""
+    ref = AppRef(namespace, app)
+    return rendered({"app": str(ref), **change_view((await catalog.enable_app(ref)).change)})

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import CatalogDep, ClockDep, RunsDep
 from streamsched.api.rendering import rendered
-from streamsched.api.views import program_view
+from streamsched.api.views import change_view, program_view
 from streamsched.codec.reading import Fields
 from streamsched.domain.names import ProgramRef
 from streamsched.launcher.start import start
@@ -28,6 +28,12 @@ async def list_programs(catalog: CatalogDep, namespace: Annotated[str | None, Qu
 @router.get("/{program}")
 async def get_program(program: str, catalog: CatalogDep) -> Response:
     return rendered(program_view(await catalog.program(ProgramRef.parse(program))))
+
+
+@router.delete("/{program}")
+async def delete_program(program: str, catalog: CatalogDep) -> Response:
+    """What changed: its schedules go with it; those of any app that wait for it go on without that, or go."""
+    return rendered(change_view((await catalog.delete_program(ProgramRef.parse(program))).change))
 
 
 @router.post("/{program}/runs")

@@ -11,9 +11,10 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import CatalogDep
+from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.rendering import rendered
-from streamsched.api.views import schedule_view
+from streamsched.api.views import preview_view, schedule_view
+from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import submitted_schedule_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
@@ -30,7 +31,7 @@ async def list_schedules(catalog: CatalogDep, namespace: Annotated[str | None, Q
 @router.post("")
 async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
     """201; 409 when it exists. It is created enabled unless the body says `"enabled": false`."""
-    definition, enabled = submitted_schedule_from_json(body)
+    definition, enabled, _ = submitted_schedule_from_json(body)
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),
@@ -45,14 +46,28 @@ async def get_schedule(schedule: str, catalog: CatalogDep) -> Response:
 
 
 @router.put("/{schedule}")
-async def update_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
-    """Another definition; an equal one changes nothing. Enabled stays enabled, disabled stays disabled."""
+async def update_schedule(
+    schedule: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    *,
+    keep: Annotated[bool | None, Query()] = None,
+    dry_run: Annotated[bool, Query()] = False,
+) -> Response:
+    """Another definition; an equal one changes nothing. Enabled stays enabled, disabled stays disabled. With `keep` (or
+    `"onChange": "keep"` in the body) it goes on with what fits of what it has accumulated, and with its waiting jobs;
+    otherwise it starts anew. With `dry_run` nothing changes, and the answer says what would.
+    """
     ref = ScheduleRef.parse(schedule)
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
-    definition, _ = submitted_schedule_from_json({**named, **body})
+    definition, _, keeps = submitted_schedule_from_json({**named, **body})
+    if keep is not None:
+        keeps = keep
     if definition.ref != ref:
         raise DecodeError("$.name", f"is {definition.ref}, but the address says {ref}")
-    return rendered(schedule_view(await catalog.update(definition)))
+    if dry_run:
+        return rendered(preview_view(await catalog.preview_update(definition, keep=keeps)))
+    return rendered(schedule_view(await catalog.update(definition, keep=keeps)))
 
 
 @router.post("/{schedule}/enable")
@@ -64,6 +79,15 @@ async def enable_schedule(schedule: str, catalog: CatalogDep) -> Response:
 async def disable_schedule(schedule: str, catalog: CatalogDep) -> Response:
     """Waiting and ready jobs end as OBSOLETE; running runs go on."""
     return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule))))
+
+
+@router.post("/{schedule}/pause")
+async def pause_schedule(schedule: str, body: BodyObject, catalog: CatalogDep, clock: ClockDep) -> Response:
+    """`{"keep"?, "until"?, "note"?}`. With `keep` what it has accumulated and what comes meanwhile counts, and its jobs
+    wait; without it, all of that ends as with `disable`. `until` is an instant or a duration: it is resumed then.
+    """
+    wanted = pause_codec.from_json(body, now=clock.now())
+    return rendered(schedule_view(await catalog.pause(ScheduleRef.parse(schedule), wanted)))
 
 
 @router.delete("/{schedule}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsched.catalog.preview import Preview
+from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import program_to_json, schedule_to_json
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
-from streamsched.ports.catalog import ScheduleStatus
+from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleStatus
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.runs import RunRecord
@@ -26,6 +28,7 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         **schedule_to_json(record.definition),
         "when": str(record.definition.trigger),
         "enabled": record.enabled,
+        "pause": None if record.pause is None else pause_codec.to_json(record.pause),
         "generation": record.generation,
         "createdAt": record.created_at,
         "updatedAt": record.updated_at,
@@ -33,6 +36,51 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "waitingJobs": status.waiting_jobs,
         "progress": status.progress,
     }
+
+
+def change_view(change: AppChange) -> dict[str, Any]:
+    """What changed, as JSON."""
+    return {
+        "programs": [_program_change(each) for each in change.programs],
+        "schedules": [
+            {
+                "id": str(each.after.definition.ref),
+                "action": each.action,
+                "generation": each.after.generation,
+                "enabled": each.after.enabled,
+                "keeps": each.keeps,
+                "reason": each.reason,
+            }
+            for each in change.schedules
+        ],
+    }
+
+
+def preview_view(preview: Preview) -> dict[str, Any]:
+    """What would change, as JSON."""
+    return {
+        "dryRun": True,
+        "differs": preview.differs,
+        "programs": [_program_change(each) for each in preview.programs],
+        "schedules": [
+            {
+                "id": str(each.schedule),
+                "action": each.action,
+                "reason": each.reason,
+                "keeps": each.keeps,
+                "fields": [{"field": one.field, "before": one.before, "after": one.after} for one in each.fields],
+                "accumulated": [
+                    {"leaf": one.leaf, "have": one.have, "need": one.need, "fits": one.fits} for one in each.stakes
+                ],
+                "waitingJobs": each.waiting_jobs,
+            }
+            for each in preview.schedules
+        ],
+    }
+
+
+def _program_change(change: ProgramChange) -> dict[str, Any]:
+    return {"id": str(change.program.ref), "action": change.action, "reason": change.reason}
 
 
 def job_view(job: JobRecord) -> dict[str, Any]:

@@ -8,12 +8,22 @@ from datetime import datetime
 import structlog
 
 from streamsched.catalog import change, deployment
+from streamsched.catalog.preview import Preview, foreseen
 from streamsched.catalog.receipt import acknowledged
 from streamsched.domain.app import AppDefinition
+from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.pause import DISABLED, Pause
 from streamsched.domain.schedule import Program, Schedule
 from streamsched.ports.bell import Bell
-from streamsched.ports.catalog import AppChange, Applied, AppRecord, CatalogReader, CatalogStore, ScheduleStatus
+from streamsched.ports.catalog import (
+    AppChange,
+    Applied,
+    AppRecord,
+    CatalogReader,
+    CatalogStore,
+    ScheduleStatus,
+)
 from streamsched.ports.clock import Clock
 from streamsched.ports.outbox import Receipts
 
@@ -49,10 +59,13 @@ class Catalog:
         self._clock = clock
         self._patience = patience
 
-    async def deploy(self, wanted: AppDefinition, update_schedules: bool = True) -> Applied:
+    async def deploy(
+        self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
+    ) -> Applied:
         """Makes the app's programs, and with `update_schedules` its schedules, what is wanted; creates namespace and
-        app. Equal schedules keep their generation, accumulation and jobs; schedules of removed programs always go.
-        Idempotent. Returns what changed.
+        app. Equal schedules keep their generation, accumulation and jobs; changed ones keep what fits as `keep` or,
+        when it is None, `wanted.keeping` says; schedules of removed programs always go, and those of any app that wait
+        for one go on without it, or go. Idempotent. Returns what changed.
 
         Raises:
             InvalidDefinitionError: a new or changed schedule can never tick.
@@ -60,9 +73,51 @@ class Catalog:
         now = self._clock.now()
 
         def decide(app: AppRecord) -> AppChange:
-            return deployment.deploy(app, wanted, update_schedules=update_schedules, now=now)
+            return deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
 
-        return await self._acknowledged(wanted.ref, await self._store.change(wanted.ref, None, decide, now=now))
+        staying = [program.ref for program in wanted.programs]
+        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=staying)
+        return await self._acknowledged(wanted.ref, applied)
+
+    async def preview(
+        self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
+    ) -> Preview:
+        """What `deploy` would do now, and what would be lost by it. Changes nothing.
+
+        Raises:
+            InvalidDefinitionError: a new or changed schedule can never tick.
+        """
+        app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
+        now = self._clock.now()
+        return await self._foreseen(
+            deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
+        )
+
+    async def preview_update(self, definition: Schedule, *, keep: bool = False) -> Preview:
+        """What `update` would do now, and what would be lost by it. Changes nothing.
+
+        Raises:
+            NotFoundError: the schedule or its program does not exist.
+            InvalidDefinitionError: it can never tick.
+        """
+        app = await self._reader.app(definition.ref.owner)
+        return await self._foreseen(change.update(app, definition, keep=keep, now=self._clock.now()))
+
+    async def delete_program(self, ref: ProgramRef) -> Applied:
+        """The program is gone, with its schedules; schedules of any app that wait for it go on without that, or go.
+        Running runs go on. Returns what changed.
+
+        Raises:
+            NotFoundError: it does not exist.
+        """
+        now = self._clock.now()
+        staying = [program.ref for program in await self._reader.programs(app=ref.owner) if program.ref != ref]
+
+        def decide(app: AppRecord) -> AppChange:
+            return deployment.remove_program(app, ref, now=now)
+
+        applied = await self._store.change(ref.owner, None, decide, now=now, programs=staying)
+        return await self._acknowledged(ref.owner, applied)
 
     async def create(self, definition: Schedule, *, enabled: bool = False) -> ScheduleStatus:
         """A new schedule of an app that is deployed; after a deletion its generation goes on.
@@ -76,19 +131,21 @@ class Catalog:
         await self._change(ref, lambda app, now: change.create(app, definition, enabled=enabled, now=now))
         return await self._reader.schedule(ref)
 
-    async def update(self, definition: Schedule) -> ScheduleStatus:
-        """Another definition for an existing schedule, which stays enabled or disabled. Its accumulation starts anew;
-        an equal definition changes nothing and loses nothing.
+    async def update(self, definition: Schedule, *, keep: bool = False) -> ScheduleStatus:
+        """Another definition for an existing schedule, which stays enabled, paused or disabled. Its accumulation starts
+        anew and its waiting jobs end; with `keep`, what fits of the one and all of the others go on. An equal
+        definition changes nothing and loses nothing.
 
         Raises:
             NotFoundError: the schedule or its program does not exist.
             InvalidDefinitionError: it can never tick.
         """
-        await self._change(definition.ref, lambda app, now: change.update(app, definition, now=now))
+        await self._change(definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now))
         return await self._reader.schedule(definition.ref)
 
     async def enable(self, ref: ScheduleRef) -> ScheduleStatus:
-        """From here on events count; ticks start with the first one after now.
+        """From here on events start jobs. One whose pause kept goes on with what it has, and fires at once if that is
+        enough; ticks of any other start with the first one after now.
 
         Raises:
             NotFoundError: the schedule does not exist.
@@ -104,8 +161,37 @@ class Catalog:
             NotFoundError: the schedule does not exist.
             ConflictError: it is disabled already.
         """
-        await self._change(ref, lambda app, now: change.disable(app, ref, now=now))
+        return await self.pause(ref, DISABLED)
+
+    async def pause(self, ref: ScheduleRef, pause: Pause) -> ScheduleStatus:
+        """From here on nothing starts, as `pause` says; one that is paused already is paused in this way from here on.
+        Running runs go on.
+
+        Raises:
+            NotFoundError: the schedule does not exist.
+            ConflictError: it is paused in just this way already.
+            InvalidError: the pause would be over already.
+        """
+        await self._change(ref, lambda app, now: change.pause(app, ref, pause, now=now))
         return await self._reader.schedule(ref)
+
+    async def enable_app(self, app: AppRef) -> Applied:
+        """Every schedule of the app that is disabled or paused is enabled, all in one change.
+
+        Raises:
+            NotFoundError: no such app, or it has no schedules.
+        """
+        return await self._change_app(app, lambda known, now: change.enable_all(known, now=now))
+
+    async def pause_app(self, app: AppRef, pause: Pause) -> Applied:
+        """Every schedule of the app that is enabled is paused, all in one change; one that is disabled or paused
+        already stays as it is.
+
+        Raises:
+            NotFoundError: no such app, or it has no schedules.
+            InvalidError: the pause would be over already.
+        """
+        return await self._change_app(app, lambda known, now: change.pause_all(known, pause, now=now))
 
     async def delete(self, ref: ScheduleRef) -> None:
         """The schedule is gone. Running runs go on.
@@ -140,6 +226,22 @@ class Catalog:
         applied = await self._store.change(ref.owner, [ref], lambda app: decide(app, now), now=now)
         await self._acknowledged(ref.owner, applied)
 
+    async def _change_app(self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange]) -> Applied:
+        now = self._clock.now()
+        refs = [status.record.definition.ref for status in await self._reader.schedules(app=app)]
+        if not refs:
+            raise NotFoundError("application with schedules", str(app))
+        applied = await self._store.change(app, refs, lambda known: decide(known, now), now=now)
+        return await self._acknowledged(app, applied)
+
+    async def _foreseen(self, decided: AppChange) -> Preview:
+        known = [
+            await self._reader.schedule(each.after.definition.ref)
+            for each in decided.schedules
+            if each.before is not None and each.before.exists
+        ]
+        return foreseen(decided, {status.record.definition.ref: status for status in known})
+
     async def _acknowledged(self, app: AppRef, applied: Applied) -> Applied:
         for program in applied.change.programs:
             log.info(f"program.{program.action}", program=str(program.program.ref))
@@ -150,6 +252,7 @@ class Catalog:
                 schedule=str(after.definition.ref),
                 generation=after.generation,
                 enabled=after.enabled,
+                keeps=schedule.keeps,
             )
         await acknowledged(applied.outbox, receipts=self._receipts, bell=self._bell, patience=self._patience)
         if applied.outbox:

@@ -1,11 +1,12 @@
 """Decisions about one schedule, pure: what stands and what is asked in, the new generation out, or a reason why not.
 
-Every change is a new generation (ADR 0004); an update to an equal definition is none.
+Every change is a new generation (ADR 0004); an update to an equal definition is none. A change *keeps* when what the
+generation before had goes on in the new one: its accumulation as far as it fits, and its waiting jobs (ADR 0012).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,7 +15,8 @@ from streamsched.codec.reading import anchored
 from streamsched.domain.cron import check_cron, next_fire
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.pause import DISABLED, Pause
+from streamsched.domain.schedule import Program, Schedule
 from streamsched.domain.trigger import At, Cron, Every, ProgramStatus, TimeLeaf, Trigger, leaf_id, leaves
 from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
 
@@ -32,7 +34,7 @@ def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime
     return AppChange(schedules=(created(before, definition, enabled=enabled, reason="", now=now),))
 
 
-def update(app: AppRecord, definition: Schedule, *, now: datetime) -> AppChange:
+def update(app: AppRecord, definition: Schedule, *, keep: bool, now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule, its program, or one of its app that it waits for does not exist.
     InvalidDefinitionError: a time leaf can never tick.
@@ -41,10 +43,10 @@ def update(app: AppRecord, definition: Schedule, *, now: datetime) -> AppChange:
     _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
-    return AppChange(schedules=(updated(before, definition, reason="", now=now),))
+    return AppChange(schedules=(updated(before, definition, keep=keep, reason="", now=now),))
 
 
-def enable(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
+def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist, or its program.
     ConflictError: it is enabled already.
@@ -52,19 +54,47 @@ def enable(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
     before = existing(app, ref)
     if before.enabled:
         raise ConflictError(f"schedule '{ref}' is already enabled")
-    _check_program(app, before.definition.program)
-    return AppChange(schedules=(_changed(Action.ENABLED, before, _next(before, now, enabled=True), reason=""),))
+    existing_program(app, before.definition.program)
+    return AppChange(schedules=(enabled(before, reason=reason, now=now),))
 
 
-def disable(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
+def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist.
-    ConflictError: it is disabled already.
+    ConflictError: it is paused in just that way already.
+    InvalidError: the pause would be over already.
     """
     before = existing(app, ref)
-    if not before.enabled:
-        raise ConflictError(f"schedule '{ref}' is already disabled")
-    return AppChange(schedules=(_changed(Action.DISABLED, before, _next(before, now, enabled=False), reason=""),))
+    wanted.check(now)
+    if not before.enabled and (before.pause or DISABLED) == wanted:
+        raise ConflictError(f"schedule '{ref}' is already {'paused' if wanted.keep else 'disabled'}")
+    return AppChange(schedules=(paused(before, wanted, now=now),))
+
+
+def enable_all(app: AppRecord, *, now: datetime) -> AppChange:
+    """Whatever of the app is disabled or paused; nothing when nothing is."""
+    return _each(app, lambda record: None if record.enabled else enabled(record, reason="with its app", now=now))
+
+
+def pause_all(app: AppRecord, wanted: Pause, *, now: datetime) -> AppChange:
+    """Whatever of the app is enabled; nothing when nothing is.
+
+    Raises:
+        InvalidError: the pause would be over already.
+    """
+    wanted.check(now)
+    return _each(app, lambda record: paused(record, wanted, now=now) if record.enabled else None)
+
+
+def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
+    """What the timers do when a pause is over; nothing when somebody was quicker, or made it longer."""
+    before = app.schedules.get(ref)
+    if before is None or not before.exists or before.pause is None or before.pause.until is None:
+        return AppChange()
+    if before.pause.until > now:
+        return AppChange()
+    reason = f"its pause ended at {before.pause.until:%Y-%m-%d %H:%M:%S}Z"
+    return AppChange(schedules=(enabled(before, reason=reason, now=now),))
 
 
 def delete(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
@@ -84,15 +114,31 @@ def created(
     return _changed(Action.CREATED, before, after, reason=reason)
 
 
-def updated(before: ScheduleRecord, definition: Schedule, *, reason: str, now: datetime) -> ScheduleChange:
-    """Another definition; stays enabled or disabled."""
+def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason: str, now: datetime) -> ScheduleChange:
+    """Another definition; stays enabled, paused or disabled."""
     check_ticks(definition.trigger)
-    return _changed(Action.UPDATED, before, replace(_next(before, now), definition=definition), reason=reason)
+    after = replace(_next(before, now, keep=keep), definition=definition)
+    return _changed(Action.UPDATED, before, after, reason=reason)
+
+
+def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
+    """Enabled; one whose pause kept goes on with what it has, and fires at once if that is enough."""
+    action = Action.RESUMED if before.keeping else Action.ENABLED
+    after = replace(_next(before, now, keep=before.keeping), enabled=True, pause=None)
+    return _changed(action, before, after, reason=reason)
+
+
+def paused(before: ScheduleRecord, wanted: Pause, *, now: datetime) -> ScheduleChange:
+    """Disabled, in this way."""
+    action = Action.DISABLED if wanted == DISABLED else Action.PAUSED
+    after = replace(_next(before, now, keep=wanted.keep), enabled=False, pause=None if wanted == DISABLED else wanted)
+    return _changed(action, before, after, reason=wanted.note)
 
 
 def deleted(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """A tombstone."""
-    return _changed(Action.DELETED, before, _next(before, now, enabled=False, deleted_at=now), reason=reason)
+    after = replace(_next(before, now, keep=False), enabled=False, pause=None, deleted_at=now)
+    return _changed(Action.DELETED, before, after, reason=reason)
 
 
 def existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
@@ -103,6 +149,15 @@ def existing(app: AppRecord, ref: ScheduleRef) -> ScheduleRecord:
     if record is None or not record.exists:
         raise NotFoundError("schedule", str(ref))
     return record
+
+
+def existing_program(app: AppRecord, ref: ProgramRef) -> Program:
+    """Raises:
+    NotFoundError: no such program.
+    """
+    if ref not in app.programs:
+        raise NotFoundError("program", str(ref))
+    return app.programs[ref]
 
 
 def check_ticks(trigger: Trigger) -> None:
@@ -122,16 +177,15 @@ def time_leaves(trigger: Trigger) -> Mapping[str, TimeLeaf]:
     return {leaf_id(leaf): leaf for leaf in leaves(trigger) if isinstance(leaf, Cron | Every | At)}
 
 
-def _next(
-    before: ScheduleRecord, now: datetime, *, enabled: bool | None = None, deleted_at: datetime | None = None
-) -> ScheduleRecord:
-    return replace(
-        before,
-        generation=before.generation + 1,
-        enabled=before.enabled if enabled is None else enabled,
-        updated_at=now,
-        deleted_at=deleted_at,
-    )
+def _each(app: AppRecord, decide: Callable[[ScheduleRecord], ScheduleChange | None]) -> AppChange:
+    changes = (decide(record) for record in app.schedules.values() if record.exists)
+    return AppChange(schedules=tuple(change for change in changes if change is not None))
+
+
+def _next(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
+    """The next generation; one of a schedule that listens can keep."""
+    kept = min(before.stands_from, before.generation) if keep and before.listens else None
+    return replace(before, generation=before.generation + 1, updated_at=now, deleted_at=None, kept_from=kept)
 
 
 def _changed(action: Action, before: ScheduleRecord | None, after: ScheduleRecord, *, reason: str) -> ScheduleChange:
@@ -140,7 +194,7 @@ def _changed(action: Action, before: ScheduleRecord | None, after: ScheduleRecor
 
 def _timers(after: ScheduleRecord) -> dict[str, datetime]:
     """The first tick of each time leaf after the change; a leaf with none ahead has no timer."""
-    if not after.enabled:
+    if not after.listens:
         return {}
     first = {
         leaf: next_fire(time_leaf, after.updated_at, created_at=after.created_at)
@@ -151,12 +205,7 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
 
 def _check_programs(app: AppRecord, definition: Schedule) -> None:
     """The program it starts, and those of its own app it waits for; another app may be deployed later."""
-    _check_program(app, definition.program)
+    existing_program(app, definition.program)
     for leaf in leaves(definition.trigger):
         if isinstance(leaf, ProgramStatus) and leaf.program.owner == app.ref:
-            _check_program(app, leaf.program)
-
-
-def _check_program(app: AppRecord, program: ProgramRef) -> None:
-    if program not in app.programs:
-        raise NotFoundError("program", str(program))
+            existing_program(app, leaf.program)

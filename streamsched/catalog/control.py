@@ -11,7 +11,9 @@ cut the records into two commits:
   be in force and deaf.
 - disabled or deleted: between the two, events are forwarded to a judge that drops them; harmless.
 
-A disabled schedule listens to nothing, so it costs its event keys nothing.
+A disabled schedule listens to nothing, so it costs its event keys nothing; one whose pause keeps goes on listening.
+
+`Put` says whether it keeps. One that is paused and keeps, and whose new definition shall begin anew, is dropped first.
 """
 
 from __future__ import annotations
@@ -39,10 +41,14 @@ def addressed(signal: Signal) -> OutboxRecord:
 
 def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[Signal]:
     ref, generation = after.definition.ref, after.generation
-    if after.exists:
-        yield Put(ref, generation, after.enabled, after.definition.trigger, after.definition.consumption)
-    else:
+    if not after.exists:
         yield Drop(ref, generation)
+    else:
+        keeps = after.kept_from is not None
+        if after.keeping and not keeps and before is not None and before.listens:
+            yield Drop(ref, before.generation)
+        wanted = after.definition
+        yield Put(ref, generation, after.enabled, wanted.trigger, wanted.consumption, keep=keeps or after.keeping)
     heard, hears = _listening(before), _listening(after)
     for key in sorted(hears - heard):
         yield Subscribe(key, ref, generation)
@@ -51,6 +57,6 @@ def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[S
 
 
 def _listening(record: ScheduleRecord | None) -> frozenset[str]:
-    if record is None or not record.exists or not record.enabled:
+    if record is None or not record.listens:
         return frozenset()
     return event_keys(record.definition.trigger)

@@ -1,6 +1,7 @@
 """`streamsched`: thin commands over HTTP, and the roles of a server.
 
-Exit codes: 0 done, 1 failed, 2 wrong input or settings, 3 not found, 4 conflict, 5 the far end is away.
+Exit codes: 0 done, 1 failed, 2 wrong input or settings, 3 not found, 4 conflict, 5 the far end is away,
+6 something differs (`diff`).
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def make_app() -> typer.Typer:
     )
     app.command("dev")(dev.dev)
     app.command("deploy")(deploy.deploy)
+    app.command("diff")(deploy.diff)
     for name, commands in (
         ("schedule", schedule.commands),
         ("event", event.commands),

@@ -16,6 +16,7 @@ def commands() -> typer.Typer:
     app = typer.Typer(help="What runs.", no_args_is_help=True)
     app.command("list")(list_programs)
     app.command("start")(start)
+    app.command("delete")(delete)
     return app
 
 
@@ -49,3 +50,21 @@ def start(
         print_json(found)
     else:
         console().print(f"{found['run']} is on its way: `streamsched run show {found['run']}`")
+
+
+def delete(
+    program: Annotated[str, typer.Argument(help="[namespace.]app.name")],
+    *,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Forgets a program and its schedules; those that wait for it go on without that, or go. Running runs go on."""
+    changed = ask("DELETE", f"/v1/programs/{full_name(program)}", url=url)
+    if output is Format.JSON:
+        print_json(changed)
+        return
+    out = console()
+    for kind in ("programs", "schedules"):
+        for each in changed[kind]:
+            because = f": {each['reason']}" if each["reason"] else ""
+            out.print(f"{each['id']} is {each['action']}{because}", markup=False)

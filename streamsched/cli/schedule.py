@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_table, progress_tree
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    escaped,
+    moment,
+    print_json,
+    print_table,
+    progress_tree,
+)
+from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, full_name
 
 _COLUMNS = ("id", "enabled", "program", "when", "progress", "waitingJobs", "nextTickAt")
 
 Schedule = Annotated[str, typer.Argument(help="[namespace.]app.name")]
+Schedules = Annotated[list[str] | None, typer.Argument(metavar="[SCHEDULE]...", help="[namespace.]app.name")]
+AppOption = Annotated[str, typer.Option("--app", help="All schedules of this application: [namespace.]app")]
 
 
 def commands() -> typer.Typer:
@@ -21,6 +34,9 @@ def commands() -> typer.Typer:
     app.command("show")(show)
     app.command("enable")(enable)
     app.command("disable")(disable)
+    app.command("pause")(pause)
+    app.command("resume")(enable)
+    app.command("update")(update)
     app.command("delete")(delete)
     return app
 
@@ -47,8 +63,8 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         print_json(found)
         return
     out = console()
-    state = "[green]enabled[/]" if found["enabled"] else "[yellow]disabled[/]"
-    out.print(f"[bold]{found['id']}[/] is {state} (generation {found['generation']})")
+    colour = "green" if found["enabled"] else "yellow"
+    out.print(f"[bold]{found['id']}[/] is [{colour}]{escaped(_state(found))}[/] (generation {found['generation']})")
     if found.get("description"):
         out.print(found["description"], markup=False)
     out.print(
@@ -61,14 +77,55 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
     out.print(progress_tree(found["progress"]) if found.get("progress") else "nothing has come yet")
 
 
-def enable(schedule: Schedule, *, url: UrlOption = "") -> None:
-    """From when this returns, every event counts."""
-    _change("enable", schedule, url)
+def enable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:
+    """From when this returns, every event counts; what a pause kept goes on, and fires at once if it is enough."""
+    _change("enable", schedules, app, url)
 
 
-def disable(schedule: Schedule, *, url: UrlOption = "") -> None:
-    """Stops listening; waiting jobs end as OBSOLETE, running runs go on."""
-    _change("disable", schedule, url)
+def disable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:
+    """Stops listening, for good; waiting jobs end as OBSOLETE, running runs go on."""
+    _change("disable", schedules, app, url)
+
+
+def pause(
+    schedules: Schedules = None,
+    *,
+    app: AppOption = "",
+    keep: Annotated[
+        bool, typer.Option("--keep/--drop", help="Keep what has come, count what comes; or drop both.")
+    ] = False,
+    until: Annotated[str, typer.Option(help="Resume by itself: 2h, or 2026-03-01T06:00:00Z.")] = "",
+    note: Annotated[str, typer.Option(help="Who wants it and why, for people.")] = "",
+    url: UrlOption = "",
+) -> None:
+    """Starts nothing until it is resumed; running runs go on."""
+    body = {"keep": keep, **({"until": until} if until else {}), **({"note": note} if note else {})}
+    _change("pause", schedules, app, url, body)
+
+
+def update(
+    schedule: Schedule,
+    file: Annotated[Path, typer.Argument(help="Its definition, JSON or YAML; `-` reads it from standard input.")],
+    *,
+    keep: Annotated[
+        bool | None, typer.Option("--keep/--reset", help="Go on with what fits, or start anew; else as the file says.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, and what be lost.")] = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Gives a schedule another definition; it stays enabled, paused or disabled."""
+    from streamsched.define.loading import read_data
+
+    params = {"keep": keep, "dry_run": dry_run or None}
+    body = read_data(file)
+    found = ask("PUT", f"/v1/schedules/{full_name(schedule)}", url=url, params=params, body=body)
+    if output is Format.JSON:
+        print_json(found)
+    elif dry_run:
+        print_preview(found)
+    else:
+        console().print(f"{found['id']} is {_state(found)} (generation {found['generation']})")
 
 
 def delete(schedule: Schedule, *, url: UrlOption = "") -> None:
@@ -77,11 +134,34 @@ def delete(schedule: Schedule, *, url: UrlOption = "") -> None:
     console().print(f"{full_name(schedule)} is deleted")
 
 
-def _change(verb: str, schedule: str, url: str) -> None:
-    found = ask("POST", f"/v1/schedules/{full_name(schedule)}/{verb}", url=url)
-    console().print(
-        f"{found['id']} is {'enabled' if found['enabled'] else 'disabled'} (generation {found['generation']})"
-    )
+def _change(verb: str, schedules: list[str] | None, app: str, url: str, body: object = None) -> None:
+    if bool(schedules) == bool(app):
+        raise typer.BadParameter("name schedules, or an application by --app")
+    out = console()
+    if app:
+        changed = ask("POST", f"/v1/apps/{_app_path(app)}/{'pause' if verb == 'disable' else verb}", url=url, body=body)
+        for each in changed["schedules"]:
+            out.print(f"{each['id']} is {each['action']} (generation {each['generation']})")
+        if not changed["schedules"]:
+            out.print(f"nothing to {verb} in {changed['app']}", style="dim")
+    for schedule in schedules or ():
+        found = ask("POST", f"/v1/schedules/{full_name(schedule)}/{verb}", url=url, body=body)
+        out.print(f"{found['id']} is {_state(found)} (generation {found['generation']})")
+
+
+def _app_path(app: str) -> str:
+    namespace, dot, name = app.partition(".")
+    return f"{namespace}/{name}" if dot else f"default/{namespace}"
+
+
+def _state(found: dict[str, Any]) -> str:
+    """Enabled, disabled, or paused: how and until when."""
+    pause = found.get("pause")
+    if found["enabled"] or not pause:
+        return "enabled" if found["enabled"] else "disabled"
+    until = f" until {moment(pause['until'])}" if pause["until"] else ""
+    note = f": {pause['note']}" if pause["note"] else ""
+    return f"paused{until}, {'keeping what comes' if pause['keep'] else 'dropping what comes'}{note}"
 
 
 def _short(progress: dict[str, Any] | None) -> str:

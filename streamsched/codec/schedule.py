@@ -12,7 +12,7 @@ be left out everywhere; where they are given they must be the app's. Durations a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, assert_never
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import policy
@@ -21,7 +21,7 @@ from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Executable, Program, Schedule, SparkJob
+from streamsched.domain.schedule import BashJob, Executable, OnChange, Program, Schedule, SparkJob
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
 
@@ -95,17 +95,31 @@ def schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = Non
     return schedule
 
 
-def submitted_schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> tuple[Schedule, bool]:
-    """A schedule as people submit it, with whether it shall be enabled (`enabled`, by default true).
+class Submitted(NamedTuple):
+    """A schedule as people submit it.
+
+    Attributes:
+        enabled: whether it shall be enabled when it is created (`enabled`, by default true).
+        keeps: whether it keeps what fits when this changes it (`onChange`, by default `reset`).
+    """
+
+    schedule: Schedule
+    enabled: bool
+    keeps: bool
+
+
+def submitted_schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Submitted:
+    """A schedule with what people say about it that is not part of its definition.
 
     Raises:
         DecodeError, InvalidDefinitionError: as `schedule_from_json`.
     """
     fields = Fields(obj, path)
     enabled = fields.optional_boolean("enabled")
+    on_change = fields.optional_choice("onChange", OnChange)
     schedule = _schedule(fields, app)
     fields.done()
-    return schedule, enabled is not False
+    return Submitted(schedule, enabled is not False, on_change is OnChange.KEEP)
 
 
 def app_to_json(app: AppDefinition) -> dict[str, Any]:
@@ -115,7 +129,12 @@ def app_to_json(app: AppDefinition) -> dict[str, Any]:
         "application": app.ref.app,
         "programs": [program_to_json(program) for program in app.programs],
         "schedules": [
-            {**schedule_to_json(schedule), "enabled": schedule.ref.name in app.enabled} for schedule in app.schedules
+            {
+                **schedule_to_json(schedule),
+                "enabled": schedule.ref.name in app.enabled,
+                **({"onChange": OnChange.KEEP.value} if schedule.ref.name in app.keeping else {}),
+            }
+            for schedule in app.schedules
         ],
     }
 
@@ -141,8 +160,9 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
         return AppDefinition(
             ref,
             programs,
-            tuple(schedule for schedule, _ in submitted),
-            frozenset(schedule.ref.name for schedule, enabled in submitted if enabled),
+            tuple(each.schedule for each in submitted),
+            frozenset(each.schedule.ref.name for each in submitted if each.enabled),
+            frozenset(each.schedule.ref.name for each in submitted if each.keeps),
         )
 
 

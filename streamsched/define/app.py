@@ -24,7 +24,7 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
-from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
+from streamsched.domain.schedule import BashJob, Executable, Misfire, OnChange, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
 from streamsched.domain.window import TimeWindow
 
@@ -44,6 +44,7 @@ class App:
         self._programs: dict[str, Program] = {}
         self._schedules: dict[str, Schedule] = {}
         self._enabled: set[str] = set()
+        self._keeping: set[str] = set()
 
     def __repr__(self) -> str:
         return f"App({str(self.ref)!r}, {len(self._programs)} programs, {len(self._schedules)} schedules)"
@@ -102,6 +103,7 @@ class App:
         timeout: Duration | None = None,
         on_timeout: OnTimeout | str = OnTimeout.DISCARD,
         consumption: Consumption | str = Consumption.CUMULATIVE,
+        on_change: OnChange | str = OnChange.RESET,
         enabled: bool = True,
     ) -> ScheduleRef:
         """Starts `program` whenever `when` is satisfied and the constraints allow it.
@@ -129,6 +131,8 @@ class App:
             consumption: what a job uses up of what has come. `"cumulative"`: all of it. `"paired"`: the oldest, exactly
                 as much as was asked; the rest stays and may start another job at once (with `overlap="queue"`, a run of
                 its own). `"latest"`: the newest, as much as was asked; older ones are dropped.
+            on_change: what becomes of what it has accumulated, and of its waiting jobs, when a deployment changes it:
+                `"reset"` starts anew, `"keep"` goes on with all that still fits.
             enabled: whether it counts events from its deployment on.
         """
         path = below("$.schedules", name)
@@ -167,6 +171,8 @@ class App:
                 on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
                 consumption=choice(Consumption, consumption, "$.consumption"),
             )
+        if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
+            self._keeping.add(name)
         if enabled:
             self._enabled.add(name)
         return ref
@@ -178,7 +184,13 @@ class App:
             InvalidDefinitionError: a trigger waits for a program of this app that it does not define.
         """
         programs = (located(program, base) if base else program for program in self._programs.values())
-        return AppDefinition(self.ref, tuple(programs), tuple(self._schedules.values()), frozenset(self._enabled))
+        return AppDefinition(
+            self.ref,
+            tuple(programs),
+            tuple(self._schedules.values()),
+            frozenset(self._enabled),
+            frozenset(self._keeping),
+        )
 
     def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:
         path = below("$.programs", name)

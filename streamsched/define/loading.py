@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -54,14 +55,29 @@ def load_app(target: str) -> AppDefinition:
         return _chosen(module, attribute, place).definition(path.resolve().parent)
 
 
-def _from_data(path: Path) -> AppDefinition:
+def read_data(path: Path) -> Any:
+    """The JSON value of a JSON or YAML file; `-` is standard input.
+
+    Raises:
+        NotFoundError: no such file.
+        DecodeError: it is neither.
+    """
+    if str(path) == "-":
+        return _yaml_value(sys.stdin.buffer.read())
     if not path.is_file():
         raise NotFoundError("file", str(path))
     with _named(str(path)):
-        obj = _json(path) if path.suffix.lower() == ".json" else _yaml(path)
+        return _json(path) if path.suffix.lower() == ".json" else _yaml(path)
+
+
+def _from_data(path: Path) -> AppDefinition:
+    if not path.is_file():
+        raise NotFoundError("file", str(path))
+    obj = read_data(path)
+    with _named(str(path)):
         app = app_from_json(obj)
     programs = tuple(located(program, path.resolve().parent) for program in app.programs)
-    return AppDefinition(app.ref, programs, app.schedules, app.enabled)
+    return replace(app, programs=programs)
 
 
 def _json(path: Path) -> Any:
@@ -72,8 +88,12 @@ def _json(path: Path) -> Any:
 
 
 def _yaml(path: Path) -> Any:
+    return _yaml_value(path.read_bytes())
+
+
+def _yaml_value(raw: bytes) -> Any:
     try:
-        return read_yaml(path.read_bytes())
+        return read_yaml(raw)
     except YamlError as exc:
         raise DecodeError("$", f"is no YAML: {exc}") from exc
 

@@ -12,12 +12,18 @@ from streamsched.domain.trigger import ProgramStatus, leaves
 
 @dataclass(frozen=True, slots=True)
 class AppDefinition:
-    """Programs and schedules of one app; a schedule is created enabled when its ref is in `enabled`."""
+    """Programs and schedules of one app.
+
+    Attributes:
+        enabled: names of the schedules that are created enabled.
+        keeping: names of those that keep what they have accumulated, as far as it fits, when they are changed.
+    """
 
     ref: AppRef
     programs: tuple[Program, ...]
     schedules: tuple[Schedule, ...]
     enabled: frozenset[str] = frozenset()
+    keeping: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for kind, things in (("programs", self.programs), ("schedules", self.schedules)):
@@ -41,6 +47,7 @@ class AppDefinition:
                     raise InvalidDefinitionError(
                         f"{path}.trigger", f"{named} waits for unknown program '{leaf.program.name}'"
                     )
-        unknown = self.enabled - {schedule.ref.name for schedule in self.schedules}
-        if unknown:
-            raise InvalidDefinitionError("$.enabled", f"names unknown schedules: {', '.join(sorted(unknown))}")
+        names = {schedule.ref.name for schedule in self.schedules}
+        for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
+            if unknown := listed - names:
+                raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")

@@ -25,9 +25,11 @@ class Case:
         ready: the satisfaction, with the contributions of those that joined it while it waited.
         schedule: the definition that stands now; None when nobody knows such a schedule.
         generation: the generation that stands now; 0 when there is none.
-        enabled: whether the schedule is enabled now; a deleted one never is.
+        enabled: whether the schedule is enabled now; a deleted one never is. A job that stands while it is not is one
+            of a schedule that is paused and keeps what it has.
         held_by: the constraints that held it back when it was told to wait, by their places; None: it never was.
         order: what somebody told the job, and `order_reason` who and why.
+        stands_from: the oldest generation whose jobs stand; None: `generation` alone.
     """
 
     ready: ReadyJob
@@ -37,6 +39,7 @@ class Case:
     held_by: tuple[int, ...] | None = None
     order: Order | None = None
     order_reason: str = ""
+    stands_from: int | None = None
 
     @property
     def job(self) -> str:
@@ -119,12 +122,19 @@ class End:
 Ruling = Admit | Wait | Join | End
 
 
-def superseded(*, known: bool, standing: int, enabled: bool, generation: int) -> str | None:
-    """Why a job of `generation` must not run any more (promise G4), or None when its schedule stands as it stood."""
+def superseded(
+    *, known: bool, standing: int, enabled: bool, generation: int, stands_from: int | None = None
+) -> str | None:
+    """Why a job of `generation` must not run any more (promise G4), or None when it stands: its schedule is as it was,
+    or was changed since by changes that kept what it had, the oldest of them one of generation `stands_from`.
+
+    A job that stands though its schedule is not enabled waits for the end of a pause.
+    """
     if not known:
         return "its schedule was deleted"
-    if generation != standing:
+    kept = stands_from is not None and stands_from <= generation
+    if generation != standing and not kept:
         return f"its schedule changed: this is generation {generation}, now {standing} stands"
-    if not enabled:
+    if not enabled and not kept:
         return "its schedule is disabled"
     return None

@@ -52,6 +52,13 @@ class Program:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
+class OnChange(StrEnum):
+    """What becomes of what a schedule has accumulated, and of its waiting jobs, when its definition changes."""
+
+    RESET = "reset"
+    KEEP = "keep"
+
+
 class Misfire(StrEnum):
     """What becomes of ticks that were missed: each of them, the latest, or none."""
 

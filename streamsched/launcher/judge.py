@@ -55,12 +55,18 @@ def _rule(
 ) -> Ruling:
     ready = case.ready
     gone = superseded(
-        known=case.schedule is not None, standing=case.generation, enabled=case.enabled, generation=ready.generation
+        known=case.schedule is not None,
+        standing=case.generation,
+        enabled=case.enabled,
+        generation=ready.generation,
+        stands_from=case.stands_from,
     )
     if gone is not None:
         return End(case.job, JobFact.SUPERSEDED, gone)
     if docket.program is None or case.schedule is None:
         return End(case.job, JobFact.SUPERSEDED, "its program was removed")
+    if not case.enabled and case.order is not Order.CANCEL:
+        return Wait(case.job, (), None, "its schedule is paused", news=case.held_by != ())
     match case.order:
         case Order.FORCE:
             return _admit(case, docket.program, case.schedule, f"forced: {case.order_reason}")

@@ -87,9 +87,12 @@ def explain(background: Background, *, now: datetime) -> Why:
         standing=background.generation,
         enabled=background.enabled,
         generation=job.generation,
+        stands_from=background.stands_from,
     )
     if gone is not None or background.schedule is None:
         return Why(summary=f"it will end as OBSOLETE in a moment: {gone}", **known)
+    if not background.enabled:
+        return Why(summary="it waits until its schedule is resumed", **known)
     facts = Facts(
         satisfied_at=job.satisfied_at,
         active_runs=tuple(holder.run for holder in background.holders),

@@ -7,13 +7,14 @@ timers, jobs by id, runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.pause import Pause
 from streamsched.domain.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
 
@@ -26,6 +27,8 @@ class ScheduleRecord:
         generation: version of definition and state, from 1; never reused, not even after a deletion.
         created_at: when it was created, anew after a deletion.
         deleted_at: of a tombstone, which only keeps the generation; None while the schedule exists.
+        kept_from: the oldest generation whose accumulation and jobs go on in this one; None: none but itself.
+        pause: of one that is disabled; None says the same as `Pause()`.
     """
 
     definition: Schedule
@@ -34,19 +37,43 @@ class ScheduleRecord:
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None = None
+    kept_from: int | None = None
+    pause: Pause | None = None
 
     @property
     def exists(self) -> bool:
         return self.deleted_at is None
 
+    @property
+    def keeping(self) -> bool:
+        """Whether it is paused and keeps what it has."""
+        return self.pause is not None and self.pause.keep
+
+    @property
+    def listens(self) -> bool:
+        """Whether events count."""
+        return self.exists and (self.enabled or self.keeping)
+
+    @property
+    def stands_from(self) -> int:
+        """The oldest generation whose jobs may still run (`schedules.stands_from` says the same)."""
+        if self.kept_from is not None:
+            return self.kept_from
+        return self.generation if self.enabled else self.generation + 1
+
 
 @dataclass(frozen=True, slots=True)
 class AppRecord:
-    """What a decision sees of an app: all its programs, and the schedules that were asked for, tombstones too."""
+    """What a decision sees of an app: all its programs, and the schedules that were asked for, tombstones too.
+
+    Attributes:
+        listeners: schedules of other apps that wait for a program this one is about to lose.
+    """
 
     ref: AppRef
     programs: Mapping[ProgramRef, Program]
     schedules: Mapping[ScheduleRef, ScheduleRecord]
+    listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
 
 
 class Action(StrEnum):
@@ -56,15 +83,17 @@ class Action(StrEnum):
     UPDATED = "updated"
     ENABLED = "enabled"
     DISABLED = "disabled"
+    PAUSED = "paused"
+    RESUMED = "resumed"
     DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChange:
-    """A new generation of one schedule. Its waiting and ready jobs of older generations end as OBSOLETE.
+    """A new generation of one schedule. Its waiting and ready jobs of generations that do not stand end as OBSOLETE.
 
     Attributes:
-        timers: leaf id → next due; these replace all it had.
+        timers: leaf id → next due; these replace all it had, but a leaf of a change that keeps stays due when it was.
         records: what its homes must be told, in this order.
     """
 
@@ -74,6 +103,11 @@ class ScheduleChange:
     reason: str
     timers: Mapping[str, datetime]
     records: Sequence[OutboxRecord]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what the former generation had goes on."""
+        return self.after.kept_from is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +174,38 @@ class CatalogStore(Protocol):
         decide: Callable[[AppRecord], AppChange],
         *,
         now: datetime,
+        programs: Collection[ProgramRef] | None = None,
     ) -> Applied:
         """Reads these schedules of the app under their locks and stores what `decide` says, all in one transaction.
         With None it reads all of them, creates an app that does not exist yet, and nobody else changes it meanwhile.
+        `programs`, with None alone, are those the app is to have: schedules of other apps that wait for one it has and
+        shall not have are read and locked too.
 
         `decide` must be pure: it runs inside the transaction, and again when another change came between. What it
         raises goes to the caller, and nothing is changed.
 
         Raises:
             UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+        """
+        ...
+
+
+class PauseBook(Protocol):
+    """Pauses that end by themselves."""
+
+    async def over(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
+        """Schedules whose pause has ended by `now`, those that ended first first.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def next_end(self) -> datetime | None:
+        """When the next pause ends; None when none does by itself.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
         """
         ...
 
@@ -164,6 +221,10 @@ class CatalogReader(Protocol):
 
     async def schedules(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
         """Ordered by id; of every app when none is named."""
+        ...
+
+    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+        """What `CatalogStore.change` would give to a decision, without its locks; empty when there is no such app."""
         ...
 
     async def programs(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[Program]:

@@ -71,6 +71,7 @@ class Background:
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
         starts: when the program's newest runs were made, newest first, as many as its rates ask for.
+        stands_from: the oldest generation of the schedule whose jobs stand; None: `generation` alone.
     """
 
     job: JobRecord
@@ -85,6 +86,7 @@ class Background:
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
     starts: tuple[datetime, ...] = ()
+    stands_from: int | None = None
 
 
 class Decisions(Protocol):

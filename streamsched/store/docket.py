@@ -81,7 +81,7 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
-    rows = await connection.fetch(_SQL["lock_cases"], list(wanted))
+    rows = await connection.fetch(_SQL["lock_cases"], list(wanted), program)
     joined = await _joined(connection, [row["id"] for row in rows if row["waiting"] is not None])
     cases = tuple(_case(row, joined.get(row["id"], ()), schedules, definitions) for row in rows)
     facts = await connection.fetchrow(_SQL["facts"], program)
@@ -130,6 +130,7 @@ def _case(
         held_by=None if told is None else tuple(n for n, each in enumerate(told) if each["kind"] != "satisfied"),
         order=None if row["told"] is None else Order(row["told"]),
         order_reason=row["told_why"] or "",
+        stands_from=standing["stands_from"] if standing else None,
     )
 
 

@@ -100,5 +100,8 @@ async def gone(connection: Any, row: Any) -> tuple[str | None, Any | None]:
         standing=standing["generation"] if standing else 0,
         enabled=bool(standing and standing["enabled"]),
         generation=row["generation"],
+        stands_from=standing["stands_from"] if standing else None,
     )
+    if why is None and row["job_state"] == JobState.OBSOLETE:  # a change kept its like, but not this one
+        why = "its job ended before it began"
     return why, standing

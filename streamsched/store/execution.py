@@ -47,6 +47,10 @@ class PostgresRunBook:
                     await move_job(connection, row, JobFact.SUPERSEDED, why, at=now)
                     await end(connection, row, RunFact.KILLED, why, at=now)
                     return None
+                if standing is not None and not standing["enabled"]:
+                    await connection.execute(SQL["hold_back"], run)
+                    await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
+                    return None
                 state = advance(RunState.PENDING, RunFact.CLAIMED)
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now)
                 await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)

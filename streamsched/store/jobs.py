@@ -84,6 +84,7 @@ class PostgresJobs:
             schedule=schedule,
             generation=standing["generation"] if standing is not None else 0,
             enabled=bool(standing is not None and standing["enabled"]),
+            stands_from=standing["stands_from"] if standing is not None else None,
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
             history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.pause import Pause
 from streamsched.domain.schedule import Program
-from streamsched.ports.catalog import Decision, ScheduleStatus
+from streamsched.ports.catalog import AppRecord, Decision, ScheduleStatus
 from streamsched.store import decisions
-from streamsched.store.catalog import schedule_record, stored_program
+from streamsched.store.catalog import app_record, awaiting, schedule_record, stored_program, stored_programs
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -33,6 +35,18 @@ class PostgresCatalogReader:
     async def schedules(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
         return await self._schedules(namespace, app and str(app), None)
 
+    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+        with translated():
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
+                lost = () if programs is None else known.keys() - set(programs)
+                elsewhere = await awaiting(connection, ref, lost)
+                rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), elsewhere)
+                return await app_record(connection, ref, known, rows)
+
     async def program(self, ref: ProgramRef) -> Program:
         found = await self._programs(None, None, str(ref))
         if not found:
@@ -51,7 +65,7 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["schedules"], *asked)
         return [
-            ScheduleStatus(schedule_record(row), row["next_tick_at"], row["waiting_jobs"], row["progress"])
+            ScheduleStatus(schedule_record(row, _pause(row)), row["next_tick_at"], row["waiting_jobs"], row["progress"])
             for row in rows
         ]
 
@@ -59,3 +73,7 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["programs"], *asked)
         return [stored_program(row) for row in rows]
+
+
+def _pause(row: Any) -> Pause | None:
+    return None if row["keep"] is None else Pause(row["keep"], row["until"], row["note"])

@@ -21,15 +21,29 @@ SELECT definition FROM programs WHERE app = $1 ORDER BY id;
 -- For a deployment: before the schedules, as the launcher locks them.
 SELECT definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
 
+-- name: awaiting
+-- Schedules of other apps than $1 that wait for a program: $2 is a list with its `programId`, as triggers have it.
+SELECT id FROM schedules
+WHERE deleted_at IS NULL AND jsonb_path_query_array(definition, '$.trigger.**.programId') @> $2::jsonb AND app <> $1;
+
+-- name: schedules_of_app
+-- As lock_schedules_of_app, for who only looks.
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
+FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id;
+
 -- name: lock_schedules_of_app
--- All of an app's schedules, tombstones too; in id order, as everybody locks them.
-SELECT definition, generation, enabled, created_at, updated_at, deleted_at
-FROM schedules WHERE app = $1 ORDER BY id FOR UPDATE;
+-- All of an app's schedules, tombstones too, and those of $2; in id order, as everybody locks them.
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
+FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_schedules
 -- Some schedules, tombstones too.
-SELECT definition, generation, enabled, created_at, updated_at, deleted_at
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
 FROM schedules WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
+
+-- name: pauses
+-- The pauses of schedules that are locked: a statement of its own, which sees what was written before the locks came.
+SELECT schedule, generation, keep, until, note FROM pauses WHERE schedule = ANY ($1::text[]);
 
 -- name: put_program
 -- Stores a program as it is from now on; runs keep the one they were made with.
@@ -41,20 +55,29 @@ ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, updated_at = ex
 DELETE FROM programs WHERE id = $1;
 
 -- name: put_schedule
--- The next generation, unless another change came between ($10 is the generation that was read, 0: none): then no row.
+-- The next generation, unless another change came between ($11 is the generation that was read, 0: none): then no row.
 INSERT INTO schedules AS known
-    (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, kept_in)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $10::bigint IS NOT NULL THEN $5::bigint END)
 ON CONFLICT (id) DO UPDATE SET
     program = excluded.program, definition = excluded.definition, generation = excluded.generation,
     enabled = excluded.enabled, created_at = excluded.created_at, updated_at = excluded.updated_at,
-    deleted_at = excluded.deleted_at
-WHERE known.generation = $10::bigint
+    deleted_at = excluded.deleted_at, kept_from = excluded.kept_from, kept_in = excluded.kept_in
+WHERE known.generation = $11::bigint
 RETURNING generation;
 
+-- name: clear_pause
+-- The pause of a former generation.
+DELETE FROM pauses WHERE schedule = $1;
+
+-- name: put_pause
+-- How this generation is paused.
+INSERT INTO pauses (schedule, generation, keep, until, note) VALUES ($1, $2, $3, $4, $5);
+
 -- name: clear_timers
--- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing.
-DELETE FROM timers WHERE schedule = $1;
+-- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing
+-- unless the change keeps.
+DELETE FROM timers WHERE schedule = $1 RETURNING leaf, due_at;
 
 -- name: clear_wakes
 -- What the folds of a deleted schedule asked for. What is still on its way to us finds the tombstone (wakes.sql, take).
@@ -71,11 +94,13 @@ SELECT $1, leaf, $2, due_at FROM unnest($3::text[], $4::timestamptz[]) AS given 
 SELECT pg_notify('timers', '');
 
 -- name: end_jobs
--- Waiting and ready jobs of older generations never launch. The states repeat JobFact.SUPERSEDED's rows of
--- domain.job.TRANSITIONS. A job that is being launched just now is waited for, and then left alone.
+-- Waiting and ready jobs that do not stand any more never launch; nor does a ready one of another program than $5. The
+-- states repeat JobFact.SUPERSEDED's rows of domain.job.TRANSITIONS. A job that is being launched just now is waited
+-- for, and then left alone.
 WITH superseded AS (
     SELECT id FROM jobs
-    WHERE schedule = $1 AND generation < $2 AND state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')
+    WHERE schedule = $1 AND state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')
+        AND (generation < $2 OR state = 'PENDING_LAUNCH' AND program <> $5)
     ORDER BY id
     FOR UPDATE
 )
@@ -83,16 +108,41 @@ UPDATE jobs SET state = 'OBSOLETE', reason = $3, ended_at = $4, next_check_at = 
 FROM superseded WHERE jobs.id = superseded.id
 RETURNING jobs.id;
 
+-- name: keep_jobs
+-- Waiting jobs that stand are looked at again, by the definition that stands now and for its program.
+WITH kept AS (
+    SELECT id FROM jobs WHERE schedule = $1 AND state = 'PENDING_CONSTRAINT' ORDER BY id FOR UPDATE
+), woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch', program = $2 FROM kept WHERE jobs.id = kept.id
+    RETURNING jobs.id
+)
+SELECT id, pg_notify('launcher', '') FROM woken;
+
+-- name: release_runs
+-- Runs that a pause held back may be claimed again: to run, or to find that they must not. One that is locked is being
+-- claimed just now, and waits for this change.
+WITH released AS (
+    UPDATE runs SET spawn_at = timestamptz 'epoch', spawns = 0
+    WHERE id IN (
+        SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job
+        WHERE r.state = 'PENDING' AND r.spawn_at = timestamptz 'infinity' AND j.schedule = $1
+        FOR UPDATE OF r SKIP LOCKED
+    )
+    RETURNING id
+)
+SELECT id, pg_notify('launcher', '') FROM released;
+
 -- name: schedules
 -- Schedules as people see them; $1 namespace, $2 app, $3 schedule, each NULL for any.
-SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at,
+SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
+    p.progress, z.keep, z.until, z.note,
     (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id) AS next_tick_at,
     (SELECT count(*) FROM jobs j
-     WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs,
-    p.progress
+     WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs
 FROM schedules s
 JOIN apps a ON a.id = s.app
 LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation
+LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 WHERE s.deleted_at IS NULL
     AND ($1::text IS NULL OR a.namespace = $1)
     AND ($2::text IS NULL OR s.app = $2)

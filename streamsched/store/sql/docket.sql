@@ -29,12 +29,14 @@ LIMIT $3;
 
 -- name: lock_schedules
 -- The definitions that stand, held until the rulings are stored: disabling waits for us, or we see it done.
-SELECT id, definition, generation, enabled, deleted_at FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
+SELECT id, definition, generation, stands_from, enabled, deleted_at
+FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
 -- name: lock_cases
--- The jobs to rule on, as they are after the wait for their locks.
+-- The jobs to rule on, as they are after the wait for their locks. A change that keeps may have given one to another
+-- program meanwhile.
 SELECT id, waiting, told, told_why, ready::text AS ready FROM jobs
-WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT'
+WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND program = $2
 ORDER BY satisfied_at, sequence
 FOR UPDATE;
 
@@ -147,7 +149,7 @@ WHERE id IN (
     SELECT j.id FROM jobs j LEFT JOIN schedules s ON s.id = j.schedule
     WHERE j.state = 'PENDING_CONSTRAINT' AND j.next_check_at IS DISTINCT FROM timestamptz 'epoch'
         AND ((j.next_check_at IS NULL AND j.checked_at <= $1::timestamptz)
-            OR s.id IS NULL OR s.deleted_at IS NOT NULL OR NOT s.enabled OR s.generation <> j.generation)
+            OR s.id IS NULL OR s.deleted_at IS NOT NULL OR j.generation < s.stands_from)
     LIMIT 10000
     FOR UPDATE OF j SKIP LOCKED
 );

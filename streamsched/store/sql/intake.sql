@@ -19,9 +19,10 @@ WITH held AS MATERIALIZED (
     SELECT i.*, s.program, CASE
             WHEN s.id IS NULL THEN 'its schedule is unknown'
             WHEN s.deleted_at IS NOT NULL THEN 'its schedule was deleted'
+            WHEN i.generation >= s.stands_from AND i.generation <= s.generation THEN NULL
             WHEN s.generation <> i.generation THEN
                 format('its schedule changed: this is generation %s, now %s stands', i.generation, s.generation)
-            WHEN NOT s.enabled THEN 'its schedule is disabled'
+            ELSE 'its schedule is disabled'
         END AS superseded
     FROM unnest($5::integer[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::text[])
         AS i (partition, id, schedule, generation, sequence, satisfied_at, ready)

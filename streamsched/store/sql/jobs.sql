@@ -11,7 +11,7 @@ LIMIT $3;
 
 -- name: standing
 -- The schedule of a job as it stands now.
-SELECT definition, generation, enabled, deleted_at FROM schedules WHERE id = $1;
+SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules WHERE id = $1;
 
 -- name: ready
 -- A job's satisfaction, and those that joined it, in order.

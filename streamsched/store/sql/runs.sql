@@ -45,7 +45,11 @@ SELECT state, runner, heartbeat_at FROM runs WHERE id = $1 FOR UPDATE;
 
 -- name: lock_schedule
 -- The definition that stands: disabling waits for us, or we see it done.
-SELECT definition, generation, enabled, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+
+-- name: hold_back
+-- Its schedule is paused: no runner process is started for it until the schedule is changed again.
+UPDATE runs SET spawn_at = timestamptz 'infinity' WHERE id = $1 AND state = 'PENDING';
 
 -- name: claim
 -- One runner gets it.

@@ -229,7 +229,12 @@ async def test_every_change_is_in_the_history_with_what_it_made(open_house: Hous
     lines = await open_house.reader.history("schedule", str(WEEKLY))
 
     assert [line.action for line in lines] == ["deleted", "enabled", "created"]
-    assert lines[1].detail == {"generation": 2, "enabled": True, "triggered_by": "7 new partitions of default.flights"}
+    assert lines[1].detail == {
+        "generation": 2,
+        "enabled": True,
+        "triggered_by": "7 new partitions of default.flights",
+        "accumulation": "reset",
+    }
     assert [line.action for line in await open_house.reader.history("program", str(JOIN.ref))] == ["created"]
 
 

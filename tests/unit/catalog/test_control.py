@@ -11,6 +11,7 @@ from hypothesis import given
 from streamsched.catalog.control import control
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.pause import Pause
 from streamsched.domain.schedule import Schedule
 from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import Cron, CustomEvent, Partitions, Trigger, event_keys
@@ -22,9 +23,16 @@ REF = ScheduleRef("default", "flights", "weekly")
 A, B = Partitions(DatasetRef("default", "a")), CustomEvent(EventName("default", "b"))
 
 
-def record(trigger: Trigger, generation: int = 1, *, enabled: bool = True, gone: bool = False) -> ScheduleRecord:
+def record(
+    trigger: Trigger, generation: int = 1, *, enabled: bool = True, gone: bool = False, kept_from: int | None = None
+) -> ScheduleRecord:
     definition = Schedule(REF, ProgramRef("default", "flights", "join"), trigger)
-    return ScheduleRecord(definition, generation, enabled and not gone, NOW, NOW, NOW if gone else None)
+    return ScheduleRecord(definition, generation, enabled and not gone, NOW, NOW, NOW if gone else None, kept_from)
+
+
+def keeping(trigger: Trigger, generation: int = 1, *, kept_from: int | None = None) -> ScheduleRecord:
+    """Paused, and keeping what comes."""
+    return replace(record(trigger, generation, enabled=False, kept_from=kept_from), pause=Pause(keep=True))
 
 
 def told(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
@@ -51,6 +59,25 @@ def told(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
                 Unsubscribe("partition:default.a", REF, 2),
             ],
         ),
+        (record(A), record(A, 2, kept_from=1), [Put(REF, 2, True, A, keep=True)]),
+        (record(A), keeping(A, 2, kept_from=1), [Put(REF, 2, False, A, keep=True)]),
+        (keeping(A), record(A, 2, kept_from=1), [Put(REF, 2, True, A, keep=True)]),
+        (keeping(A), record(A, 2, enabled=False), [Put(REF, 2, False, A), Unsubscribe("partition:default.a", REF, 2)]),
+        (
+            record(A, enabled=False),
+            keeping(A, 2),
+            [Put(REF, 2, False, A, keep=True), Subscribe("partition:default.a", REF, 2)],
+        ),
+        (
+            keeping(A),
+            keeping(B, 2),
+            [
+                Drop(REF, 1),
+                Put(REF, 2, False, B, keep=True),
+                Subscribe("event:default.b", REF, 2),
+                Unsubscribe("partition:default.a", REF, 2),
+            ],
+        ),
         (None, record(Cron("0 4 * * *")), [Put(REF, 1, True, Cron("0 4 * * *"))]),
     ],
     ids=[
@@ -63,6 +90,12 @@ def told(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
         "created anew",
         "a key more",
         "another key",
+        "updated, keeping",
+        "paused, keeping",
+        "resumed",
+        "disabled while paused",
+        "paused while disabled",
+        "begun anew while paused",
         "no keys",
     ],
 )

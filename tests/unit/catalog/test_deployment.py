@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.catalog.change import create, disable
+from streamsched.catalog.change import DISABLED, create, pause
 from streamsched.catalog.deployment import deploy
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
@@ -130,7 +130,7 @@ def test_a_disabled_schedule_stays_disabled_though_the_deployment_names_it_enabl
     schedule = Schedule(ScheduleRef("default", "a", "s"), program.ref, Every(interval=NOW - NOW.replace(year=2025)))
     wanted = AppDefinition(APP, (program,), (schedule,), frozenset({"s"}))
     app = deployed(wanted)
-    app = after(app, disable(app, schedule.ref, now=NOW))
+    app = after(app, pause(app, schedule.ref, DISABLED, now=NOW))
 
     app = after(
         app,

@@ -1,0 +1,50 @@
+"""Pauses as JSON: `{"keep": true, "until": "2026-03-01T06:00:00Z", "note": "disks are moved"}`, each may be left out.
+
+`until` may also be a duration such as `2h`, counted from now.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from streamsched.codec.reading import Fields, instant
+from streamsched.domain.duration import parse_duration
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.pause import Pause
+
+
+def to_json(pause: Pause) -> dict[str, Any]:
+    """The canonical JSON of a pause."""
+    return {"keep": pause.keep, "until": pause.until, "note": pause.note}
+
+
+def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
+    """Reads a pause that is asked for at `now` (UTC).
+
+    Raises:
+        InvalidError: a field is of the wrong kind or unknown, or the pause would be over already; the path names it.
+    """
+    fields = Fields(obj, path)
+    until = fields.optional_text("until")
+    pause = Pause(
+        fields.optional_boolean("keep") is True,
+        None if until is None else _end(until, fields.at("until"), now),
+        fields.optional_text("note") or "",
+    )
+    fields.done()
+    pause.check(now)
+    return pause
+
+
+def _end(text: str, path: str, now: datetime) -> datetime:
+    if text[:4].isdigit() and text[4:5] == "-":
+        return instant(text, path)
+    try:
+        return now + parse_duration(text, path)
+    except InvalidError as exc:
+        raise InvalidError(
+            path, f"must be an instant such as 2026-03-01T06:00:00Z, or a duration: {exc.reason}"
+        ) from exc
+    except OverflowError as exc:
+        raise InvalidError(path, f"{text} from now is beyond the calendar") from exc

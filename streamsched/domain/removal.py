@@ -1,0 +1,75 @@
+"""What is left of a trigger when a program it waits for is removed for good (CDAP-12515, reference: cdap §3.2).
+
+A leaf that waits for the program can never hold again. So can no composite that needs it; one that can hold without it
+goes on without it, and where a single child is left, that child stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import assert_never
+
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    At,
+    AtLeast,
+    Cron,
+    CustomEvent,
+    Every,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Total,
+    Trigger,
+    leaves,
+)
+
+
+def awaited(trigger: Trigger) -> frozenset[ProgramRef]:
+    """The programs a trigger waits for."""
+    return frozenset(leaf.program for leaf in leaves(trigger) if isinstance(leaf, ProgramStatus))
+
+
+def without(trigger: Trigger, gone: Collection[ProgramRef]) -> Trigger | None:
+    """The trigger without what waits for the programs that are gone; None when it could never hold again. The very same
+    object when it waits for none of them.
+
+    Never makes a trigger hold that did not: what is left is what held it up otherwise.
+    """
+    match trigger:
+        case ProgramStatus(program=program):
+            return None if program in gone else trigger
+        case AllOf(triggers=children):
+            return _left(trigger, children, gone, wanted=len(children))
+        case AnyOf(triggers=children):
+            return _left(trigger, children, gone, wanted=1)
+        case AtLeast(count=count, triggers=children):
+            return _left(trigger, children, gone, wanted=count)
+        case Cron() | Every() | At() | Partitions() | Total() | StreamGrowth() | CustomEvent():
+            return trigger
+        case _:
+            assert_never(trigger)
+
+
+def _left(
+    composite: AllOf | AnyOf | AtLeast, children: tuple[Trigger, ...], gone: Collection[ProgramRef], *, wanted: int
+) -> Trigger | None:
+    found = tuple(without(child, gone) for child in children)
+    left = tuple(child for child in found if child is not None)
+    if len(left) < wanted:
+        return None
+    if all(after is before for after, before in zip(found, children, strict=True)):
+        return composite
+    if len(left) == 1:
+        return left[0]
+    match composite:
+        case AllOf():
+            return AllOf(left)
+        case AnyOf():
+            return AnyOf(left)
+        case AtLeast(count=count):
+            return AtLeast(count, left)
+        case _:
+            assert_never(composite)

@@ -1,0 +1,15 @@
+-- Pauses that end by themselves. A row whose generation is not its schedule's says nothing (another release resumed it).
+
+-- name: over
+-- Schedules whose pause is over, the longest over first.
+SELECT p.schedule FROM pauses p JOIN schedules s ON s.id = p.schedule AND s.generation = p.generation
+WHERE p.until <= $1
+ORDER BY p.until
+LIMIT $2;
+
+-- name: next_end
+-- When the next pause ends.
+SELECT p.until FROM pauses p JOIN schedules s ON s.id = p.schedule AND s.generation = p.generation
+WHERE p.until IS NOT NULL
+ORDER BY p.until
+LIMIT 1;
