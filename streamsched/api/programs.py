@@ -39,12 +39,15 @@ async def delete_program(program: str, catalog: CatalogDep) -> Response:
 @router.post("/{program}/runs")
 async def start_program(program: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
     """202 `{"run"}`. Members of the body, all optional: `arguments`, `token` (a repeat with the same one finds the
-    first run), `atMost` (409 when as many runs of the program are active).
+    first run), `atMost` (409 when as many runs of the program are active), `force` (beyond all limits). 409 too when a
+    group that the program's schedules share has no room.
     """
     fields = Fields(body)
     arguments = fields.texts("arguments")
     token = fields.optional_text("token")
     at_most = fields.optional_integer("atMost", minimum=1)
+    force = fields.optional_boolean("force") or False
     fields.done()
-    run = await start(runs, clock, ProgramRef.parse(program), arguments, at_most=at_most, token=token)
+    ref = ProgramRef.parse(program)
+    run = await start(runs, clock, ref, arguments, at_most=at_most, force=force, token=token)
     return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})

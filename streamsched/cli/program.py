@@ -40,11 +40,12 @@ def start(
     arguments: Pairs = None,
     *,
     at_most: Annotated[int | None, typer.Option(min=1, help="Refuse when as many runs are active.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Beyond --at-most and the limits of groups.")] = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Starts a program by hand."""
-    body = {"arguments": pairs(arguments or ()), "atMost": at_most}
+    body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force}
     found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
     if output is Format.JSON:
         print_json(found)

@@ -7,7 +7,7 @@ takes for the group's limit; a limit set online, for the whole group, is above w
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`weight` of the group's slots are free. Runs started by hand take none.
+    """`weight` of the group's slots are free.
 
     Attributes:
         limit: slots of the group, unless a limit was set online.
@@ -73,6 +73,18 @@ class Occupancy:
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""
         return replace(self, slots=(*self.slots, Slot(run, weight)))
+
+
+def taken_by_hand(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """What a run started by hand takes, of all that its program's schedules ask for: of each group as much as the
+    heaviest of them, for it does what they do. Sorted by name.
+    """
+    heaviest: dict[str, Group] = {}
+    for group in groups:
+        known = heaviest.get(group.name)
+        if known is None or (group.weight, -group.limit) > (known.weight, -known.limit):
+            heaviest[group.name] = group
+    return tuple(heaviest[name] for name in sorted(heaviest))
 
 
 def check_group_name(name: str, path: str) -> None:

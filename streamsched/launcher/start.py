@@ -17,16 +17,21 @@ async def start(
     arguments: Mapping[str, str],
     *,
     at_most: int | None = None,
+    force: bool = False,
     token: str | None = None,
 ) -> str:
-    """Makes a PENDING run and returns its id; a launcher gives it a runner within a moment.
+    """Makes a PENDING run and returns its id; a launcher gives it a runner within a moment. It takes the slots
+    of groups that the program's schedules take.
 
     Args:
         at_most: refuse when so many runs of the program are active already.
+        force: start it beyond `at_most` and beyond the limits of groups.
         token: makes a repeat find the first (letters, digits, `-`, `_`); a new one when None.
 
     Raises:
         NotFoundError: no such program.
-        ConflictError: `at_most` or more runs are active.
+        ConflictError: `at_most` or more runs are active, or a group has no room.
     """
-    return await runs.start(program, arguments, token=token or secrets.token_hex(4), at_most=at_most, now=clock.now())
+    return await runs.start(
+        program, arguments, token=token or secrets.token_hex(4), at_most=at_most, force=force, now=clock.now()
+    )

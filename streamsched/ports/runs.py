@@ -181,14 +181,22 @@ class Runs(Protocol):
         ...
 
     async def start(
-        self, program: ProgramRef, arguments: Mapping[str, str], *, token: str, at_most: int | None, now: datetime
+        self,
+        program: ProgramRef,
+        arguments: Mapping[str, str],
+        *,
+        token: str,
+        at_most: int | None,
+        force: bool,
+        now: datetime,
     ) -> str:
-        """Makes a PENDING run by hand, under the program's lock; arguments go over the program's own. Returns its id,
-        `<program>.manual-<token>.r1`; a repeat with the same token finds the first.
+        """Makes a PENDING run by hand, under the program's lock; arguments go over the program's own. It takes the
+        slots of groups that the program's schedules take. Returns its id, `<program>.manual-<token>.r1`; a repeat with
+        the same token finds the first. With `force` there is room for it, whatever the limits.
 
         Raises:
             NotFoundError: no such program.
-            ConflictError: `at_most` runs of the program, or more, are active.
+            ConflictError: `at_most` runs of the program, or more, are active, or a group has no room.
         """
         ...
 

@@ -69,10 +69,15 @@ async def settle(connection: Any, rulings: Sequence[Ruling]) -> None:
     taken = [(name, each.run, weight) for each in rulings if isinstance(each, Admit) for name, weight in each.slots]
     waits = [(name, each.job) for each in rulings if isinstance(each, Wait) for name in each.groups]
     await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
-    if taken:
-        await connection.execute(_SQL["take"], *(list(column) for column in zip(*taken, strict=True)))
+    await take(connection, taken)
     if waits:
         await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
+
+
+async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
+    """Slots of runs that were just made, as (group, run, weight); the groups are `locked`."""
+    if slots:
+        await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
 
 
 async def free(connection: Any, run: str) -> None:

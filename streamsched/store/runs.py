@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
-from streamsched.codec.schedule import program_from_json, program_to_json
+from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json
+from streamsched.domain.admission import Facts, check_all
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.group import Group, taken_by_hand
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.run import RunState, run_id
 from streamsched.ports.runs import RunRecord, Stop
+from streamsched.store import groups
 from streamsched.store.ending import SQL, locked, put_down, record
 from streamsched.store.pool import translated
 
@@ -38,7 +42,14 @@ class PostgresRuns:
             return [_record(row) for row in await self._pool.fetch(SQL["recent"], name, list(states), limit)]
 
     async def start(
-        self, program: ProgramRef, arguments: Mapping[str, str], *, token: str, at_most: int | None, now: datetime
+        self,
+        program: ProgramRef,
+        arguments: Mapping[str, str],
+        *,
+        token: str,
+        at_most: int | None,
+        force: bool,
+        now: datetime,
     ) -> str:
         run = run_id(f"{program}.manual-{token}", 1)
         with translated():
@@ -48,16 +59,15 @@ class PostgresRuns:
                     raise NotFoundError("program", str(program))
                 if await connection.fetchrow(SQL["get"], run) is not None:
                     return run
-                active = await connection.fetchval(SQL["active"], str(program))
-                if at_most is not None and active >= at_most:
-                    raise ConflictError(
-                        f"program '{program}' has {active} active runs; at most {at_most} were asked for"
-                    )
+                slots = await _slots(connection, program)
+                if not force:
+                    await _make_room(connection, program, at_most, slots, now)
                 known = program_from_json(definition)
                 given = {**known.arguments, **arguments}
                 await connection.execute(
                     SQL["start"], run, str(program), program_to_json(known), given, RunState.PENDING, now
                 )
+                await groups.take(connection, [(group.name, run, group.weight) for group in slots])
                 await record(connection, "run", run, "run.created", "by hand", at=now)
                 await connection.execute(SQL["ring"])
         return run
@@ -75,6 +85,29 @@ class PostgresRuns:
                     await put_down(connection, row, stop.why, at=now)
                 else:
                     await connection.execute(SQL["request_stop"], run, stop.why, stop.at_once)
+
+
+async def _slots(connection: Any, program: ProgramRef) -> Sequence[Group]:
+    """What a run of the program takes of named groups, from here on under their locks."""
+    rows = await connection.fetch(SQL["schedules"], str(program))
+    slots = taken_by_hand(group for row in rows for group in schedule_from_json(row["definition"]).groups)
+    await groups.locked(connection, (group.name for group in slots))
+    return slots
+
+
+async def _make_room(
+    connection: Any, program: ProgramRef, at_most: int | None, slots: Sequence[Group], now: datetime
+) -> None:
+    """Raises:
+    ConflictError: there is none.
+    """
+    active = await connection.fetchval(SQL["active"], str(program))
+    if at_most is not None and active >= at_most:
+        raise ConflictError(f"program '{program}' has {active} active runs; at most {at_most} were asked for")
+    standing = await groups.occupancy(connection, (group.name for group in slots))
+    room = check_all(tuple(replace(group, wait=False) for group in slots), Facts(now, groups=standing), now)
+    if room.aborted:
+        raise ConflictError(room.why)
 
 
 def _record(row: Any) -> RunRecord:

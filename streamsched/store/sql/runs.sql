@@ -28,6 +28,10 @@ VALUES ($1, 1, $2, $3::jsonb, $4::jsonb, $5, $6, timestamptz 'epoch')
 ON CONFLICT (id) DO NOTHING
 RETURNING id;
 
+-- name: schedules
+-- What starts the program otherwise.
+SELECT definition FROM schedules WHERE program = $1 AND deleted_at IS NULL;
+
 -- name: request_stop
 -- Its runner obeys at its next heartbeat.
 UPDATE runs SET stop_requested = $2, stop_at_once = $3 WHERE id = $1 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') RETURNING id;

@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import pytest
 
+from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import OnTimeout, Schedule
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending, Silent
 from streamsched.store.groups import PostgresGroups
@@ -162,3 +164,24 @@ async def test_launchers_side_by_side_never_pass_the_limits_of_groups_that_cross
     assert set((await world.states()).values()) == {"LAUNCHED"}
     assert await world.column("SELECT count(*) FROM group_slots") == [0]
     assert await world.column("SELECT count(*) FROM group_waits") == [0]
+
+
+async def test_a_run_by_hand_takes_the_slots_that_its_programs_schedules_take(held: World) -> None:
+    with pytest.raises(ConflictError, match="1 of 1 slots of group warehouse are taken"):
+        await start(held.runs, held.clock, RIGHT.program, {}, token="x")
+
+    await end(held, "default.app.left.1.1.r1")
+    run = await start(held.runs, held.clock, RIGHT.program, {}, token="x")
+    await held.launcher.run_once()
+
+    assert await held.column("SELECT run FROM group_slots") == [run]
+    assert (await held.states())["right.1.1"] == "PENDING_CONSTRAINT"
+    await end(held, run)
+    await held.launcher.run_once()
+    assert (await held.states())["right.1.1"] == "PENDING_LAUNCH"
+
+
+async def test_a_run_by_hand_may_be_forced_beyond_a_group(held: World) -> None:
+    run = await start(held.runs, held.clock, RIGHT.program, {}, force=True, token="x")
+
+    assert sorted(await held.column("SELECT run FROM group_slots")) == ["default.app.left.1.1.r1", run]

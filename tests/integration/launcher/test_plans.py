@@ -51,6 +51,7 @@ HOT = [
     ("docket", "own_runs", "'default.app.p1', ARRAY['default.app.s1']"),
     ("docket", "stop_runs", "now(), ARRAY['default.app.s1.1.20001.r1'], ARRAY['x'], ARRAY[true]"),
     ("runs", "condemned", ""),
+    ("runs", "schedules", "'default.app.p1'"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.20001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
     ("docket", "starts", "'default.app.p1', 10"),

@@ -9,7 +9,7 @@ import pytest
 from streamsched import App, cron, group
 from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, check
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.group import Group, Occupancy, Slot
+from streamsched.domain.group import Group, Occupancy, Slot, taken_by_hand
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TWO = (Slot("a", 1), Slot("b", 2))
@@ -46,3 +46,9 @@ def test_a_schedule_asks_for_a_group_once() -> None:
     load = app.bash("load", "true")
     with pytest.raises(InvalidDefinitionError, match=r"\$\.schedules\.s\.constraints: name group 'w' twice"):
         app.schedule("s", load, when=cron("0 6 * * *"), constraints=[group("w", 1), group("w", 2)])
+
+
+def test_a_run_by_hand_takes_of_each_group_what_the_heaviest_schedule_takes() -> None:
+    light, heavy, tight = Group("a", 9), Group("a", 9, weight=4), Group("a", 5, weight=4)
+
+    assert taken_by_hand([light, heavy, Group("b", 1), tight]) == (tight, Group("b", 1))
