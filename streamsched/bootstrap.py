@@ -247,9 +247,9 @@ async def serve(
         await supervise(loops, metrics=services.metrics)
 
 
-def run_role(role: Role, environ: Mapping[str, str]) -> None:
-    """A process that plays one role until SIGINT or SIGTERM."""
-    settings = Settings.from_env(environ)
+def run_role(role: Role, environ: Mapping[str, str], *, broker_url: str | None = None) -> None:
+    """A process that plays one role until SIGINT or SIGTERM; `broker_url` wins over the variable."""
+    settings = Settings.from_env(environ, broker_url=broker_url)
     configure_logs(level=settings.log_level, style=settings.log_format)
     run_until_told(serve(settings, role, environ=environ))
 

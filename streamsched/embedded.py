@@ -71,7 +71,8 @@ def run_dev(
         held.callback(stop_server, postgres)
         server = start_server(postgres)
         migrate(server.url)
-        settings = Settings.from_env(environ, **given, database_url=server.url, broker_url=server.url, data_dir=folder)
+        given = {"broker_url": server.url, **given, "database_url": server.url, "data_dir": folder}
+        settings = Settings.from_env(environ, **given)
         held.enter_context(_findable(folder, bound))
         started = Started(url_of(bound), folder, resumed, tuple(_warnings(environ)))
         for warning in started.warnings:

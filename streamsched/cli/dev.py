@@ -20,6 +20,9 @@ def dev(
     host: Annotated[str | None, typer.Option(help="Where the API listens (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the API (8765); 0 takes any free one.")] = None,
     spark_master: Annotated[str | None, typer.Option(help="Where Spark programs run (local[*]).")] = None,
+    broker: Annotated[
+        str | None, typer.Option(help="Another log than the embedded PostgreSQL: kafka://host:9092/.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Log each action; DIR/dev.log has them anyway.")
     ] = False,
@@ -34,6 +37,7 @@ def dev(
         api_host=host,
         api_port=port,
         spark_master=spark_master,
+        broker_url=broker,
         log_level="info" if verbose else None,
     )
 

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 import typer
+
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        help="URL of the log, such as kafka://host:9092/ (STREAMSCHED_BROKER_URL; else the database is the log)."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -15,19 +23,19 @@ def register(app: typer.Typer) -> None:
     app.command("migrate")(migrate)
 
 
-def worker() -> None:
+def worker(*, broker: Broker = None) -> None:
     """Evaluates: takes shards of the log and folds their events; any number may run."""
-    _serve("worker")
+    _serve("worker", broker)
 
 
-def launcher() -> None:
+def launcher(*, broker: Broker = None) -> None:
     """Launches: intake, constraints, timers, the relay, follow-up of runs; any number may run."""
-    _serve("launcher")
+    _serve("launcher", broker)
 
 
-def api() -> None:
+def api(*, broker: Broker = None) -> None:
     """Answers HTTP; any number may run."""
-    _serve("api")
+    _serve("api", broker)
 
 
 def migrate() -> None:
@@ -37,7 +45,7 @@ def migrate() -> None:
     run_migrations(os.environ)
 
 
-def _serve(role: str) -> None:
+def _serve(role: str, broker: str | None) -> None:
     from streamsched.bootstrap import Role, run_role
 
-    run_role(Role(role), os.environ)
+    run_role(Role(role), os.environ, broker_url=broker)

@@ -83,6 +83,7 @@ async def shut(producer: AIOKafkaProducer) -> None:
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await producer.stop()
             return
+    producer._message_accumulator.fail_all(kafka.ProducerClosed())
     with suppress(*_ENDS):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await producer._sender.close()

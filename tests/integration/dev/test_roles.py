@@ -1,4 +1,4 @@
-"""The same parts spread over processes: worker, launcher and API on one database."""
+"""The same parts spread over processes: worker, launcher and API on one database, and on one log."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ def folder(tmp_path: Path) -> Dev:
     return folder_with_app(tmp_path)
 
 
-def role(name: str, folder: Dev, environ: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def role(name: str, folder: Dev, environ: dict[str, str], *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A role as a process; told to end, it ends by itself and says so by its exit code."""
     with (folder.folder / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
-            (*ROLE, name), cwd=folder.folder, env=folder.environ(**environ), stdout=log, stderr=subprocess.STDOUT
+            (*ROLE, name, *options),
+            cwd=folder.folder,
+            env=folder.environ(**environ),
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
         try:
             yield process
@@ -55,18 +59,42 @@ def role(name: str, folder: Dev, environ: dict[str, str]) -> Iterator[subprocess
 async def test_three_processes_do_what_one_does(folder: Dev, environ: dict[str, str]) -> None:
     early = folder.run("worker", **environ)
     assert (early.code, "streamsched migrate" in early.err) == (2, True), early
+
+    three_processes(folder, environ)
+
+
+@pytest.mark.kafka
+async def test_three_processes_on_kafka(folder: Dev, environ: dict[str, str], kafka_log: str) -> None:
+    three_processes(folder, environ, "--broker", kafka_log)
+
+
+@pytest.mark.kafka
+def test_dev_on_kafka(folder: Dev, kafka_log: str) -> None:
+    folder.start("--broker", kafka_log)
+    try:
+        assert folder.run("deploy", "app.py").code == 0
+        runs_follow_events(folder)
+    finally:
+        folder.close()
+
+
+def three_processes(folder: Dev, environ: dict[str, str], *options: str) -> None:
     assert folder.run("migrate", **environ).code == 0
     with ExitStack() as held:
         for name in ("worker", "launcher", "api"):
-            next(started := role(name, folder, environ))
+            next(started := role(name, folder, environ, *options))
             held.callback(next, started, None)
         folder.state.mkdir()
         (folder.state / "dev.log").write_text("")
         folder.until(lambda: folder.run("schedule", "list", **environ).code == 0)
         assert folder.run("deploy", "app.py", **environ).code == 0
-        assert folder.run("event", "emit", "partitions", "flights", "a", "b", **environ).code == 0
-        assert folder.run("event", "emit", "partitions", "weather", "a", **environ).code == 0
-        folder.until(lambda: folder.completed("default.demo.two.1.1.r1", "default.demo.then.1.1.r1", **environ))
+        runs_follow_events(folder, **environ)
+
+
+def runs_follow_events(folder: Dev, **environ: str) -> None:
+    assert folder.run("event", "emit", "partitions", "flights", "a", "b", **environ).code == 0
+    assert folder.run("event", "emit", "partitions", "weather", "a", **environ).code == 0
+    folder.until(lambda: folder.completed("default.demo.two.1.1.r1", "default.demo.then.1.1.r1", **environ))
 
 
 def test_a_role_without_a_database_says_which_variable_is_missing(folder: Dev) -> None:

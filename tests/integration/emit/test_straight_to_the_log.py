@@ -1,4 +1,4 @@
-"""Emitters that write to a real PostgreSQL log, with no server in between."""
+"""Emitters that write to a real log, with no server in between."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import EVENTS, PARTITIONS, topic_specs
 
-pytestmark = pytest.mark.postgres
-
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 SHARDS = 4
+
+
+@pytest.fixture(
+    params=[pytest.param("database", marks=pytest.mark.postgres), pytest.param("kafka_log", marks=pytest.mark.kafka)]
+)
+def url(request: pytest.FixtureRequest) -> str:
+    """Of a log without topics."""
+    return request.getfixturevalue(request.param)
 
 
 async def ids(url: str, topic: str, key: str) -> list[str]:
@@ -40,22 +46,22 @@ async def create_topics(url: str) -> None:
     await broker.close()
 
 
-async def test_events_lie_at_the_homes_of_their_keys(database: str) -> None:
-    await create_topics(database)
+async def test_events_lie_at_the_homes_of_their_keys(url: str) -> None:
+    await create_topics(url)
 
     def say() -> None:
-        with Emitter(database, source="test") as emitter:
+        with Emitter(url, source="test") as emitter:
             emitter.emit(partitions_added("flights", ["day=1"], event_id="a"), custom("done", event_id="b"))
             emitter.emit(partitions_added("flights", ["day=2"], event_id="c"))
 
     await asyncio.to_thread(say)
 
-    assert await ids(database, PARTITIONS, "partition:default.flights") == ["a", "c"]
-    assert await ids(database, EVENTS, "event:default.done") == ["b"]
+    assert await ids(url, PARTITIONS, "partition:default.flights") == ["a", "c"]
+    assert await ids(url, EVENTS, "event:default.done") == ["b"]
 
 
-async def test_a_log_that_is_away_leaves_the_event_in_the_spool(database: str, tmp_path: Path) -> None:
-    await create_topics(database)
+async def test_a_log_that_is_away_leaves_the_event_in_the_spool(url: str, tmp_path: Path) -> None:
+    await create_topics(url)
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
     hasty = Patience(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
 
@@ -64,6 +70,6 @@ async def test_a_log_that_is_away_leaves_the_event_in_the_spool(database: str, t
             assert emitter.emit(partitions_added("flights", ["day=1"], event_id="a")).spooled == 1
 
     await asyncio.to_thread(say)
-    assert (await asyncio.to_thread(drain, tmp_path, database)).sent == 1
+    assert (await asyncio.to_thread(drain, tmp_path, url)).sent == 1
 
-    assert await ids(database, PARTITIONS, "partition:default.flights") == ["a"]
+    assert await ids(url, PARTITIONS, "partition:default.flights") == ["a"]
