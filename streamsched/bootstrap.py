@@ -60,6 +60,7 @@ from streamsched.store.pool import open_pool
 from streamsched.store.progress import PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
+from streamsched.store.trails import PostgresTrails
 from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.shard import ShardSettings
@@ -207,6 +208,8 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobs(pool),
         runs=PostgresRuns(pool),
         groups=PostgresGroups(pool),
+        trails=PostgresTrails(pool, services.broker),
+        verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         metrics=services.metrics,
         shards=services.settings.shards,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -14,6 +15,7 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.groups import Groups
 from streamsched.ports.jobs import Jobs
 from streamsched.ports.runs import Runs
+from streamsched.ports.verdicts import Trails
 from streamsched.telemetry.metrics import Metrics
 
 #: Each thing the API needs to answer, and what is wrong with it; nothing wrong is None.
@@ -25,6 +27,7 @@ class ApiServices:
     """What the API is made of.
 
     Attributes:
+        verdicts_keep: how long verdicts are kept; nothing when they are not.
         shards: partitions of the public topics.
         body_limit: largest request body in bytes.
         readiness: asks what the API depends on.
@@ -36,8 +39,10 @@ class ApiServices:
     jobs: Jobs
     runs: Runs
     groups: Groups
+    trails: Trails
     clock: Clock
     metrics: Metrics
+    verdicts_keep: timedelta
     shards: int
     body_limit: int
     readiness: Readiness

@@ -1,17 +1,19 @@
-"""`streamsched event emit`: says by hand what programs say with `streamsched.emit`."""
+"""`streamsched event`: says by hand what programs say with `streamsched.emit`, and asks what became of it."""
 
 from __future__ import annotations
 
 import getpass
+import shlex
 import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import typer
 
-from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
 from streamsched.cli.server import UrlOption, ask
 from streamsched.domain.errors import InvalidError
 
@@ -28,6 +30,7 @@ def commands() -> typer.Typer:
     emit.command("custom")(custom)
     emit.command("json")(raw)
     app.add_typer(emit, name="emit")
+    app.command()(why)
     return app
 
 
@@ -92,6 +95,32 @@ def raw(
     _tell(_post(content, content_type, url), output)
 
 
+def why(
+    event: Annotated[str, typer.Argument(help="Its id.")],
+    *,
+    source: Annotated[str, typer.Option(help="Only of this source.")] = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """What became of an event: who counted it, which job took it, or why nobody did. Exits with 3 when it was never
+    seen.
+    """
+    found = ask("GET", f"/v1/events/{quote(event, safe='')}/verdicts", url=url, params={"source": source})
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        out = console()
+        out.print(found["summary"], markup=False)
+        for line in found["verdicts"]:
+            out.print(f"[bold]{moment(line['at'])}[/]  {escaped(line['text'])}")
+            for then in line["then"]:
+                out.print(f"    {then}", markup=False)
+        for hint in found["hints"]:
+            out.print(hint, markup=False, style="dim")
+    if not found["verdicts"]:
+        raise typer.Exit(3)
+
+
 def pairs(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
     """`NAME=VALUE` arguments.
 
@@ -126,6 +155,9 @@ def _tell(answer: dict[str, Any], output: Format) -> None:
     else:
         count = answer["accepted"]
         console().print(f"{count} event{'s' if count != 1 else ''} accepted: {', '.join(answer['ids'])}")
+        if count == 1:
+            asked = f"streamsched event why {shlex.quote(answer['ids'][0])}"
+            console().print(f"what becomes of it: `{asked}`", markup=False, style="dim")
     for key in answer.get("unheard", ()):
         typer.secho(f"warning: no schedule listens to {key}", fg=typer.colors.YELLOW, err=True)
     for error in answer["errors"]:

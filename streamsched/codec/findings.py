@@ -104,13 +104,14 @@ def decode(raw: bytes, *, at: datetime) -> Iterator[Finding]:
 
 
 def _to_json(ground: Ground, events: Sequence[str], since: Sequence[int]) -> dict[str, Any]:
-    said: dict[str, Any] = {"verdict": verdict_of(ground).value, **_ground_to_json(ground), "events": events}
+    said: dict[str, Any] = {"verdict": verdict_of(ground).value, **ground_to_json(ground), "events": events}
     if since:
         said["since"] = since
     return said
 
 
-def _ground_to_json(ground: Ground) -> dict[str, Any]:
+def ground_to_json(ground: Ground) -> dict[str, Any]:
+    """The fields of a ground, as the table above has them; which verdict it is stands beside them."""
     match ground:
         case AtSchedule(schedule=ref, generation=generation, next_job=number, judged=judged, late=late):
             said: dict[str, Any] = {"schedule": str(ref), "generation": generation, "next": number}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from streamsched.domain.finding import Finding
+from streamsched.domain.job import JobState
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.run import RunState
+from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.intake import IntakeStore
 
 #: What one record tells.
@@ -25,13 +30,63 @@ class VerdictStore(IntakeStore[Page], Protocol):
         ...
 
 
-class Verdicts(Protocol):
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """The job that took an event with it.
+
+    Attributes:
+        joined: the job a COALESCED one joined.
+        runs: ids of its runs, first attempt first; of the job it joined when it joined one.
+        run_state: of the last of them; None without any.
+    """
+
+    job: str
+    state: JobState
+    reason: str
+    joined: str | None
+    runs: tuple[str, ...]
+    run_state: RunState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A schedule as it stands now.
+
+    Attributes:
+        progress: how far this generation's accumulation is, `domain.explain` as JSON; None before anything came.
+    """
+
+    record: ScheduleRecord
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """All that is known of an event.
+
+    Attributes:
+        findings: oldest first; at most as many as were asked for.
+        takers: beside each finding the job that took the event since, None where there is none.
+        standings: the schedules of the findings; one that is unknown is missing.
+        listeners: of each event key that nobody listened to, the schedules that would hear it now if they are enabled.
+        behind: how many records of the log, each of one turn, have not been taken into the table yet.
+    """
+
+    event: str
+    findings: Sequence[Finding]
+    takers: Sequence[Taker | None]
+    standings: Mapping[ScheduleRef, Standing]
+    listeners: Mapping[str, Sequence[Standing]]
+    behind: int
+
+
+class Trails(Protocol):
     """What people ask."""
 
-    async def of(self, event: str, *, source: str | None = None, limit: int = 100) -> Sequence[Finding]:
-        """The findings about one event, oldest first; of any source when none is named.
+    async def follow(self, event: str, *, source: str | None = None, limit: int = 100) -> Trail:
+        """What became of an event, of any source when none is named. One that was never seen has no findings.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL or the log is away.
         """
         ...

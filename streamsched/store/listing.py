@@ -65,7 +65,9 @@ class PostgresCatalogReader:
         with translated():
             rows = await self._pool.fetch(_SQL["schedules"], *asked)
         return [
-            ScheduleStatus(schedule_record(row, _pause(row)), row["next_tick_at"], row["waiting_jobs"], row["progress"])
+            ScheduleStatus(
+                schedule_record(row, pause_of(row)), row["next_tick_at"], row["waiting_jobs"], row["progress"]
+            )
             for row in rows
         ]
 
@@ -75,5 +77,6 @@ class PostgresCatalogReader:
         return [stored_program(row) for row in rows]
 
 
-def _pause(row: Any) -> Pause | None:
+def pause_of(row: Any) -> Pause | None:
+    """How a schedule is paused, of a row joined with `pauses`; None when it is not."""
     return None if row["keep"] is None else Pause(row["keep"], row["until"], row["note"])

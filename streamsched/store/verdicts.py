@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 
 
 class PostgresVerdicts(StoredPositions):
-    """See `ports.verdicts`: the store and what people ask of it."""
+    """See `ports.verdicts.VerdictStore`."""
 
     def __init__(self, pool: asyncpg.Pool, *, keep: timedelta) -> None:
         """`keep`: what is older than that when it comes is not stored."""
@@ -74,11 +74,6 @@ class PostgresVerdicts(StoredPositions):
             gone: int = await self._pool.fetchval(_SQL["drop_days"], before.date())
         return gone
 
-    async def of(self, event: str, *, source: str | None = None, limit: int = 100) -> Sequence[Finding]:
-        with translated():
-            rows = await self._pool.fetch(_SQL["of_event"], event, source, limit)
-        return [_finding(row) for row in rows]
-
     async def _make_days(self, partitions: Iterable[Sequence[tuple[Any, ...]]]) -> None:
         days = frozenset(row[0].date() for rows in partitions for row in rows)
         if not days <= self._days:
@@ -103,7 +98,8 @@ def _row(finding: Finding) -> tuple[Any, ...]:
             assert_never(ground)
 
 
-def _finding(row: Any) -> Finding:
+def finding(row: Any) -> Finding:
+    """A row of `verdicts`."""
     return Finding(row["event"], row["source"], row["at"], _ground(row), row["since"])
 
 

@@ -30,11 +30,3 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::times
 ORDER BY subject, verdict, late
 ON CONFLICT (subject, verdict, late) DO UPDATE SET
     total = known.total + excluded.total, last_at = greatest(known.last_at, excluded.last_at);
-
--- name: of_event
--- The findings about one event, oldest first; of any source when $2 is NULL.
-SELECT at, event, source, verdict, subject, generation, next_job, leaves, cells, late, since, path, reason
-FROM verdicts
-WHERE hashtextextended(event, 0) = hashtextextended($1, 0) AND event = $1 AND ($2::text IS NULL OR source = $2)
-ORDER BY at
-LIMIT $3;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
@@ -12,17 +13,20 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.codec import findings
 from streamsched.codec.findings import Group
+from streamsched.codec.schedule import schedule_to_json
 from streamsched.domain.finding import AtSchedule, Finding, Ground, Repeated, Unheard, Unread
+from streamsched.domain.job import JobState
 from streamsched.domain.lateness import OnLate
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.verdict import Judged, Verdict
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import VERDICTS
 from streamsched.store.sql import queries
+from streamsched.store.trails import PostgresTrails
 from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.testing.clock import SettableClock
 
-from .conftest import furnished
+from .conftest import furnished, schedule
 
 pytestmark = pytest.mark.postgres
 
@@ -40,6 +44,7 @@ class Kept:
         self.broker = broker
         self.clock = clock
         self.store = PostgresVerdicts(pool, keep=WEEK)
+        self.trails = PostgresTrails(pool, broker)
 
     def intake(self) -> VerdictIntake:
         return VerdictIntake(self.broker, self.store, self.clock, keep=WEEK)
@@ -49,6 +54,9 @@ class Kept:
         group = Group(ground, [text for event in events for text in (event, "test")], list(since))
         for value in findings.encode([group]):
             await self.broker.append([Outgoing(VERDICTS, partition, None, value)])
+
+    async def findings(self, event: str, source: str | None = None) -> Sequence[Finding]:
+        return (await self.trails.follow(event, source=source)).findings
 
     async def days(self) -> list[str]:
         rows = await self.pool.fetch(
@@ -92,9 +100,9 @@ async def test_a_finding_is_found_again_as_it_was(kept: Kept, ground: Ground, si
     assert await taken(kept.intake()) == 1
 
     when = datetime.fromtimestamp(since[0] / 1000, UTC) if since else None
-    assert await kept.store.of("e1") == [Finding("e1", "test", NOON, ground, when)]
-    assert await kept.store.of("e1", source="other") == []
-    assert await kept.store.of("e2") == []
+    assert await kept.findings("e1") == [Finding("e1", "test", NOON, ground, when)]
+    assert await kept.findings("e1", source="other") == []
+    assert await kept.findings("e2") == []
 
 
 async def test_an_intake_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
@@ -130,7 +138,7 @@ async def test_the_days_are_made_as_they_come_and_dropped_when_they_are_old(kept
     assert await intake.forget() == 3
 
     assert await kept.days() == [f"verdicts_202603{day:02}" for day in range(4, 11)]
-    assert [each.at.day for each in await kept.store.of("e")] == list(range(4, 11))
+    assert [each.at.day for each in await kept.findings("e")] == list(range(4, 11))
     assert await kept.pool.fetchval("SELECT total FROM verdict_totals") == 10
 
 
@@ -173,8 +181,8 @@ async def test_an_event_is_looked_up_by_index_in_every_day(kept: Kept) -> None:
 
     async with kept.pool.acquire() as connection:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE of_event AS {queries('verdicts')['of_event']}")
-        plan: str = await connection.fetchval("EXPLAIN (FORMAT JSON) EXECUTE of_event('1-7', NULL, 9)")
+        await connection.execute(f"PREPARE findings AS {queries('trails')['findings']}")
+        plan: str = await connection.fetchval("EXPLAIN (FORMAT JSON) EXECUTE findings('1-7', NULL, 9)")
 
     assert "Seq Scan" not in plan
     assert plan.count("_hashtextextended_idx") == 3
@@ -189,3 +197,73 @@ async def test_a_long_lag_is_taken_in_bounded_reads(kept: Kept) -> None:
 
     assert sum(sizes) == 120
     assert max(sizes) <= 60
+
+
+async def test_how_far_behind_the_table_is_counts_what_the_log_has_beyond_it(kept: Kept) -> None:
+    await kept.say(COUNTED, "e1")
+    await kept.say(COUNTED, "e2", partition=1)
+    assert (await kept.trails.follow("e1")).behind == 2
+
+    await taken(kept.intake())
+
+    assert (await kept.trails.follow("e1")).behind == 0
+
+
+JOB = """
+INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at, joined)
+VALUES ($1 || '.' || $2::bigint || '.' || $3::bigint, $1, $2, $3, 'default.flights.join', $5, $6, $6, $4, $6, $7)
+"""
+
+
+async def job(kept: Kept, generation: int, sequence: int, *events: str, joined: str | None = None) -> None:
+    """A job of the schedule with these events."""
+    ready = {"events": [{"id": event, "source": "test", "type": "custom"} for event in events]}
+    state = "LAUNCHED" if joined is None else "COALESCED"
+    await kept.pool.execute(JOB, str(WEEKLY), generation, sequence, ready, state, NOON, joined)
+
+
+async def took(kept: Kept, event: str) -> str | None:
+    (taker,) = (await kept.trails.follow(event)).takers
+    return None if taker is None else taker.job
+
+
+async def test_the_job_that_holds_an_event_took_it_be_it_the_next_or_a_later_one(kept: Kept) -> None:
+    await kept.say(replace(COUNTED, next_job=2), "e1", "e2", "e3")
+    await taken(kept.intake())
+    await job(kept, 1, 1, "e1")
+    await job(kept, 1, 2, "e0", "e1")
+    await job(kept, 1, 9, "e2")
+
+    assert await took(kept, "e1") == f"{WEEKLY}.1.2"
+    assert await took(kept, "e2") == f"{WEEKLY}.1.9"
+    assert await took(kept, "e3") is None
+
+
+async def test_a_job_of_a_later_generation_took_what_the_change_kept(kept: Kept) -> None:
+    await kept.say(COUNTED, "e1")
+    await taken(kept.intake())
+    await kept.pool.execute(
+        "INSERT INTO namespaces VALUES ('default', now());"
+        "INSERT INTO apps VALUES ('default.flights', 'default', now(), now())"
+    )
+    await kept.pool.execute(
+        "INSERT INTO schedules (id, app, program, definition, generation, enabled, created_at, updated_at) "
+        "VALUES ($1, 'default.flights', 'default.flights.join', $2, 3, true, $3, $3)",
+        str(WEEKLY),
+        schedule_to_json(schedule()),
+        NOON,
+    )
+    await job(kept, 3, 1, "e1")
+
+    assert await took(kept, "e1") == f"{WEEKLY}.3.1"
+
+
+async def test_a_job_that_joined_shows_the_other_ones_runs(kept: Kept) -> None:
+    await kept.say(COUNTED, "e1")
+    await taken(kept.intake())
+    await job(kept, 1, 7)
+    await job(kept, 1, 1, "e1", joined=f"{WEEKLY}.1.7")
+
+    (taker,) = (await kept.trails.follow("e1")).takers
+    assert taker is not None
+    assert (taker.state, taker.joined) == (JobState.COALESCED, f"{WEEKLY}.1.7")

@@ -1,0 +1,42 @@
+-- What became of one event: its findings, and what they point at.
+
+-- name: findings
+-- The findings about one event, oldest first; of any source when $2 is NULL.
+SELECT at, event, source, verdict, subject, generation, next_job, leaves, cells, late, since, path, reason
+FROM verdicts
+WHERE hashtextextended(event, 0) = hashtextextended($1, 0) AND event = $1 AND ($2::text IS NULL OR source = $2)
+ORDER BY at
+LIMIT $3;
+
+-- name: taker
+-- The first of these jobs that holds the event; its runs are those of the job it joined, if it joined one.
+SELECT j.id, j.state, j.reason, j.joined,
+    array(SELECT r.id FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt) AS runs,
+    (SELECT r.state FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt DESC LIMIT 1) AS run_state
+FROM jobs j
+WHERE j.id = ANY ($1::text[]) AND j.ready @> $2::jsonb
+ORDER BY j.generation, j.sequence
+LIMIT 1;
+
+-- name: standings
+-- Schedules as they stand, tombstones too.
+SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
+    z.keep, z.until, z.note, p.progress
+FROM schedules s
+LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
+LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation
+WHERE s.id = ANY ($1::text[]);
+
+-- name: mentioning
+-- Schedules whose definition has this text anywhere: a first sieve, before definitions are read.
+SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
+    z.keep, z.until, z.note, NULL::jsonb AS progress
+FROM schedules s
+LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
+WHERE s.deleted_at IS NULL AND strpos(s.definition::text, $1) > 0
+ORDER BY s.id
+LIMIT 1000;
+
+-- name: positions
+-- How far the log has been taken into the table.
+SELECT partition, position FROM intake_positions WHERE topic = $1;
