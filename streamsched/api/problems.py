@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from streamsched.api.cdap.answers import message, plain, speaks_cdap
+from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
 from streamsched.domain.errors import (
     ConfigurationError,

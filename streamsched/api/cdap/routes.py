@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from streamsched.api.cdap import lists, schedules
+from streamsched.api.cdap import lists, runtimes, schedules
 
 
 def cdap_routes() -> APIRouter:
     """The routes, made anew."""
     of_app = APIRouter()
-    for router in (schedules.router, lists.of_app):
+    for router in (schedules.router, lists.of_app, runtimes.of_app):
         of_app.include_router(router)
     routes = APIRouter(prefix="/v3/namespaces/{namespace}", tags=["CDAP"])
-    routes.include_router(lists.of_namespace)
+    for router in (lists.of_namespace, runtimes.of_namespace):
+        routes.include_router(router)
     # First the longer address: `versions` would be taken for a category of programs by the shorter one.
     routes.include_router(of_app, prefix="/apps/{app}/versions/{version}", include_in_schema=False)
     routes.include_router(of_app, prefix="/apps/{app}")

@@ -49,7 +49,7 @@ def to_json(schedule: Schedule) -> dict[str, Any] | None:
 
 def _own(schedule: Schedule, trigger: Mapping[str, Any]) -> dict[str, Any] | None:
     match trigger:
-        case {"type": "TIME", "cronExpression": expression, **others} if not others:
+        case {"type": "TIME", "cronExpression": expression, **others} if not others.keys() - {"unix"}:
             return {"cronEntry": expression}
         case {"type": "STREAM_SIZE", "streamId": {"stream": name, "namespace": namespace}, "triggerMB": amount} if (
             namespace == schedule.ref.namespace

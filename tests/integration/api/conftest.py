@@ -12,6 +12,7 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
 from streamsched.config import Settings
+from streamsched.ports.clock import Clock, SystemClock
 
 APP = {
     "programs": [
@@ -29,9 +30,15 @@ APP = {
 
 
 @pytest.fixture
-async def services(database: str) -> AsyncIterator[Services]:
+def clock() -> Clock:
+    """What the services go by; a test module may put another in its place."""
+    return SystemClock()
+
+
+@pytest.fixture
+async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
     settings = Settings(database_url=database, body_limit=64 * 1024)
-    async with open_services(settings) as services:
+    async with open_services(settings, clock=clock) as services:
         relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
         yield services
         relay.cancel()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from streamsched.testing.clock import SettableClock
 
 pytestmark = pytest.mark.postgres
 
@@ -21,6 +24,11 @@ AFTER_JOIN = {
     "programId": {"namespace": "default", "application": "flights", "program": "join"},
     "programStatuses": ["COMPLETED"],
 }
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(datetime(2024, 1, 1, 12, tzinfo=UTC))
 
 
 def plain(answer: httpx.Response) -> tuple[int, str]:
@@ -223,6 +231,50 @@ async def test_what_a_list_cannot_answer_is_said_in_plain_text(
 ) -> None:
     status, said = plain(await deployed.get(f"/v3/namespaces/default/{at}"))
     assert (status, said[: len(answered[1])]) == answered
+
+
+async def test_only_enabled_times_have_a_next_tick_and_those_that_ticked_a_previous_one(
+    deployed: httpx.AsyncClient, clock: SettableClock
+) -> None:
+    hourly = {"type": "TIME", "cronExpression": "0 * * * *"}
+    daily = {"type": "TIME", "cronExpression": "30 4 * * ?"}
+    await put(deployed, "hourly", trigger=hourly)
+    await put(deployed, "both", trigger={"type": "OR", "triggers": [daily, hourly, LINES]})
+    await put(deployed, "asleep", trigger=hourly)
+    await put(deployed, "elsewhere", trigger=hourly, program={**JOIN, "programName": "report"})
+    for name in ("hourly", "both", "elsewhere"):
+        assert (await deployed.post(f"{APP}/schedules/{name}/enable")).status_code == 200
+    at = "DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:"
+    noon = round(clock.now().timestamp() * 1000)
+
+    async def told(word: str) -> dict[str, int]:
+        found = (await deployed.get(f"{APP}/workflows/join/{word}runtime")).json()
+        return {each["id"]: (each["time"] - noon) // 60_000 for each in found}
+
+    assert await told("next") == {f"{at}hourly": 60, f"{at}both:0 * * * *": 60, f"{at}both:30 4 * * ?": 990}
+    assert await told("previous") == {}
+    clock.advance(timedelta(minutes=150))
+    assert await told("previous") == {f"{at}hourly": 120, f"{at}both:0 * * * *": 120}
+
+    asked = [
+        {"appId": "flights", "programType": "Workflow", "programId": "report"},
+        {"appId": "flights", "programType": "Spark", "programId": "nobody"},
+        {"appId": "flights", "programType": "Poem", "programId": "join"},
+        {"appId": "flights"},
+    ]
+    answer = await deployed.post("/v3/namespaces/default/nextruntime", json=asked)
+    assert answer.status_code == 200
+    first, *wrong = answer.json()
+    assert first == {
+        **asked[0],
+        "statusCode": 200,
+        "schedules": [{"id": at.replace("join", "report") + "elsewhere", "time": noon + 180 * 60_000}],
+    }
+    assert [(each["statusCode"], each["error"][:24]) for each in wrong] == [
+        (404, "'program:default.flights"),
+        (400, "$: Unknown category name"),
+        (400, "$[3].programType: is mis"),
+    ]
 
 
 async def test_versions_of_an_app_have_the_same_schedules(deployed: httpx.AsyncClient) -> None:

@@ -47,7 +47,7 @@ def test_what_cdap_says_of_a_schedule_is_read_and_written_as_it_was() -> None:
 
     schedule = codec.from_json(detail, NIGHTLY)
 
-    assert str(schedule.trigger).startswith("cron '0 4 * * *'")
+    assert str(schedule.trigger).startswith("quartz cron '0 4 * * *' in UTC and (5 new")
     assert schedule.constraints == (
         Concurrency(3),
         Delay(timedelta(minutes=5)),
