@@ -110,7 +110,8 @@ class Cluster:
         """Makes the data folder. Nodes of one cluster share an id, kept beside them."""
         identity = self.folder / "cluster-id"
         if not identity.exists():
-            identity.write_text(base64.urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode())
+            # 16 bytes in base64, as Kafka wants it; one that began with a dash would be read as an option
+            identity.write_text(base64.urlsafe_b64encode(b"s" + uuid4().bytes[1:]).rstrip(b"=").decode())
         users = self.shape.security.users.items() if self.shape.security else ()
         scram = [
             part

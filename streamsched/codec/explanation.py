@@ -1,6 +1,7 @@
 """Explanations as JSON, for the read model and everybody who shows it.
 
-{"text", "holds", "have", "need", "missing", "events"?: [native event], "older"?: n, "children"?: […]}
+{"text", "holds", "have", "need", "missing", "events"?: [native event], "older"?: n, "children"?: […],
+ "due_at"?: instant at which time alone changes it, "then"?: "holds" or "starts over"}
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     }
     if explanation.events:
         node["events"] = [native.to_json(event) for event in explanation.events[-SHOWN:]]
-    if len(explanation.events) > SHOWN:
-        node["older"] = len(explanation.events) - SHOWN
+    older = max(0, len(explanation.events) - SHOWN) + explanation.events.older
+    if older:
+        node["older"] = older
+    if explanation.due_at is not None:
+        node["due_at"] = native.plain(explanation.due_at)
+        node["then"] = explanation.then
     if explanation.children:
         node["children"] = [to_json(child) for child in explanation.children]
     return node

@@ -1,8 +1,10 @@
-"""A schedule's accumulation as it is kept in the changelog: versioned, each event once, only leaves that hold any.
+"""A schedule's state as it is kept in the changelog: versioned, each event once, only leaves that hold any.
 
-    {"v": 1, "schedule": text, "generation": n, "enabled": bool, "sequence": n, "trigger": {CDAP's shape},
-     "consumption"?: "paired" or "latest",
-     "events": [native event, …], "leaves": {leaf id: {"count": n, "level"?: bytes, "events": [place, …]}, …}}
+{"v": 2, "schedule": text, "generation": n, "enabled": bool, "keeping"?: true, "trigger": {CDAP's shape},
+ "consumption"?: "paired" or "latest", "late"?: {…}, "sequence": n, "lost"?: n, "cell": {as `codec.cell` has it}}
+
+A schedule that correlates has no `cell` here; each open key has a document of its own, `{"v": 2, "generation": n,
+"cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
 
 Rules of change: a new field has a default; a field never changes its meaning; anything else is a new `v` with a reader
 for every older one. Each version's golden files stay in `tests/golden/state/` for ever, and are read by the tests.
@@ -12,65 +14,80 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from streamsched.codec import cell as cells
+from streamsched.codec import lateness
 from streamsched.codec import trigger as triggers
 from streamsched.codec.native import dumps
-from streamsched.codec.roll import Roll, called, read_roll
+from streamsched.codec.roll import called, read_roll
 from streamsched.codec.scalar import boolean, integer, loads, mapping, schedule, text
+from streamsched.domain.accumulation import Accumulation
+from streamsched.domain.arrivals import Arrivals
+from streamsched.domain.cell import EMPTY, Cell, cell_of
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import Event
-from streamsched.domain.fold import Accumulation, TriggerState
+from streamsched.domain.fold import Definition, TriggerState
 from streamsched.domain.trigger import Trigger
 
-VERSION: Final = 1
+VERSION: Final = 2
+_VERSIONS: Final = (1, 2)
 
 
-def encode(state: TriggerState) -> bytes:
-    """The state as bytes; `decode` gives back an equal state."""
-    roll = Roll()
-    kept: dict[str, dict[str, Any]] = {}
-    for leaf, has in state.accumulations.items():
-        kept[leaf] = {"count": has.count, "events": roll.places(has.events)}
-        if has.level is not None:
-            kept[leaf]["level"] = has.level
-    return dumps(
-        {
-            "v": VERSION,
-            "schedule": str(state.schedule),
-            "generation": state.generation,
-            "enabled": state.enabled,
-            "sequence": state.sequence,
-            "trigger": triggers.to_json(state.trigger),
-            **consumption_to_json(state.consumption),
-            "events": roll.to_json(),
-            "leaves": kept,
-        }
-    )
+def encode(state: TriggerState, *, paged: bool = False) -> bytes:
+    """The state as bytes; `decode` gives back an equal state. `paged` as of `codec.cell.to_json`."""
+    counted = b',"sequence":%d' % state.sequence
+    if state.lost:
+        counted += b',"lost":%d' % state.lost
+    if state.plan.per is not None:
+        return b"".join((_head(state.definition), counted, b"}"))
+    cell = dumps(cells.to_json(state.plan, state.cell, paged=paged))
+    return b"".join((_head(state.definition), counted, b',"cell":', cell, b"}"))
 
 
-def decode(raw: bytes) -> TriggerState:
-    """The state that was encoded, by this version or an older one.
+def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
+    """The state that was encoded, by this version or an older one. Of one that was paged, without `pages`, the newest
+    events alone; counts are right in any case.
 
     Raises:
         DecodeError: these bytes are no state of a version we know, or contradict themselves.
     """
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
-        raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
-    roll = read_roll(found.get("events"), "$.events")
-    leaves = mapping(found.get("leaves"), "$.leaves")
-    state = TriggerState(
+    version = _version(found)
+    late = found.get("late")
+    definition = Definition(
         schedule(found.get("schedule"), "$.schedule"),
         integer(found.get("generation"), "$.generation"),
         boolean(found.get("enabled"), "$.enabled"),
         trigger(found.get("trigger"), "$.trigger"),
-        integer(found.get("sequence"), "$.sequence"),
-        {leaf: _accumulation(item, roll, f"$.leaves['{leaf}']") for leaf, item in leaves.items()},
         consumption(found.get("consumption"), "$.consumption"),
+        None if late is None else lateness.from_json(late, "$.late"),
+        "keeping" in found and boolean(found["keeping"], "$.keeping"),
     )
-    for leaf in leaves.keys() - {slot.id for slot in state.plan.slots}:
-        raise DecodeError(f"$.leaves['{leaf}']", "is no leaf of the trigger")
-    return state
+    cell = EMPTY
+    if version == 1:
+        cell = _cell_of_version_1(found, definition)
+    elif definition.plan.per is None:
+        cell = cells.from_json(found.get("cell"), "$.cell", definition.plan, pages=pages)
+    lost = integer(found.get("lost", 0), "$.lost")
+    return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, lost)
+
+
+def encode_key(definition: Definition, cell: Cell) -> bytes:
+    """One open key of a schedule that correlates, without what its pages hold."""
+    body = cells.to_json(definition.plan, cell, paged=True)
+    return dumps({"v": VERSION, "generation": definition.generation, "cell": body})
+
+
+def decode_key(raw: bytes, definition: Definition, key: str, *, pages: cells.Pages | None = None) -> Cell | None:
+    """The cell of an open key; None when it is of another generation.
+
+    Raises:
+        DecodeError: these bytes are no key of a version we know, or contradict themselves.
+    """
+    found = mapping(loads(raw), "$")
+    _version(found)
+    if integer(found.get("generation"), "$.generation") != definition.generation:
+        return None
+    return cells.from_json(found.get("cell"), "$.cell", definition.plan, key=key, pages=pages)
 
 
 def trigger(value: object, path: str) -> Trigger:
@@ -106,11 +123,45 @@ def consumption(value: object, path: str) -> Consumption:
     raise DecodeError(path, f"must be one of {', '.join(Consumption)} but is {text(value, path)!r}")
 
 
-def _accumulation(value: object, roll: list[Event], path: str) -> Accumulation:
-    found = mapping(value, path)
-    level = found.get("level")
-    return Accumulation(
-        integer(found.get("count"), f"{path}.count"),
-        None if level is None else integer(level, f"{path}.level"),
-        called(found.get("events"), roll, f"{path}.events"),
-    )
+def _head(definition: Definition) -> bytes:
+    """What stays as it is from one definition to the next: written once, and without its closing brace."""
+    if definition.encoded is None:
+        head = dumps(
+            {
+                "v": VERSION,
+                "schedule": str(definition.schedule),
+                "generation": definition.generation,
+                "enabled": definition.enabled,
+                **({"keeping": True} if definition.keeping else {}),
+                "trigger": triggers.to_json(definition.trigger),
+                **consumption_to_json(definition.consumption),
+                **({} if definition.late is None else {"late": lateness.to_json(definition.late)}),
+            }
+        )
+        object.__setattr__(definition, "encoded", head[:-1])
+        return head[:-1]
+    return definition.encoded
+
+
+def _version(found: dict[str, Any]) -> int:
+    version = integer(found.get("v"), "$.v", minimum=1)
+    if version not in _VERSIONS:
+        raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, _VERSIONS))}")
+    return version
+
+
+def _cell_of_version_1(found: dict[str, Any], definition: Definition) -> Cell:
+    roll = read_roll(found.get("events"), "$.events")
+    has: dict[str, Accumulation] = {}
+    for leaf, item in mapping(found.get("leaves"), "$.leaves").items():
+        path = f"$.leaves['{leaf}']"
+        if leaf not in {slot.id for slot in definition.plan.slots}:
+            raise DecodeError(path, "is no leaf of the trigger")
+        kept = mapping(item, path)
+        level = kept.get("level")
+        has[leaf] = Accumulation(
+            integer(kept.get("count"), f"{path}.count"),
+            None if level is None else integer(level, f"{path}.level"),
+            Arrivals(called(kept.get("events"), roll, f"{path}.events")),
+        )
+    return cell_of(definition.plan, has)

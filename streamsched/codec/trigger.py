@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar
 
+from streamsched.codec import composite as composites
 from streamsched.codec import match as matches
 from streamsched.codec import tick as ticks
 from streamsched.codec.reading import Fields, anchored, kind, shown
@@ -23,10 +24,7 @@ from streamsched.domain.event import Outcome
 from streamsched.domain.match import Match
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.trigger import (
-    AllOf,
-    AnyOf,
     At,
-    AtLeast,
     Cron,
     CustomEvent,
     Every,
@@ -84,14 +82,8 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             }
         case CustomEvent(name=name, times=times, match=match):
             return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times), **_match(match)}
-        case AllOf(triggers=children):
-            return {"type": "AND", "triggers": [to_json(child) for child in children]}
-        case AnyOf(triggers=children):
-            return {"type": "OR", "triggers": [to_json(child) for child in children]}
-        case AtLeast(count=count, triggers=children):
-            return {"type": "AT_LEAST", "count": count, "triggers": [to_json(child) for child in children]}
         case _:
-            assert_never(trigger)
+            return composites.to_json(trigger, to_json)
 
 
 def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Trigger:
@@ -101,7 +93,7 @@ def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Tri
         DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
         InvalidDefinitionError: the trigger could never hold.
     """
-    return _trigger(obj, path, app, 0)
+    return composites.checked(_trigger(obj, path, app, 0), path)
 
 
 def _trigger(obj: object, path: str, app: AppRef | None, depth: int) -> Trigger:
@@ -109,28 +101,17 @@ def _trigger(obj: object, path: str, app: AppRef | None, depth: int) -> Trigger:
         raise DecodeError(path, f"is nested deeper than {_DEEPEST} triggers")
     fields = Fields(obj, path)
     given = fields.text("type")
-    match given.upper().replace("-", "_"):
-        case "AND":
-            trigger = AllOf(_children(fields, app, depth))
-        case "OR":
-            trigger = AnyOf(_children(fields, app, depth))
-        case "AT_LEAST":
-            count, children = fields.integer("count", minimum=1), _children(fields, app, depth)
-            with anchored(path):
-                trigger = AtLeast(count, children)
-        case name:
-            reader = _LEAVES.get(name)
-            if reader is None:
-                known = ", ".join(sorted([*_LEAVES, "AND", "AT_LEAST", "OR"]))
-                fields.fail("type", f"is no trigger we know: {shown(given)} (known: {known})")
-            trigger = reader(fields, app)
+    name = given.upper().replace("-", "_")
+    reader = _LEAVES.get(name)
+    if reader is not None:
+        trigger = reader(fields, app)
+    else:
+        trigger = composites.from_json(name, fields, lambda inner, where: _trigger(inner, where, app, depth + 1))
+        if trigger is None:
+            known = ", ".join(sorted([*_LEAVES, *composites.NAMES]))
+            fields.fail("type", f"is no trigger we know: {shown(given)} (known: {known})")
     fields.done()
     return trigger
-
-
-def _children(fields: Fields, app: AppRef | None, depth: int) -> tuple[Trigger, ...]:
-    children = tuple(_trigger(child, path, app, depth + 1) for child, path in fields.list("triggers"))
-    return children or fields.fail("triggers", "must name at least one trigger")
 
 
 def _partitions(fields: Fields, app: AppRef | None) -> Partitions:

@@ -112,7 +112,8 @@ class Contribution:
 class ReadyJob:
     """A satisfied schedule as it travels on topic `launch`.
 
-    `satisfied_at` (UTC) is the log time of the signal that satisfied it, so replay gives the same value.
+    `satisfied_at` (UTC) is the log time of the signal that satisfied it, or the instant at which time alone did, so
+    replay gives the same value. `cell` is the key it was satisfied for; "" for a schedule that does not correlate.
     """
 
     schedule: ScheduleRef
@@ -120,6 +121,7 @@ class ReadyJob:
     sequence: int
     satisfied_at: datetime
     contributions: tuple[Contribution, ...]
+    cell: str = ""
 
     @property
     def id(self) -> str:

@@ -4,7 +4,7 @@ trigger share one accumulation, and editing a trigger can keep what still fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -114,6 +114,38 @@ class CustomEvent(Composable):
 
 EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
 Leaf = TimeLeaf | EventLeaf
+
+
+def needed(leaf: Leaf) -> int:
+    """How much a leaf wants, in its own unit."""
+    match leaf:
+        case Cron() | Every() | At():
+            return 1
+        case Partitions(count=count):
+            return count
+        case StreamGrowth(bytes=amount) | Total(amount=amount):
+            return amount
+        case ProgramStatus(times=times) | CustomEvent(times=times):
+            return times
+        case _:
+            assert_never(leaf)
+
+
+def kin(leaf: Leaf) -> str:
+    """What a leaf is about, without how much it wants: equal for leaves one of which can go on from the other."""
+    match leaf:
+        case Cron() | Every() | At():
+            return leaf_id(leaf)
+        case Partitions():
+            return leaf_id(replace(leaf, count=1))
+        case StreamGrowth():
+            return leaf_id(replace(leaf, bytes=1))
+        case Total():
+            return leaf_id(replace(leaf, amount=1))
+        case ProgramStatus() | CustomEvent():
+            return leaf_id(replace(leaf, times=1))
+        case _:
+            assert_never(leaf)
 
 
 def leaf_id(leaf: Leaf) -> str:

@@ -7,7 +7,8 @@ goes on without it, and where a single child is left, that child stands for it.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import assert_never
+from dataclasses import replace
+from typing import TypeVar, assert_never
 
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.trigger import (
@@ -19,12 +20,20 @@ from streamsched.domain.trigger import (
     CustomEvent,
     Every,
     Partitions,
+    Per,
     ProgramStatus,
+    Quiet,
+    Silence,
     StreamGrowth,
+    Then,
     Total,
     Trigger,
+    Unless,
+    Within,
     leaves,
 )
+
+_T = TypeVar("_T", Then, Unless, Within, Quiet, Per)
 
 
 def awaited(trigger: Trigger) -> frozenset[ProgramRef]:
@@ -47,10 +56,28 @@ def without(trigger: Trigger, gone: Collection[ProgramRef]) -> Trigger | None:
             return _left(trigger, children, gone, wanted=1)
         case AtLeast(count=count, triggers=children):
             return _left(trigger, children, gone, wanted=count)
+        case Then(first=first, second=second):
+            one, other = without(first, gone), without(second, gone)
+            return None if one is None or other is None else _rebuilt(trigger, first=one, second=other)
+        case Unless(wanted=wanted, veto=veto):
+            one, other = without(wanted, gone), without(veto, gone)
+            if one is None or other is None:  # what can never come forbids nothing
+                return one
+            return _rebuilt(trigger, wanted=one, veto=other)
+        case Within(trigger=only) | Quiet(trigger=only) | Per(trigger=only):
+            left = without(only, gone)
+            return None if left is None else _rebuilt(trigger, trigger=left)
+        case Silence(of=only):  # for ever silent says nothing
+            return None if without(only, gone) is None else trigger
         case Cron() | Every() | At() | Partitions() | Total() | StreamGrowth() | CustomEvent():
             return trigger
         case _:
             assert_never(trigger)
+
+
+def _rebuilt(whole: _T, **parts: Trigger) -> _T:
+    same = all(getattr(whole, name) is part for name, part in parts.items())
+    return whole if same else replace(whole, **parts)
 
 
 def _left(

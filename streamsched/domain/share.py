@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from streamsched.domain.arrivals import Arrivals
 from streamsched.domain.event import Event, Partition, PartitionsAdded, StreamSize
+from streamsched.domain.leaf import Measure
 from streamsched.domain.match import Match
-from streamsched.domain.trigger import Measure
-
-Events = tuple[Event, ...]
 
 
 class Taken(NamedTuple):
@@ -27,8 +26,8 @@ class Taken(NamedTuple):
     """
 
     amount: int
-    events: Events
-    rest: Events
+    events: tuple[Event, ...]
+    rest: Arrivals
 
 
 def narrowed(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, PartitionsAdded]:
@@ -45,6 +44,14 @@ def narrowed(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, 
     return replace(event, fact=less), less
 
 
+def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
+    """The event with the partitions at these places alone; the very same object when those are all."""
+    if len(places) == fact.count:
+        return event
+    some = tuple(fact.partitions[place] for place in places)
+    return replace(event, fact=PartitionsAdded(fact.dataset, some, len(some)))
+
+
 def grown(event: Event, fact: StreamSize, growth: int) -> Event:
     """A report of a whole size as the growth it told of, which can be cut; a report of growth as it is."""
     return replace(event, fact=StreamSize(fact.stream, growth, absolute=False)) if fact.absolute else event
@@ -55,21 +62,25 @@ def measured(fact: PartitionsAdded, measure: Measure | None) -> int:
     return fact.count if measure is None else sum(_size(partition, measure) for partition in fact.partitions)
 
 
-def oldest(events: Events, wanted: int, measure: Measure | None) -> Taken:
+def oldest(events: Arrivals, wanted: int, measure: Measure | None) -> Taken:
     """The oldest that together bring `wanted`, exactly so where the unit can be cut; all of them if they do not."""
     amount = 0
+    taken: list[Event] = []
     for place, event in enumerate(events):
         brings = _amount(event, measure)
         if amount + brings < wanted:
             amount += brings
+            taken.append(event)
             continue
         first, rest = _cut(event, _reaching(event, wanted - amount, measure), measure)
-        taken = amount + (0 if first is None else _amount(first, measure))
-        return Taken(taken, (*events[:place], *_some(first)), (*_some(rest), *events[place + 1 :]))
-    return Taken(amount, events, ())
+        if first is not None:
+            amount += _amount(first, measure)
+            taken.append(first)
+        return Taken(amount, tuple(taken), _left(events, place, rest, event))
+    return Taken(amount, tuple(taken), events.without(len(events)))
 
 
-def newest(events: Events, surplus: int, measure: Measure | None) -> tuple[int, Events]:
+def newest(events: Arrivals, surplus: int, measure: Measure | None) -> tuple[int, Arrivals]:
     """The events without the oldest, up to `surplus` of them, and how much that took away; never more than that."""
     amount = 0
     for place, event in enumerate(events):
@@ -79,8 +90,15 @@ def newest(events: Events, surplus: int, measure: Measure | None) -> tuple[int, 
             continue
         first, rest = _cut(event, _within(event, surplus - amount, measure), measure)
         dropped = amount + (0 if first is None else _amount(first, measure))
-        return dropped, (*_some(rest), *events[place + 1 :])
-    return amount, ()
+        return dropped, _left(events, place, rest, event)
+    return amount, events.without(len(events))
+
+
+def _left(events: Arrivals, place: int, rest: Event | None, event: Event) -> Arrivals:
+    """What stays when the events before a place are gone, and of the one there all but `rest`."""
+    if rest is event:
+        return events.without(place)
+    return events.without(place + 1) if rest is None else events.without(place, rest)
 
 
 def _amount(event: Event, measure: Measure | None) -> int:
@@ -133,10 +151,6 @@ def _cut(event: Event, at: int, measure: Measure | None) -> tuple[Event | None, 
     if at >= whole:
         return event, None
     return replace(event, fact=parts[0]), replace(event, fact=parts[1])
-
-
-def _some(event: Event | None) -> Sequence[Event]:
-    return () if event is None else (event,)
 
 
 def _size(partition: Partition, measure: Measure) -> int:

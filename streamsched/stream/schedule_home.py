@@ -8,14 +8,14 @@ from typing import Final, assert_never
 
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
-from streamsched.codec import state as state_codec
 from streamsched.codec import wakeup as wakeup_codec
 from streamsched.domain.effect import Aside, Effect, Launch, Wake
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.fold import NO_CELLS, fold
 from streamsched.domain.signal import Occurred, Signal
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import LATE, LAUNCH, WAKEUPS
+from streamsched.stream.accumulated import Accumulated
 from streamsched.stream.emission import Emit, dead_letter
 from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
@@ -24,7 +24,7 @@ SCHEDULE_PREFIX: Final = b"schedule:"
 
 
 class ScheduleHome:
-    """The trigger states of one shard. The table's bytes are the truth; the decoded states are derived from them."""
+    """The schedules of one shard."""
 
     def __init__(
         self,
@@ -36,15 +36,14 @@ class ScheduleHome:
         ledger: Ledger | None = None,
     ) -> None:
         self._shard = shard
-        self._triggers = triggers
+        self._accumulated = Accumulated(triggers)
         self._emit = emit
         self._memo = memo
         self._ledger = ledger
-        self._states: dict[bytes, TriggerState | None] = {}
 
     def take(self, chunk: Chunk) -> None:
         """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
-        changed: set[bytes] = set()
+        accumulated = self._accumulated
         ledger = self._ledger
         stamp, at = -1, datetime.min.replace(tzinfo=UTC)
         for record in chunk.records:
@@ -58,17 +57,16 @@ class ScheduleHome:
                 continue
             if record.time_ms != stamp:  # many records share the time of one append
                 stamp, at = record.time_ms, datetime.fromtimestamp(record.time_ms / 1000, UTC)
-            before = self._state(key)
-            folded = fold(before, signal, at=at)
-            if folded.state is not before:
-                self._states[key] = folded.state
-                changed.add(key)
+            before = accumulated.state(key)
+            correlates = before is not None and before.plan.per is not None
+            folded = fold(before, signal, at=at, cells=accumulated.cells(key) if correlates else NO_CELLS)
+            if folded.state is not before or folded.cells:
+                accumulated.fold(key, folded)
             for effect in folded.effects:
                 self._carry_out(effect)
             if ledger is not None and isinstance(signal, Occurred) and folded.verdict is not None:
                 ledger.judged(key, before, folded.verdict, signal.event)
-        for key in sorted(changed):
-            self._store(key)
+        accumulated.store()
         if ledger is not None:
             ledger.close()
 
@@ -83,21 +81,6 @@ class ScheduleHome:
         if isinstance(signal, Occurred):  # it goes to all its listeners as the same bytes
             self._memo.put(value, signal)
         return signal
-
-    def _state(self, key: bytes) -> TriggerState | None:
-        if key not in self._states:
-            raw = self._triggers.get(key)
-            self._states[key] = None if raw is None else state_codec.decode(raw)
-        return self._states[key]
-
-    def _store(self, key: bytes) -> None:
-        state = self._states[key]
-        if state is not None:
-            self._triggers[key] = state_codec.encode(state)
-        else:
-            del self._states[key]
-            if key in self._triggers:
-                del self._triggers[key]
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

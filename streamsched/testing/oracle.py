@@ -19,10 +19,16 @@ from streamsched.domain.trigger import (
     CustomEvent,
     Leaf,
     Partitions,
+    Per,
     ProgramStatus,
+    Quiet,
+    Silence,
     StreamGrowth,
+    Then,
     Total,
     Trigger,
+    Unless,
+    Within,
     leaf_id,
     leaves,
 )
@@ -129,6 +135,8 @@ def used(trigger: Trigger, left: dict[str, list[Unit]]) -> set[str] | None:
             wanted = 1
         case AtLeast(count=wanted, triggers=children):
             pass
+        case Then() | Unless() | Within() | Quiet() | Silence() | Per():
+            raise ValueError(f"not for this oracle: {trigger}")
         case _:
             return {leaf_id(trigger)} if sum(u.size for u in left[leaf_id(trigger)]) >= asked(trigger) else None
     some = [chosen for child in children if (chosen := used(child, left)) is not None]
@@ -168,6 +176,8 @@ def holds(trigger: Trigger, put: Put, seen: list[tuple[int, Event]], last_fire: 
             return any(holds(child, put, seen, last_fire) for child in children)
         case AtLeast(count=wanted, triggers=children):
             return sum(holds(child, put, seen, last_fire) for child in children) >= wanted
+        case Then() | Unless() | Within() | Quiet() | Silence() | Per():
+            raise ValueError(f"not for this oracle: {trigger}")
         case _:
             return sum(amount for i, _, amount in amounts(trigger, put, seen) if i > last_fire) >= asked(trigger)
 

@@ -11,6 +11,8 @@ from typing import Final, assert_never
 
 from hypothesis import strategies as st
 
+from streamsched.domain.accumulation import LIMIT, Accumulation
+from streamsched.domain.arrivals import Arrivals
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import (
     CustomHappened,
@@ -23,7 +25,7 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.fold import LIMIT, Accumulation, TriggerState
+from streamsched.domain.fold import TriggerState
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
@@ -47,6 +49,7 @@ from streamsched.domain.trigger import (
     leaf_id,
     leaves,
 )
+from streamsched.testing.states import state_of
 
 SCHEDULE: Final = ScheduleRef("default", "app", "schedule")
 _DATASETS: Final = (DatasetRef("default", "flights"), DatasetRef("default", "weather.hourly"))
@@ -294,8 +297,16 @@ def trigger_states(draw: st.DrawFn) -> TriggerState:
     """States in any condition a codec may meet, reachable or not."""
     trigger = draw(triggers())
     known = draw(st.lists(events(), min_size=1, max_size=4))
-    some = st.lists(st.sampled_from(known), max_size=4).map(tuple)
+    some = st.lists(st.sampled_from(known), max_size=4).map(Arrivals)
     names = sorted({leaf_id(leaf) for leaf in leaves(trigger)})
     held = st.dictionaries(st.sampled_from(names), st.builds(Accumulation, sizes(), st.none() | sizes(), some))
     generation, enabled, sequence = draw(generations()), draw(st.booleans()), draw(generations())
-    return TriggerState(SCHEDULE, generation, enabled, trigger, sequence, draw(held), draw(consumptions()))
+    return state_of(
+        SCHEDULE,
+        trigger,
+        draw(held),
+        generation=generation,
+        enabled=enabled,
+        sequence=sequence,
+        consumption=draw(consumptions()),
+    )

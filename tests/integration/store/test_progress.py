@@ -16,6 +16,7 @@ from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import TRIGGERS_CHANGELOG
 from streamsched.store.progress import PostgresProgress
+from streamsched.testing.states import state_of
 
 from .conftest import FLIGHTS, SHARDS, House, app, schedule
 
@@ -29,7 +30,7 @@ def copy(house: House) -> ProgressCopy:
 
 def state(landed: int, *, ref: ScheduleRef = WEEKLY, generation: int = 1) -> TriggerState:
     """After that many partitions landed, one event each."""
-    now = TriggerState(ref, generation, True, FLIGHTS)
+    now = state_of(ref, FLIGHTS, generation=generation)
     for number in range(landed):
         fact = PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={number}"),), 1)
         folded = fold(now, Occurred(Event(str(number), "test", NOON, fact)), at=NOON).state
@@ -146,7 +147,7 @@ async def test_an_accumulation_of_thousands_is_shown_by_its_newest(house: House)
         Event(str(n), "test", NOON, PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={n}"),), 1)) for n in range(2000)
     )
     wanted = Partitions(FLIGHTS.dataset, 5000)
-    now = TriggerState(WEEKLY, 1, True, wanted)
+    now = state_of(WEEKLY, wanted)
     for event in events:
         now = fold(now, Occurred(event), at=NOON).state or now
 

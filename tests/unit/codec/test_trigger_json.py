@@ -92,7 +92,8 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         (
             {"type": "MOON"},
             "$.trigger.type: is no trigger we know: 'MOON' "
-            "(known: AND, AT, AT_LEAST, EVENT, EVERY, OR, PARTITION, PROGRAM_STATUS, STREAM_SIZE, TIME, TOTAL)",
+            "(known: AND, AT, AT_LEAST, EVENT, EVERY, OR, PARTITION, PER, PROGRAM_STATUS, QUIET, SILENCE, "
+            "STREAM_SIZE, THEN, TIME, TOTAL, UNLESS, WITHIN)",
         ),
         (
             {"type": "AND", "triggers": [ONE, {**ONE, "numPartitions": 0}]},

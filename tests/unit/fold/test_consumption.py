@@ -11,10 +11,11 @@ from streamsched import App, event
 from streamsched.codec import signal as signal_codec
 from streamsched.codec import state as state_codec
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.draft import JOBS_AT_ONCE
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.event import CustomHappened, Event, Fact, Partition, PartitionsAdded, StreamSize
 from streamsched.domain.explain import explain
-from streamsched.domain.fold import JOBS_AT_ONCE, TriggerState, fold
+from streamsched.domain.fold import TriggerState, fold
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
 from streamsched.domain.signal import Occurred, Put

@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from streamsched.domain.accumulation import LIMIT
 from streamsched.domain.event import (
     CustomHappened,
     Event,
@@ -18,7 +19,7 @@ from streamsched.domain.event import (
     Ticked,
 )
 from streamsched.domain.explain import explain
-from streamsched.domain.fold import LIMIT, TriggerState, fold
+from streamsched.domain.fold import TriggerState, fold
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamsched.codec import state
+from streamsched.domain.accumulation import Accumulation
+from streamsched.domain.arrivals import Arrivals
+from streamsched.domain.cell import Clock, cell_of
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import (
@@ -20,9 +23,11 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.fold import Accumulation, TriggerState
+from streamsched.domain.fold import Definition, TriggerState
+from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.match import Glob, Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.plan import planned
 from streamsched.domain.trigger import (
     At,
     AtLeast,
@@ -31,11 +36,18 @@ from streamsched.domain.trigger import (
     Every,
     Measure,
     Partitions,
+    Per,
     ProgramStatus,
+    Quiet,
+    Silence,
     StreamGrowth,
+    Then,
     Total,
+    Unless,
+    Within,
     leaf_id,
 )
+from streamsched.testing.states import state_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"
 SCHEDULE = ScheduleRef("default", "flights", "join")
@@ -57,6 +69,8 @@ LANDED = Event(
     ),
 )
 UNNAMED = Event("log:partitions/0/17", "unknown", NOON, PartitionsAdded(WEATHER, (), 5))
+NINE = Arrivals(Event(f"e{n}", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition(f"day={n}"),), 1)) for n in range(9))
+SMALLER = Event("e3", "sizes", NOON, StreamSize(StreamRef("default", "clicks"), 20, absolute=False))
 GROWN = Event("e3", "sizes", NOON, StreamSize(StreamRef("default", "clicks"), 70, absolute=True))
 FAILED = Event(
     "e4",
@@ -94,53 +108,79 @@ WIDER = AtLeast(
     ),
 )
 
+CLICKS = StreamGrowth(StreamRef("default", "clicks"), 50)
 STATES = {
-    "v1-new": TriggerState(SCHEDULE, 1, True, Partitions(FLIGHTS)),
-    "v1-disabled": TriggerState(SCHEDULE, 12, False, Cron("0 4 * * *")),
-    "v1-fired-stream": TriggerState(
+    "v1-new": state_of(SCHEDULE, Partitions(FLIGHTS)),
+    "v1-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
+    "v1-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
+    "v1-wider-leaves": state_of(
         SCHEDULE,
-        2,
-        True,
-        StreamGrowth(StreamRef("default", "clicks"), 50),
-        41,
-        {"stream:default.clicks:50": Accumulation(0, 170)},
-    ),
-    "v1-wider-leaves": TriggerState(
-        SCHEDULE,
-        4,
-        True,
         WIDER,
-        0,
         {
-            leaf_id(WIDER.triggers[0]): Accumulation(1, None, (EASTERN,)),  # type: ignore[arg-type]
-            leaf_id(WIDER.triggers[1]): Accumulation(60, None, (EASTERN,)),  # type: ignore[arg-type]
-            leaf_id(WIDER.triggers[3]): Accumulation(1, None, (APPROVED,)),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[0]): Accumulation(1, None, Arrivals([EASTERN])),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[1]): Accumulation(60, None, Arrivals([EASTERN])),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[3]): Accumulation(1, None, Arrivals([APPROVED])),  # type: ignore[arg-type]
         },
+        generation=4,
     ),
-    "v1-paired": TriggerState(
+    "v1-paired": state_of(
         SCHEDULE,
-        1,
-        True,
         Partitions(FLIGHTS, 5),
-        7,
-        {"partitions:default.flights:5": Accumulation(2, None, (LANDED,))},
-        Consumption.PAIRED,
+        {"partitions:default.flights:5": Accumulation(2, None, Arrivals([LANDED]))},
+        sequence=7,
+        consumption=Consumption.PAIRED,
     ),
-    "v1-everything": TriggerState(
+    "v1-everything": state_of(
         SCHEDULE,
-        3,
-        True,
         EVERYTHING,
-        5,
         {
-            "partitions:default.flights:7": Accumulation(2, None, (LANDED,)),
-            "partitions:default.flights:2": Accumulation(2, None, (LANDED,)),
-            "partitions:other.weather.hourly:9": Accumulation(5, None, (UNNAMED,)),
-            "program:default.flights.load:failed+killed:2": Accumulation(1, None, (FAILED,)),
-            "stream:default.clicks:2147483649": Accumulation(30, 70, (GROWN,)),
-            "event:default.approved:2": Accumulation(1, None, (APPROVED,)),
-            leaf_id(NIGHTLY): Accumulation(1, None, (TICK,)),
+            "partitions:default.flights:7": Accumulation(2, None, Arrivals([LANDED])),
+            "partitions:default.flights:2": Accumulation(2, None, Arrivals([LANDED])),
+            "partitions:other.weather.hourly:9": Accumulation(5, None, Arrivals([UNNAMED])),
+            "program:default.flights.load:failed+killed:2": Accumulation(1, None, Arrivals([FAILED])),
+            "stream:default.clicks:2147483649": Accumulation(30, 70, Arrivals([GROWN])),
+            "event:default.approved:2": Accumulation(1, None, Arrivals([APPROVED])),
+            leaf_id(NIGHTLY): Accumulation(1, None, Arrivals([TICK])),
         },
+        generation=3,
+        sequence=5,
+    ),
+}
+WAITING = Within(Quiet(Partitions(FLIGHTS), timedelta(minutes=10), timedelta(hours=1)), timedelta(hours=6))
+SILENT = Silence(CustomEvent(EventName("default", "beat")), timedelta(days=1))
+TIMED = WAITING & SILENT & Unless(Then(CLICKS, WAITING, timedelta(hours=2)), ProgramStatus(LOAD))
+STATES |= {
+    "v2-everything": STATES["v1-everything"],
+    "v2-fired-stream": STATES["v1-fired-stream"],
+    "v2-paired": state_of(
+        SCHEDULE,
+        Partitions(FLIGHTS, 5),
+        {"partitions:default.flights:5": Accumulation(4, None, Arrivals([LANDED, LANDED, UNNAMED]).without(1))},
+        consumption=Consumption.PAIRED,
+    ),
+    "v2-cut": state_of(
+        SCHEDULE,
+        CLICKS,
+        {leaf_id(CLICKS): Accumulation(20, 170, Arrivals([GROWN, GROWN]).without(1, SMALLER))},
+        consumption=Consumption.PAIRED,
+    ),
+    "v2-timed": TriggerState(
+        Definition(SCHEDULE, 3, True, TIMED, late=Late(timedelta(hours=1), OnLate.SIDE)),
+        2,
+        cell_of(
+            planned(TIMED),
+            {"partitions:default.flights:1#1.2": Accumulation(2, None, Arrivals([LANDED]))},
+            {0: Clock(NOON, NOON), 1: Clock(NOON), 2: Clock(last=NOON, held=True)},
+            asked=NOON + timedelta(minutes=10),
+        ),
+    ),
+    "v2-pausing": TriggerState(
+        Definition(SCHEDULE, 4, False, Partitions(FLIGHTS, 5), keeping=True),
+        0,
+        cell_of(planned(Partitions(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
+    ),
+    "v2-correlating": TriggerState(
+        Definition(SCHEDULE, 1, True, Per(Partitions(FLIGHTS) & Partitions(WEATHER), ("year", "month"))), 12, lost=2
     ),
 }
 
@@ -162,18 +202,16 @@ def test_every_golden_file_is_expected_to_be_something() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "path"),
     [
-        pytest.param(b'"v":1', b'"v":2', "$.v", id="a version of the future"),
-        pytest.param(b'"events":[0]', b'"events":[1]', "$.leaves['partitions:default.flights:1'].events", id="a place"),
-        pytest.param(b'"partitions:default.flights:1"', b'"gone"', "$.leaves['gone']", id="a leaf of another trigger"),
+        pytest.param(b'"v":2', b'"v":3', "$.v", id="a version of the future"),
+        pytest.param(b"0,[0],null", b"0,[1],null", "$.cell.slots[0]", id="an event that is not there"),
+        pytest.param(b"[[0,1,", b"[[1,1,", "$.cell.slots[0]", id="a leaf of another trigger"),
         pytest.param(b'"numPartitions":1', b'"numPartitions":0', "$.trigger.numPartitions", id="an impossible trigger"),
-        pytest.param(b'"count":1,"e', b'"count":-1,"e', "$.leaves['partitions:default.flights:1'].count", id="a count"),
+        pytest.param(b"[[0,1,", b"[[0,-1,", "$.cell.slots[0]", id="a count"),
     ],
 )
 def test_a_state_that_contradicts_itself_is_refused(old: bytes, new: bytes, path: str) -> None:
     leaf = leaf_id(Partitions(FLIGHTS))
-    raw = state.encode(
-        TriggerState(SCHEDULE, 1, True, Partitions(FLIGHTS), 0, {leaf: Accumulation(1, None, (LANDED,))})
-    )
+    raw = state.encode(state_of(SCHEDULE, Partitions(FLIGHTS), {leaf: Accumulation(1, None, Arrivals([LANDED]))}))
     assert old in raw
 
     with pytest.raises(DecodeError) as refused:

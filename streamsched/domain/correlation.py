@@ -1,0 +1,145 @@
+"""Correlation: one accumulation for each value of a key, so that a join waits for the same day of each input.
+
+    (partitions("clicks") & partitions("orders")).per("date")
+    partitions("clicks").per("hour").rolled_up_to("day") & partitions("orders").per("date")
+    partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
+
+The key of an event is the values of the columns (of a partition), attributes (of a custom event) or arguments (of a
+program's run) it names. A commit of several partitions counts under the key of each. What has no such value counts
+nowhere. Stream sizes and ticks have no key, so a trigger that correlates has none of them.
+
+Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it
+fires, or expires. A roll-up waits for every finer period of the coarser one, each counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from streamsched.domain.composite import Composable, at_least_one
+from streamsched.domain.duration import duration_text
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached
+from streamsched.domain.grain import Grain, named, started, within
+from streamsched.domain.share import chosen
+
+if TYPE_CHECKING:
+    from streamsched.domain.trigger import Trigger
+
+SEPARATOR: Final = "/"
+EXPIRES: Final = timedelta(days=30)
+AT_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Per(Composable):
+    """`trigger`, accumulated apart for each value of its key.
+
+    Attributes:
+        by: the columns, attributes or arguments whose values are the key, in that order.
+        grain: what period the value names; only needed to roll up or fan out, and then there is one column.
+        rolled_up_to: the coarser period that is the key instead; each leaf waits for all finer ones, or for `of`.
+        fanned_out_to: the finer periods that are the keys instead; an event counts under each of them.
+        of: how many of the finer periods are enough; None: all.
+        expires: how long a key may stay open; what it had is dropped then, and counted as lost.
+        at_most: how many keys may be open; when one more opens, the one that has been open longest is dropped.
+    """
+
+    trigger: Trigger
+    by: tuple[str, ...]
+    grain: Grain | None = None
+    rolled_up_to: Grain | None = None
+    fanned_out_to: Grain | None = None
+    of: int | None = None
+    expires: timedelta = EXPIRES
+    at_most: int = AT_MOST
+
+    def __post_init__(self) -> None:
+        if not self.by or not all(self.by):
+            raise InvalidDefinitionError("$.by", "must name at least one column")
+        if len(set(self.by)) < len(self.by):
+            raise InvalidDefinitionError("$.by", "names a column twice")
+        if self.expires <= timedelta(0):
+            raise InvalidDefinitionError("$.expires", f"must be positive but is {self.expires}")
+        at_least_one("at_most", self.at_most)
+        if self.of is not None:
+            at_least_one("of", self.of)
+        _check_grains(self)
+
+    def __str__(self) -> str:
+        period = "".join(
+            f", {how} {grain}s"
+            for how, grain in (("rolled up to", self.rolled_up_to), ("fanned out to", self.fanned_out_to))
+            if grain is not None
+        )
+        enough = "" if self.of is None else f", {self.of} are enough"
+        open_for = "" if self.expires == EXPIRES else f", for at most {duration_text(self.expires)}"
+        return f"({self.trigger}) for each {' and '.join(self.by)}{period}{enough}{open_for}"
+
+    def wanted(self, cell: str) -> int | None:
+        """How many finer periods a leaf wants under this key; None when it does not roll up."""
+        if self.grain is None or self.rolled_up_to is None:
+            return None
+        start = started(cell, self.rolled_up_to)
+        all_ = len(within(start, self.rolled_up_to, self.grain)) if start else 1
+        return all_ if self.of is None else min(self.of, all_)
+
+
+def shares(per: Per, event: Event) -> Iterator[tuple[str, str, Event]]:
+    """The key, the value it comes from, and the part of the event that belongs there; nothing without such a value."""
+    match event.fact:
+        case PartitionsAdded(partitions=partitions) as fact:
+            places: dict[str, list[int]] = {}
+            for place, partition in enumerate(partitions):
+                if (value := _value(per, partition.values)) is not None:
+                    places.setdefault(value, []).append(place)
+            for value, some in places.items():
+                part = chosen(event, fact, some)
+                yield from ((cell, value, part) for cell in _cells(per, value))
+        case CustomHappened(attributes=values) | ProgramReached(arguments=values):
+            if (value := _value(per, values)) is not None:
+                yield from ((cell, value, event) for cell in _cells(per, value))
+        case _:
+            return
+
+
+def _value(per: Per, values: Mapping[str, str]) -> str | None:
+    found = [values.get(name) for name in per.by]
+    return None if None in found else SEPARATOR.join(_plain(value) for value in found if value is not None)
+
+
+def _plain(value: str) -> str:
+    """Without what separates: a key is one line of text."""
+    return "".join(f"%{ord(each):02X}" if each in "%/" or not each.isprintable() else each for each in value)
+
+
+def _cells(per: Per, value: str) -> tuple[str, ...]:
+    if per.grain is None:
+        return (value,)
+    start: datetime | None = started(value, per.grain)
+    if start is None:
+        return ()
+    if per.rolled_up_to is not None:
+        return (named(start, per.rolled_up_to),)
+    if per.fanned_out_to is not None:
+        return within(start, per.grain, per.fanned_out_to)
+    return (named(start, per.grain),)
+
+
+def _check_grains(per: Per) -> None:
+    coarse, fine = per.rolled_up_to, per.fanned_out_to
+    if coarse is not None and fine is not None:
+        raise InvalidDefinitionError("$.fanned_out_to", "cannot be together with a roll-up")
+    if (coarse or fine) and per.grain is None:
+        raise InvalidDefinitionError("$.grain", "is missing: hour, day, month or year, whichever the values name")
+    if per.grain is not None and len(per.by) > 1:
+        raise InvalidDefinitionError("$.by", "must be one column, whose values name a period")
+    if coarse is not None and per.grain is not None and coarse.rank <= per.grain.rank:
+        raise InvalidDefinitionError("$.rolled_up_to", f"must be coarser than the {per.grain} but is {coarse}")
+    if fine is not None and per.grain is not None and fine.rank >= per.grain.rank:
+        raise InvalidDefinitionError("$.fanned_out_to", f"must be finer than the {per.grain} but is {fine}")
+    if per.of is not None and coarse is None:
+        raise InvalidDefinitionError("$.of", "says how many periods of a roll-up are enough; nothing is rolled up")
