@@ -12,7 +12,7 @@ from datetime import datetime
 
 from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobFact, Order, ReadyJob
+from streamsched.domain.job import JobFact, Order, Place, ReadyJob
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Program, Schedule
 
@@ -53,7 +53,7 @@ class Docket:
 
     Attributes:
         program: None when it was removed.
-        waiting: for each schedule and generation the lowest sequence that was told to wait, due now or not.
+        waiting: of each schedule the eldest job that stands and was told to wait, due now or not.
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
         own_runs: those of them that a schedule of the cases started, by schedule.
         last_completed_at: end of the program's latest completed run.
@@ -63,7 +63,7 @@ class Docket:
 
     program: Program | None
     cases: tuple[Case, ...]
-    waiting: Mapping[tuple[ScheduleRef, int], int] = field(default_factory=dict)
+    waiting: Mapping[ScheduleRef, Place] = field(default_factory=dict)
     active_runs: tuple[str, ...] = ()
     own_runs: Mapping[ScheduleRef, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None

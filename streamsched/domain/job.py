@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.event import Event
@@ -99,6 +99,13 @@ def advance(state: JobState, fact: JobFact) -> JobState:
         raise IllegalTransitionError("job", state, fact) from None
 
 
+class Place(NamedTuple):
+    """A job's place among those of its schedule, in order of satisfaction."""
+
+    generation: int
+    sequence: int
+
+
 @dataclass(frozen=True, slots=True)
 class Contribution:
     """What one leaf brought to a satisfaction: `count` in the leaf's own unit (partitions, bytes, times)."""
@@ -126,6 +133,11 @@ class ReadyJob:
     @property
     def id(self) -> str:
         return job_id(self.schedule, self.generation, self.sequence)
+
+    @property
+    def place(self) -> Place:
+        """Where it stands among the jobs of its schedule, those of kept generations included."""
+        return Place(self.generation, self.sequence)
 
 
 def merged(ready: ReadyJob, joined: Sequence[ReadyJob]) -> ReadyJob:

@@ -14,7 +14,7 @@ from typing import assert_never
 from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, named, weigh
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
-from streamsched.domain.job import JobFact, Order, ReadyJob, job_id, merged
+from streamsched.domain.job import JobFact, Order, Place, ReadyJob, job_id, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import run_id
@@ -29,15 +29,15 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
     newest = _newest(docket.cases)
     for case in docket.cases:
         ruling = _rule(docket, case, waiting, newest, now)
-        key = case.ready.schedule, case.ready.generation
+        schedule, place = case.ready.schedule, case.ready.place
         match ruling:
             case Wait():
-                waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
+                waiting[schedule] = min(place, waiting.get(schedule, place))
             case Admit():
                 docket = _with_run(docket, case, ruling, now)
-                _leaves(waiting, key, case)
+                _leaves(waiting, case)
             case End():
-                _leaves(waiting, key, case)
+                _leaves(waiting, case)
             case Join():
                 pass
             case _:
@@ -49,8 +49,8 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
 def _rule(
     docket: Docket,
     case: Case,
-    waiting: Mapping[tuple[ScheduleRef, int], int],
-    newest: Mapping[tuple[ScheduleRef, int], int],
+    waiting: Mapping[ScheduleRef, Place],
+    newest: Mapping[ScheduleRef, Place],
     now: datetime,
 ) -> Ruling:
     ready = case.ready
@@ -78,9 +78,8 @@ def _rule(
             pass
         case _:
             assert_never(case.order)
-    key = ready.schedule, ready.generation
     own_runs = docket.own_runs.get(ready.schedule, ())
-    settled = _overlapping(case, case.schedule.overlap, waiting.get(key), own_runs)
+    settled = _overlapping(case, case.schedule.overlap, waiting.get(ready.schedule), own_runs)
     if settled is not None:
         return settled
     facts = Facts(
@@ -92,19 +91,20 @@ def _rule(
         groups=docket.groups,
         starts=docket.starts,
     )
-    replaced = newest.get(key, 0) > ready.sequence and case.schedule.overlap.newest_only
+    last = newest.get(ready.schedule, ready.place)
+    replaced = last > ready.place and case.schedule.overlap.newest_only
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
     if replaced and (isinstance(ruling, Wait) or case.schedule.overlap.stops):
-        by = job_id(*key, newest[key])
+        by = job_id(ready.schedule, *last)
         return End(case.job, JobFact.REPLACED, f"{by} took its place: overlap is {case.schedule.overlap}")
     return ruling
 
 
-def _overlapping(case: Case, overlap: Overlap, elder: int | None, own_runs: Sequence[str]) -> Ruling | None:
+def _overlapping(case: Case, overlap: Overlap, elder: Place | None, own_runs: Sequence[str]) -> Ruling | None:
     """What an earlier job or run of the schedule means for this one, whatever its constraints say; None: nothing."""
     ready = case.ready
-    waits = None if elder is None or elder >= ready.sequence else job_id(ready.schedule, ready.generation, elder)
+    waits = None if elder is None or elder >= ready.place else job_id(ready.schedule, *elder)
     match overlap:
         case Overlap.COALESCE:
             return None if waits is None else Join(case.job, waits, f"joined {waits}, which still waits")
@@ -122,13 +122,13 @@ def _overlapping(case: Case, overlap: Overlap, elder: int | None, own_runs: Sequ
             assert_never(overlap)
 
 
-def _newest(cases: Sequence[Case]) -> Mapping[tuple[ScheduleRef, int], int]:
-    """For each schedule and generation the last job that goes its own way."""
-    newest: dict[tuple[ScheduleRef, int], int] = {}
+def _newest(cases: Sequence[Case]) -> Mapping[ScheduleRef, Place]:
+    """Of each schedule the last job that goes its own way."""
+    newest: dict[ScheduleRef, Place] = {}
     for case in cases:
         if case.order is None:
-            key = case.ready.schedule, case.ready.generation
-            newest[key] = max(case.ready.sequence, newest.get(key, 0))
+            schedule, place = case.ready.schedule, case.ready.place
+            newest[schedule] = max(place, newest.get(schedule, place))
     return newest
 
 
@@ -187,9 +187,9 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
     )
 
 
-def _leaves(waiting: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], case: Case) -> None:
-    if waiting.get(key) == case.ready.sequence:
-        del waiting[key]
+def _leaves(waiting: dict[ScheduleRef, Place], case: Case) -> None:
+    if waiting.get(case.ready.schedule) == case.ready.place:
+        del waiting[case.ready.schedule]
 
 
 def _with_joined(docket: Docket, rulings: list[Ruling]) -> tuple[Ruling, ...]:

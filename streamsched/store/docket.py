@@ -16,7 +16,7 @@ from streamsched.codec import launch, verdict
 from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.job import JobFact, JobState, Order, ReadyJob, advance, merged
+from streamsched.domain.job import JobFact, JobState, Order, Place, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
@@ -142,12 +142,12 @@ async def _joined(connection: Any, jobs: list[str]) -> Mapping[str, list[ReadyJo
     return found
 
 
-async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[tuple[ScheduleRef, int], int]:
+async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleRef, Place]:
     coalescing = [name for name, known in definitions.items() if known.overlap in (Overlap.COALESCE, Overlap.SKIP)]
     if not coalescing:
         return {}
     return {
-        (ScheduleRef.parse(row["schedule"]), row["generation"]): row["sequence"]
+        ScheduleRef.parse(row["schedule"]): Place(row["generation"], row["sequence"])
         for row in await connection.fetch(_SQL["elders"], coalescing)
     }
 

@@ -12,7 +12,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group, Occupancy, Slot
-from streamsched.domain.job import Contribution, ReadyJob, job_id
+from streamsched.domain.job import Contribution, JobFact, Place, ReadyJob, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
@@ -51,20 +51,21 @@ starts = st.lists(st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), max_s
 def dockets(draw: st.DrawFn) -> Docket:
     known = {schedule.ref: schedule for schedule in draw(st.lists(schedules, min_size=1, max_size=2))}
     numbers = draw(st.lists(st.tuples(st.sampled_from(sorted(known)), st.integers(1, 9)), unique=True, max_size=8))
+    standing = {ref: draw(st.sampled_from([(True, 2), (True, 1), (False, 1), (False, 3)])) for ref in known}
     cases: list[Case] = []
     for ref, sequence in numbers:
         at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
         event = Event(f"{ref}-{sequence}", "test", at, CustomHappened(GO))
-        ready = ReadyJob(ref, 1, sequence, at, (Contribution("leaf", 1, (event,)),))
+        ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),))
         told = draw(st.none() | st.just((0,)))
-        standing = draw(st.sampled_from([1, 1, 1, 2]))
-        cases.append(Case(ready, known[ref], standing, draw(st.sampled_from([True, True, False])), told))
+        enabled, stands_from = standing[ref]
+        cases.append(Case(ready, known[ref], 2, enabled, told, stands_from=stands_from))
     cases.sort(key=lambda case: (case.ready.satisfied_at, case.ready.sequence))
-    waiting: dict[tuple[ScheduleRef, int], int] = {}
+    waiting: dict[ScheduleRef, Place] = {}
     for case in cases:
-        if case.held_by is not None:
-            key = case.ready.schedule, 1
-            waiting[key] = min(waiting.get(key, 99), case.ready.sequence)
+        if case.held_by is not None and stands(case):
+            schedule, place = case.ready.schedule, case.ready.place
+            waiting[schedule] = min(waiting.get(schedule, place), place)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
     shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
@@ -79,6 +80,35 @@ def dockets(draw: st.DrawFn) -> Docket:
         groups={"shared": shared},
         starts=draw(starts),
     )
+
+
+def stands(case: Case) -> bool:
+    assert case.stands_from is not None
+    return case.ready.generation >= case.stands_from
+
+
+@given(dockets())
+def test_a_job_goes_on_exactly_when_every_change_since_it_was_satisfied_kept(docket: Docket) -> None:
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if not stands(case):
+            assert isinstance(ruling, End)
+            assert ruling.fact is JobFact.SUPERSEDED
+        elif not case.enabled:
+            assert isinstance(ruling, Wait), "a pause that keeps"
+            assert ruling.until is None
+        elif isinstance(ruling, End):
+            assert ruling.fact is not JobFact.SUPERSEDED
+
+
+@given(dockets())
+def test_what_joins_joins_an_elder_that_stands(docket: Docket) -> None:
+    places = {case.job: case for case in docket.cases}
+    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
+        if isinstance(ruling, Join) and ruling.into in places:
+            into = places[ruling.into]
+            assert into.ready.schedule == case.ready.schedule
+            assert into.ready.place < case.ready.place
+            assert stands(into)
 
 
 @given(dockets())
@@ -125,14 +155,14 @@ def test_no_admission_passes_a_rate(docket: Docket) -> None:
 
 @given(dockets())
 def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(docket: Docket) -> None:
-    sequences: dict[ScheduleRef, list[int]] = {}
-    waits: dict[ScheduleRef, list[int]] = {}
+    places: dict[ScheduleRef, list[Place]] = {}
+    waits: dict[ScheduleRef, list[Place]] = {}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if case.schedule is not None and case.schedule.overlap.newest_only:
-            sequences.setdefault(case.ready.schedule, []).append(case.ready.sequence)
+        if case.schedule is not None and case.schedule.overlap.newest_only and case.enabled:
+            places.setdefault(case.ready.schedule, []).append(case.ready.place)
             if isinstance(ruling, Wait):
-                waits.setdefault(case.ready.schedule, []).append(case.ready.sequence)
-    assert all(waiting == [max(sequences[schedule])] for schedule, waiting in waits.items())
+                waits.setdefault(case.ready.schedule, []).append(case.ready.place)
+    assert all(waiting == [max(places[schedule])] for schedule, waiting in waits.items())
 
 
 @given(dockets())
@@ -152,25 +182,17 @@ def test_only_own_runs_are_stopped_and_only_for_a_job_that_waits_for_nothing_els
 def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs(docket: Docket) -> None:
     waiting, own = dict(docket.waiting), {ref: list(runs) for ref, runs in docket.own_runs.items()}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        ref, key = case.ready.schedule, (case.ready.schedule, case.ready.generation)
-        stands = case.enabled and case.generation == case.ready.generation
-        if stands and case.schedule is not None and case.schedule.overlap is Overlap.SKIP:
-            before = waiting.get(key, case.ready.sequence) < case.ready.sequence or bool(own.get(ref))
+        ref, place = case.ready.schedule, case.ready.place
+        if case.enabled and stands(case) and case.schedule is not None and case.schedule.overlap is Overlap.SKIP:
+            before = waiting.get(ref, place) < place or bool(own.get(ref))
             skipped = isinstance(ruling, End) and ruling.reason.startswith("skipped")
             assert skipped == (before and case.held_by is None)
         if isinstance(ruling, Admit):
             own.setdefault(ref, []).append(ruling.run)
         if isinstance(ruling, Wait):
-            waiting[key] = min(case.ready.sequence, waiting.get(key, case.ready.sequence))
-        elif not isinstance(ruling, Join) and waiting.get(key) == case.ready.sequence:
-            del waiting[key]
-
-
-@given(dockets())
-def test_only_a_schedule_that_stands_and_is_enabled_admits(docket: Docket) -> None:
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        stands = case.enabled and case.generation == case.ready.generation
-        assert stands != (isinstance(ruling, End) and ruling.reason.startswith("its schedule"))
+            waiting[ref] = min(place, waiting.get(ref, place))
+        elif not isinstance(ruling, Join) and waiting.get(ref) == place:
+            del waiting[ref]
 
 
 @given(dockets())
@@ -184,7 +206,7 @@ def test_a_wait_is_never_for_the_past(docket: Docket) -> None:
 def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(docket: Docket) -> None:
     rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
     known = {case.job: case.ready for case in docket.cases}
-    told_to_wait = {job_id(ref, generation, n) for (ref, generation), n in docket.waiting.items()}
+    told_to_wait = {job_id(ref, *place) for ref, place in docket.waiting.items()}
     for ruling in rulings.values():
         if not isinstance(ruling, Join):
             continue

@@ -37,7 +37,7 @@ FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 -- program meanwhile.
 SELECT id, waiting, told, told_why, ready::text AS ready FROM jobs
 WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND program = $2
-ORDER BY satisfied_at, sequence
+ORDER BY satisfied_at, generation, sequence
 FOR UPDATE;
 
 -- name: siblings
@@ -46,13 +46,15 @@ SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTR
 
 -- name: joiners
 -- What joined these jobs while they waited, in order.
-SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, sequence;
+SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
 -- name: elders
--- The waiting job others of its schedule and generation join.
-SELECT schedule, generation, min(sequence) AS sequence FROM jobs
-WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND waiting IS NOT NULL
-GROUP BY schedule, generation;
+-- The waiting job others of its schedule join: the eldest that stands.
+SELECT DISTINCT ON (j.schedule) j.schedule, j.generation, j.sequence
+FROM jobs j JOIN schedules s ON s.id = j.schedule
+WHERE j.schedule = ANY($1::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
+    AND j.generation >= s.stands_from
+ORDER BY j.schedule, j.generation, j.sequence;
 
 -- name: facts
 -- What constraints ask about the program.

@@ -15,7 +15,7 @@ SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules W
 
 -- name: ready
 -- A job's satisfaction, and those that joined it, in order.
-SELECT ready::text AS ready FROM jobs WHERE id = $1 OR (joined = $1 AND $2) ORDER BY id <> $1, sequence;
+SELECT ready::text AS ready FROM jobs WHERE id = $1 OR (joined = $1 AND $2) ORDER BY id <> $1, generation, sequence;
 
 -- name: holders
 -- The program's non-terminal runs, oldest first.

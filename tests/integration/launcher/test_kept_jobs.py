@@ -1,0 +1,202 @@
+"""What a change that keeps means for jobs that are satisfied already (ADR 0012)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from streamsched.catalog import change
+from streamsched.codec.schedule import program_to_json
+from streamsched.domain.constraint import Concurrency, Delay
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import DISABLED, Pause
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.launcher.why import why
+from streamsched.ports.catalog import AppChange, AppRecord
+from streamsched.store.catalog import PostgresCatalogStore
+
+from .conftest import MINUTE, World, schedule
+
+LATER = schedule("s", constraints=(Delay(timedelta(hours=1)),))
+NOW = schedule("s")
+KEEPING = Pause(keep=True)
+
+
+async def decided(world: World, decide: Callable[[AppRecord], AppChange]) -> None:
+    now = world.clock.now()
+    await PostgresCatalogStore(world.pool).change(NOW.ref.owner, [NOW.ref], decide, now=now)
+
+
+async def updated(world: World, definition: Schedule, *, keep: bool) -> None:
+    await decided(world, lambda app: change.update(app, definition, keep=keep, now=world.clock.now()))
+
+
+async def paused(world: World, pause: Pause) -> None:
+    await decided(world, lambda app: change.pause(app, NOW.ref, pause, now=world.clock.now()))
+
+
+async def resumed(world: World) -> None:
+    await decided(world, lambda app: change.enable(app, NOW.ref, now=world.clock.now()))
+
+
+async def claimed(world: World, run: str) -> bool:
+    return await world.book.claim(run, runner="h:1:1", log_path="log", now=world.clock.now()) is not None
+
+
+async def waiting(world: World) -> None:
+    """One job of generation 1 that waits."""
+    await world.define(LATER)
+    await world.satisfy(world.ready(LATER, 1))
+    await world.launcher.run_once()
+    assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT"}
+
+
+async def test_a_waiting_job_goes_on_by_the_new_definition(world: World) -> None:
+    await waiting(world)
+
+    await updated(world, NOW, keep=True)
+    await world.launcher.run_once()
+
+    assert await world.states() == {"s.1.1": "PENDING_LAUNCH"}
+    assert await claimed(world, "default.app.s.1.1.r1")
+    assert await world.states() == {"s.1.1": "LAUNCHED"}
+
+
+async def test_without_keeping_it_ends(world: World) -> None:
+    await waiting(world)
+
+    await updated(world, NOW, keep=False)
+
+    assert await world.states() == {"s.1.1": "OBSOLETE"}
+
+
+async def test_of_changes_that_kept_the_last_one_that_did_not_counts(world: World) -> None:
+    await waiting(world)
+    await updated(world, replace(LATER, description="a"), keep=True)
+    await updated(world, replace(LATER, description="b"), keep=True)
+    assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT"}
+
+    await updated(world, replace(LATER, description="c"), keep=False)
+    await updated(world, replace(LATER, description="d"), keep=True)
+    await world.satisfy(world.ready(LATER, 2), world.ready(LATER, 1, generation=3), world.ready(LATER, 1, generation=4))
+
+    assert await world.states() == {
+        "s.1.1": "OBSOLETE",
+        "s.1.2": "OBSOLETE",
+        "s.3.1": "OBSOLETE",
+        "s.4.1": "PENDING_CONSTRAINT",
+    }
+
+
+async def test_a_job_that_was_still_in_the_log_goes_on_as_one_that_waited(world: World) -> None:
+    await world.define(NOW)
+    await world.emit([world.ready(NOW, 1)])
+
+    await updated(world, replace(NOW, description="kept"), keep=True)
+    await world.satisfy()
+    await world.launcher.run_once()
+
+    assert await world.states() == {"s.1.1": "PENDING_LAUNCH"}
+
+
+async def test_the_next_satisfaction_joins_the_job_that_was_kept(world: World) -> None:
+    await waiting(world)
+    await updated(world, replace(LATER, description="kept"), keep=True)
+
+    await world.satisfy(world.ready(LATER, 1, generation=2))
+    await world.launcher.run_once()
+
+    assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT", "s.2.1": "COALESCED"}
+    assert await world.column("SELECT joined FROM jobs WHERE joined IS NOT NULL") == ["default.app.s.1.1"]
+
+
+async def test_the_newest_takes_the_place_of_the_job_that_was_kept(world: World) -> None:
+    await waiting(world)
+    await updated(world, replace(LATER, overlap=Overlap.LATEST), keep=True)
+
+    await world.satisfy(world.ready(LATER, 1, generation=2))
+    await world.launcher.run_once()
+
+    states = await world.states()
+    assert states["s.2.1"] == "PENDING_CONSTRAINT"
+    assert states["s.1.1"] not in {"PENDING_CONSTRAINT", "PENDING_LAUNCH"}
+
+
+async def test_a_kept_job_starts_the_program_of_the_new_definition_but_a_ready_one_of_the_old_ends(
+    world: World,
+) -> None:
+    other = Program(ProgramRef("default", "app", "other"), BashJob("true"))
+    one_at_a_time = schedule("s", constraints=(Concurrency(1, wait=True),), overlap=Overlap.QUEUE)
+    await world.define(one_at_a_time)
+    await world.satisfy(world.ready(NOW, 1), world.ready(NOW, 2))
+    await world.launcher.run_once()
+    assert await world.states() == {"s.1.1": "PENDING_LAUNCH", "s.1.2": "PENDING_CONSTRAINT"}
+    await world.pool.execute(
+        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
+        str(other.ref),
+        program_to_json(other),
+    )
+
+    await updated(world, replace(one_at_a_time, program=other.ref), keep=True)
+    await world.launcher.run_once()
+
+    assert await world.states() == {"s.1.1": "OBSOLETE", "s.1.2": "PENDING_LAUNCH"}
+    assert not await claimed(world, "default.app.s.1.1.r1")
+    assert await claimed(world, "default.app.s.1.2.r1")
+    assert dict(await world.pool.fetch("SELECT id, program FROM runs")) == {
+        "default.app.s.1.1.r1": "default.app.load",
+        "default.app.s.1.2.r1": "default.app.other",
+    }
+
+
+async def test_while_a_schedule_is_paused_its_waiting_jobs_wait_and_say_why(world: World) -> None:
+    await waiting(world)
+    await paused(world, KEEPING)
+
+    world.clock.advance(timedelta(hours=2))
+    await world.launcher.run_once()
+
+    assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT"}
+    assert "resumed" in (await why("default.app.s.1.1", jobs=world.jobs, clock=world.clock)).summary
+    await resumed(world)
+    await world.launcher.run_once()
+    assert await world.states() == {"s.1.1": "PENDING_LAUNCH"}
+
+
+async def test_a_run_that_was_not_claimed_before_the_pause_is_held_back_until_its_end(world: World) -> None:
+    await world.define(NOW)
+    await world.satisfy(world.ready(NOW, 1))
+    await world.launcher.run_once()
+    await paused(world, KEEPING)
+
+    assert not await claimed(world, "default.app.s.1.1.r1")
+    world.runners.spawned.clear()
+    for _ in range(20):  # nobody gives it up meanwhile
+        world.clock.advance(10 * MINUTE)
+        await world.launcher.run_once()
+    assert world.runners.spawned == []
+    assert await world.states() == {"s.1.1": "PENDING_LAUNCH"}
+
+    await resumed(world)
+    await world.launcher.run_once()
+    assert world.runners.spawned == ["default.app.s.1.1.r1"]
+    assert await claimed(world, "default.app.s.1.1.r1")
+    assert await world.states() == {"s.1.1": "LAUNCHED"}
+
+
+async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) -> None:
+    await world.define(NOW)
+    await world.satisfy(world.ready(NOW, 1))
+    await world.launcher.run_once()
+    await paused(world, KEEPING)
+    assert not await claimed(world, "default.app.s.1.1.r1")
+
+    await paused(world, DISABLED)
+    await world.launcher.run_once()
+    assert world.runners.spawned[-1] == "default.app.s.1.1.r1"
+    assert not await claimed(world, "default.app.s.1.1.r1")
+
+    assert await world.states() == {"s.1.1": "OBSOLETE"}
+    assert await world.column("SELECT state FROM runs") == ["KILLED"]
