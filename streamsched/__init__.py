@@ -3,7 +3,8 @@
 __version__ = "0.1.0"
 
 from streamsched.define.app import App
-from streamsched.define.limit import group, rate
+from streamsched.define.days import calendar
+from streamsched.define.limit import group, rate, window
 from streamsched.define.when import (
     When,
     at,
@@ -24,6 +25,7 @@ __all__ = [
     "__version__",
     "at",
     "at_least",
+    "calendar",
     "cron",
     "event",
     "every",
@@ -34,4 +36,5 @@ __all__ = [
     "rate",
     "stream_size",
     "total",
+    "window",
 ]

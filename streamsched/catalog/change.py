@@ -14,6 +14,7 @@ from streamsched.catalog.control import control
 from streamsched.codec.reading import anchored
 from streamsched.domain.cron import check_cron, next_fire
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jitter import fires_at
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pause import DISABLED, Pause
 from streamsched.domain.schedule import Program, Schedule
@@ -193,14 +194,14 @@ def _changed(action: Action, before: ScheduleRecord | None, after: ScheduleRecor
 
 
 def _timers(after: ScheduleRecord) -> dict[str, datetime]:
-    """The first tick of each time leaf after the change; a leaf with none ahead has no timer."""
+    """When the first tick of each time leaf after the change fires; a leaf with none ahead has no timer."""
     if not after.listens:
         return {}
-    first = {
-        leaf: next_fire(time_leaf, after.updated_at, created_at=after.created_at)
+    return {
+        leaf: fires_at(time_leaf, due, after.definition.ref, created_at=after.created_at)
         for leaf, time_leaf in time_leaves(after.definition.trigger).items()
+        if (due := next_fire(time_leaf, after.updated_at, created_at=after.created_at)) is not None
     }
-    return {leaf: due for leaf, due in first.items() if due is not None}
 
 
 def _check_programs(app: AppRecord, definition: Schedule) -> None:

@@ -13,6 +13,7 @@ from datetime import time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
+from streamsched.codec import calendar as calendars
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.duration import duration_text, parse_duration
@@ -36,13 +37,14 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
         case Rate(limit=limit, per=per, wait=wait):
             return {"type": "RATE", "maxRuns": limit, **_duration("perMillis", "per", per), "waitUntilMet": wait}
-        case TimeWindow(start=start, end=end, zone=zone, wait=wait):
+        case TimeWindow(start=start, end=end, zone=zone, wait=wait, calendar=calendar):
             return {
                 "type": "TIME_RANGE",
                 "startTime": _wall_text(start),
                 "endTime": _wall_text(end),
                 "timeZone": zone,
                 "waitUntilMet": wait,
+                **({"calendar": calendars.to_json(calendar)} if calendar else {}),
             }
         case _:
             assert_never(constraint)
@@ -103,9 +105,9 @@ def _rate(fields: Fields) -> Rate:
 def _time_range(fields: Fields) -> TimeWindow:
     start, end = _wall(fields, "startTime"), _wall(fields, "endTime")
     zone = fields.optional_text("timeZone") or "UTC"
-    wait = fields.optional_boolean("waitUntilMet")
+    wait, calendar = fields.optional_boolean("waitUntilMet"), calendars.field(fields)
     with anchored(fields.path, start="startTime", end="endTime", zone="timeZone"):
-        return TimeWindow(start, end, zone, wait=wait is not False)
+        return TimeWindow(start, end, zone, wait=wait is not False, calendar=calendar)
 
 
 _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType(

@@ -5,6 +5,9 @@
                   {"name": "tidy", "type": "bash", "command": "rm -rf scratch"}],
      "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
 
+With `"calendars": {"exchange": {…}}` (`codec.calendar`) triggers and constraints may say `"calendar": "exchange"`, and
+keep its days as they were when the app was deployed.
+
 Programs and schedules may also be an object from name to definition. Inside an app, `namespace` and `application` may
 be left out everywhere; where they are given they must be the app's. Durations are texts such as `2h30m`.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, assert_never
 
+from streamsched.codec import calendar as calendars
 from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import policy
 from streamsched.codec import trigger as trigger_codec
@@ -152,8 +156,10 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     with anchored(path):
         ref = AppRef(namespace, name)
     programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
+    named = calendars.named(fields)
     submitted = [
-        submitted_schedule_from_json(each, where, app=ref) for each, where in _definitions(fields, "schedules")
+        submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
+        for each, where in _definitions(fields, "schedules")
     ]
     fields.done()
     with anchored(path):
@@ -177,6 +183,14 @@ def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
         if definition.has("name"):
             definition.fail("name", "is said already by the field it stands in")
         yield {"name": each, **definition.raw()}, definition.path
+
+
+def _with_calendars(schedule: Any, named: Mapping[str, Any], path: str) -> Any:
+    """A schedule whose trigger and constraints have the calendars they name."""
+    if not isinstance(schedule, Mapping):
+        return schedule
+    places = {name: schedule[name] for name in ("trigger", "constraints") if name in schedule}
+    return {**schedule, **calendars.resolved(places, named, path)}
 
 
 def _schedule(fields: Fields, app: AppRef | None) -> Schedule:

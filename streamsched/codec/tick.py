@@ -1,18 +1,24 @@
 """Time leaves as JSON: CDAP's TIME, and our EVERY and AT.
 
     {"type": "TIME", "cronExpression": "0 4 * * *", "timeZone": "Europe/Berlin",
-     "dialect": "unix" | "quartz" | "dapr", "inGap": "after" | "skip", "inOverlap": "first" | "second" | "both"}
-    {"type": "EVERY", "interval": "15m", "start": "2013-01-08T04:00:00+00:00"}
+     "dialect": "unix" | "quartz" | "dapr", "inGap": "after" | "skip", "inOverlap": "first" | "second" | "both",
+     "calendar": {…}, "onClosed": "skip" | "next" | "previous", "jitter": "5m"}
+    {"type": "EVERY", "interval": "15m", "start": "2013-01-08T04:00:00+00:00",
+     "calendar": {…}, "timeZone": "Europe/Berlin", "jitter": "5m"}
     {"type": "AT", "instant": "2013-01-08T04:00:00+00:00"}
 
-Only type, `cronExpression`, `interval` and `instant` must be there; what is as by default is not written.
+Only type, `cronExpression`, `interval` and `instant` must be there; what is as by default is not written. `onClosed`,
+and the zone of an interval, want a calendar (`codec.calendar`).
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, assert_never
 
+from streamsched.codec import calendar as calendars
 from streamsched.codec.reading import Fields, anchored
+from streamsched.domain.calendar import OnClosed
 from streamsched.domain.cron import check_cron
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.duration import duration_text, parse_duration
@@ -29,14 +35,12 @@ def to_json(leaf: TimeLeaf) -> dict[str, Any]:
                 "dialect": None if leaf.dialect is Dialect.UNIX else leaf.dialect.value,
                 "inGap": leaf.in_gap and leaf.in_gap.value,
                 "inOverlap": leaf.in_overlap and leaf.in_overlap.value,
+                "onClosed": None if leaf.on_closed is OnClosed.SKIP else leaf.on_closed.value,
             }
-            return {"type": "TIME", "cronExpression": leaf.expression, **_said(own)}
-        case Every(interval=interval, start=start):
-            return {
-                "type": "EVERY",
-                "interval": duration_text(interval),
-                **_said({"start": start and start.isoformat()}),
-            }
+            return {"type": "TIME", "cronExpression": leaf.expression, **_said({**own, **_shared(leaf)})}
+        case Every(interval=interval, start=start, zone=zone):
+            own = {"start": start and start.isoformat(), "timeZone": None if zone == "UTC" else zone}
+            return {"type": "EVERY", "interval": duration_text(interval), **_said({**own, **_shared(leaf)})}
         case At(instant=instant):
             return {"type": "AT", "instant": instant.isoformat()}
         case _:
@@ -50,14 +54,13 @@ def cron(fields: Fields, _: AppRef | None) -> Cron:
         DecodeError: a field is missing or of the wrong kind.
         InvalidDefinitionError: a field of the expression is wrong, it never matches, or the zone is unknown.
     """
-    leaf = Cron(
-        fields.text("cronExpression"),
-        fields.optional_text("timeZone") or "UTC",
-        fields.optional_choice("dialect", Dialect) or Dialect.UNIX,
-        fields.optional_choice("inGap", InGap),
-        fields.optional_choice("inOverlap", InOverlap),
-    )
-    with anchored(fields.path, expression="cronExpression", zone="timeZone"):
+    expression, zone = fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC"
+    dialect = fields.optional_choice("dialect", Dialect) or Dialect.UNIX
+    in_gap, in_overlap = fields.optional_choice("inGap", InGap), fields.optional_choice("inOverlap", InOverlap)
+    calendar, on_closed = calendars.field(fields), fields.optional_choice("onClosed", OnClosed) or OnClosed.SKIP
+    jitter = _jitter(fields)
+    with anchored(fields.path, expression="cronExpression", zone="timeZone", on_closed="onClosed"):
+        leaf = Cron(expression, zone, dialect, in_gap, in_overlap, calendar, on_closed, jitter)
         check_cron(leaf)
     return leaf
 
@@ -67,12 +70,13 @@ def every(fields: Fields, _: AppRef | None) -> Every:
 
     Raises:
         DecodeError: a field is missing or of the wrong kind.
-        InvalidDefinitionError: the interval is no duration, or too short.
+        InvalidDefinitionError: the interval is no duration, or too short; the zone is unknown, or wants a calendar.
     """
     interval = parse_duration(fields.text("interval"), fields.at("interval"))
-    start = fields.optional_instant("start")
-    with anchored(fields.path):
-        return Every(interval, start)
+    start, zone = fields.optional_instant("start"), fields.optional_text("timeZone") or "UTC"
+    calendar, jitter = calendars.field(fields), _jitter(fields)
+    with anchored(fields.path, zone="timeZone"):
+        return Every(interval, start, calendar, zone, jitter)
 
 
 def at(fields: Fields, _: AppRef | None) -> At:
@@ -82,6 +86,18 @@ def at(fields: Fields, _: AppRef | None) -> At:
         DecodeError: the instant is missing, or names no offset.
     """
     return At(fields.instant("instant"))
+
+
+def _jitter(fields: Fields) -> timedelta:
+    text = fields.optional_text("jitter")
+    return timedelta(0) if text is None else parse_duration(text, fields.at("jitter"))
+
+
+def _shared(leaf: Cron | Every) -> dict[str, Any]:
+    return {
+        "calendar": leaf.calendar and calendars.to_json(leaf.calendar),
+        "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
+    }
 
 
 def _said(fields: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from streamsched.define.quantity import Duration, duration, whole
+from datetime import time
+
+from streamsched.define.quantity import Duration, duration, time_of_day, whole
+from streamsched.domain.calendar import Calendar
 from streamsched.domain.constraint import Rate
 from streamsched.domain.group import Group
+from streamsched.domain.window import TimeWindow
 
 
 def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group:
@@ -23,6 +27,27 @@ def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group
         InvalidDefinitionError: no run could ever have so many slots, or the name is none.
     """
     return Group(name, whole(limit, "$.limit"), whole(weight, "$.weight"), wait=wait)
+
+
+def window(
+    start: str | time, end: str | time, zone: str = "UTC", *, calendar: Calendar | None = None, wait: bool = True
+) -> TimeWindow:
+    """Runs start only while the wall clock of a zone is in [start, end); across midnight when start is after end.
+
+    >>> print(window("22:00", "06:00", "Europe/Berlin"))
+    window 22:00–06:00 Europe/Berlin
+
+    Args:
+        start: such as `"22:00"`.
+        end: not inside.
+        zone: IANA name.
+        calendar: on days that it closes the window does not open.
+        wait: False: a job that finds it shut ends.
+
+    Raises:
+        InvalidDefinitionError: a time or zone that is none, or nothing lies between start and end.
+    """
+    return TimeWindow(time_of_day(start, "$.start"), time_of_day(end, "$.end"), zone, wait=wait, calendar=calendar)
 
 
 def rate(limit: int, *, per: Duration, wait: bool = True) -> Rate:

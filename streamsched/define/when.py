@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from streamsched.codec.reading import anchored, below
 from streamsched.define.quantity import Duration, Instant, Size, choice, duration, instant, size, whole
+from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.cron import check_cron
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
@@ -143,6 +145,9 @@ def cron(
     dialect: Dialect | str = Dialect.UNIX,
     in_gap: InGap | str | None = None,
     in_overlap: InOverlap | str | None = None,
+    calendar: Calendar | None = None,
+    on_closed: OnClosed | str = OnClosed.SKIP,
+    jitter: Duration | None = None,
 ) -> When:
     """A tick at every match of a cron expression in an IANA zone.
 
@@ -155,6 +160,9 @@ def cron(
             is left out: `"skip"`. Where every hour matches, ticks follow real time whatever is chosen.
         in_overlap: of a time that the clock shows twice the `"first"`, the `"second"` or `"both"` tick. Left out: the
             first; both where the minute starts with `*`, and in Dapr's dialect.
+        calendar: what `calendar` made: days that are closed.
+        on_closed: ticks of a closed day are left out (`"skip"`), or move to the `"next"` or `"previous"` open day.
+        jitter: each tick fires up to this long after its time, always by the same amount; never after the next is due.
     """
 
     def build(_: AppRef) -> Trigger:
@@ -164,6 +172,9 @@ def cron(
             choice(Dialect, dialect, "$.dialect"),
             None if in_gap is None else choice(InGap, in_gap, "$.in_gap"),
             None if in_overlap is None else choice(InOverlap, in_overlap, "$.in_overlap"),
+            calendar,
+            choice(OnClosed, on_closed, "$.on_closed"),
+            _jitter(jitter),
         )
         check_cron(leaf)
         return leaf
@@ -171,14 +182,27 @@ def cron(
     return _leaf(f"cron({expression!r}, {zone!r})", build)
 
 
-def every(interval: Duration, *, start: Instant | None = None) -> When:
-    """A tick each `interval` of real time, from `start` on, or from one interval after the schedule's creation."""
+def every(
+    interval: Duration,
+    *,
+    start: Instant | None = None,
+    calendar: Calendar | None = None,
+    zone: str = "UTC",
+    jitter: Duration | None = None,
+) -> When:
+    """A tick each `interval` of real time, from `start` on, or from one interval after the schedule's creation; none on
+    days that the calendar closes in `zone`. `jitter` as of `cron`.
+    """
 
     def build(_: AppRef) -> Trigger:
         begin = None if start is None else instant(start, "$.start")
-        return Every(duration(interval, "$.interval"), begin)
+        return Every(duration(interval, "$.interval"), begin, calendar, zone, _jitter(jitter))
 
     return _leaf(f"every({str(interval)!r})", build)
+
+
+def _jitter(given: Duration | None) -> timedelta:
+    return timedelta(0) if given is None else duration(given, "$.jitter")
 
 
 def at(moment: Instant) -> When:

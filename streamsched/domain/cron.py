@@ -19,13 +19,15 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Final, assert_never
 
+from streamsched.domain.calendar import OnClosed, OpenDays
 from streamsched.domain.cron_dapr import parse_dapr, split_zone
-from streamsched.domain.cron_fields import CronFields
+from streamsched.domain.cron_fields import CronFields, Days
 from streamsched.domain.cron_quartz import parse_quartz
 from streamsched.domain.cron_unix import parse_unix
 from streamsched.domain.cron_walk import Passes, Walk
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.interval import Interval
 from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
 from streamsched.domain.zone import check_zone, zone_of
 
@@ -87,6 +89,17 @@ def check_cron(leaf: Cron) -> None:
         check_zone(rhythm.zone, "$.expression")
         if leaf.zone not in ("UTC", rhythm.zone):
             raise InvalidDefinitionError("$.zone", f"is {leaf.zone}, but the expression says {rhythm.zone}")
+    _check_calendar(leaf, rhythm)
+
+
+def _check_calendar(leaf: Cron, rhythm: Rhythm) -> None:
+    if leaf.calendar is None:
+        return
+    if isinstance(rhythm.ticks, timedelta):
+        if leaf.on_closed is not OnClosed.SKIP:
+            raise InvalidDefinitionError("$.on_closed", "must be skip: an interval has no time of day to move")
+    elif _days(leaf, rhythm.ticks).day_from(date(1970, 1, 1)) is None:
+        raise InvalidDefinitionError("$.calendar", f"closes every day on which '{leaf.expression}' matches")
 
 
 def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datetime | None:
@@ -101,7 +114,7 @@ def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datet
     match _ticking(leaf, created_at):
         case Walk() as walk:
             return walk.tick_after(after)
-        case _Interval() as interval:
+        case Interval() as interval:
             return interval.tick_after(after)
         case datetime() as instant:
             return instant if instant > after else None
@@ -118,47 +131,30 @@ def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> 
     match _ticking(leaf, created_at):
         case Walk() as walk:
             return walk.tick_before(before)
-        case _Interval() as interval:
+        case Interval() as interval:
             return interval.tick_before(before)
         case datetime() as instant:
             return instant if instant < before else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Interval:
-    """Real time: `first`, and every `interval` after it."""
-
-    first: datetime
-    interval: timedelta
-
-    def tick_after(self, after: datetime) -> datetime | None:
-        try:
-            passed = (after - self.first) // self.interval + 1 if after >= self.first else 0
-            return (self.first + passed * self.interval).astimezone(UTC)
-        except OverflowError:
-            return None
-
-    def tick_before(self, before: datetime) -> datetime | None:
-        if before <= self.first:
-            return None
-        passed = -((self.first - before) // self.interval) - 1
-        return (self.first + passed * self.interval).astimezone(UTC)
-
-
-def _ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | _Interval | datetime:
+def _ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | Interval | datetime:
     match leaf:
         case Cron():
             rhythm = parse_cron(leaf.expression, leaf.dialect)
-            if isinstance(rhythm.ticks, timedelta):
-                return _Interval(created_at + rhythm.ticks, rhythm.ticks)
             zone = zone_of(rhythm.zone or leaf.zone)
-            return Walk(rhythm.ticks.times, rhythm.ticks.days, zone, _passes(leaf, rhythm.ticks))
+            if isinstance(rhythm.ticks, timedelta):
+                return Interval(created_at + rhythm.ticks, rhythm.ticks, leaf.calendar, zone)
+            return Walk(rhythm.ticks.times, _days(leaf, rhythm.ticks), zone, _passes(leaf, rhythm.ticks))
         case Every(interval=interval, start=start):
-            return _Interval(start or created_at + interval, interval)
+            return Interval(start or created_at + interval, interval, leaf.calendar, zone_of(leaf.zone))
         case At(instant=instant):
             return instant.astimezone(UTC)
         case _:
             assert_never(leaf)
+
+
+def _days(leaf: Cron, fields: CronFields) -> Days:
+    return fields.days if leaf.calendar is None else OpenDays(fields.days, leaf.calendar, leaf.on_closed)
 
 
 def _passes(leaf: Cron, fields: CronFields) -> Passes:

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.cron import next_fire
 from streamsched.domain.schedule import Misfire
+from streamsched.domain.tick import jitter_of
 from streamsched.domain.trigger import TimeLeaf
 
 #: A tick no later than this is on time, whatever the policy.
@@ -41,6 +42,7 @@ def due_ticks(
 ) -> Ticks:
     """Plans what to fire of the ticks from `due_at`, the one waited for, up to and including `now`.
 
+    With a jitter `now` is the instant up to which ticks have fired (`domain.jitter.due_until`).
     `ALL` fires each of them, of more than `cap` the newest; `ONE` the newest; `SKIP` the newest if it is on time.
     Pure: the same call gives the same plan.
     """
@@ -52,7 +54,8 @@ def due_ticks(
         case Misfire.ONE:
             fire = _newest(leaf, due_at, now, created_at, 1)
         case Misfire.SKIP:
-            fire = tuple(tick for tick in _newest(leaf, due_at, now, created_at, 1) if now - tick <= ON_TIME)
+            fire = _newest(leaf, due_at, now, created_at, 1)
+            fire = tuple(tick for tick in fire if now - tick <= ON_TIME + jitter_of(leaf))
         case _:
             assert_never(policy)
     before = _walk(leaf, due_at, now, created_at)

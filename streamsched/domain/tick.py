@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.composite import Composable
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.zone import check_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,9 @@ class Cron(Composable):
     Attributes:
         in_gap: what a time does that the clock skips; None: as `domain.cron` has it for the dialect.
         in_overlap: … that the clock shows twice.
+        calendar: closes days, as they are in the zone.
+        on_closed: what becomes of ticks on those.
+        jitter: a tick fires up to this long after its time (`domain.jitter`).
     """
 
     expression: str
@@ -25,27 +31,48 @@ class Cron(Composable):
     dialect: Dialect = Dialect.UNIX
     in_gap: InGap | None = None
     in_overlap: InOverlap | None = None
+    calendar: Calendar | None = None
+    on_closed: OnClosed = OnClosed.SKIP
+    jitter: timedelta = timedelta(0)
+
+    def __post_init__(self) -> None:
+        _check_jitter(self.jitter)
+        if self.calendar is None and self.on_closed is not OnClosed.SKIP:
+            raise InvalidDefinitionError("$.on_closed", "is said, but no calendar closes any day")
 
     def __str__(self) -> str:
         dialect = "" if self.dialect is Dialect.UNIX else f"{self.dialect} "
-        return f"{dialect}cron '{self.expression}' in {self.zone}"
+        return f"{dialect}cron '{self.expression}' in {self.zone}{_closing(self.calendar)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Every(Composable):
-    """A tick each `interval` of real time, counted from `start` (UTC), or from the schedule's creation when None."""
+    """A tick each `interval` of real time, counted from `start` (UTC), or from the schedule's creation when None.
+
+    Attributes:
+        calendar: on the days it closes, in `zone`, nothing ticks.
+        jitter: a tick fires up to this long after its time (`domain.jitter`).
+    """
 
     interval: timedelta
     start: datetime | None = None
+    calendar: Calendar | None = None
+    zone: str = "UTC"
+    jitter: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
         if self.interval < timedelta(seconds=1):
             raise InvalidDefinitionError("$.interval", f"must be at least one second but is {self.interval}")
         if self.start is not None and self.start.tzinfo is None:
             raise InvalidDefinitionError("$.start", "must name its offset from UTC")
+        _check_jitter(self.jitter)
+        if self.zone != "UTC":
+            if self.calendar is None:
+                raise InvalidDefinitionError("$.zone", "is said, but an interval has none without a calendar")
+            check_zone(self.zone, "$.zone")
 
     def __str__(self) -> str:
-        return f"every {self.interval}"
+        return f"every {self.interval}{_closing(self.calendar)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +92,11 @@ class At(Composable):
 TimeLeaf = Cron | Every | At
 
 
+def jitter_of(leaf: TimeLeaf) -> timedelta:
+    """How much later than its time a tick may fire."""
+    return timedelta(0) if isinstance(leaf, At) else leaf.jitter
+
+
 def tick_id(leaf: TimeLeaf) -> str:
     """A time leaf's identity, as `leaf_id`. What is as by default says nothing, so ids of older definitions stay."""
     match leaf:
@@ -73,14 +105,31 @@ def tick_id(leaf: TimeLeaf) -> str:
                 "dialect": None if leaf.dialect is Dialect.UNIX else leaf.dialect,
                 "gap": leaf.in_gap,
                 "overlap": leaf.in_overlap,
+                "calendar": leaf.calendar and leaf.calendar.id,
+                "closed": None if leaf.on_closed is OnClosed.SKIP else leaf.on_closed,
+                "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
             }
             return f"cron:{leaf.expression}@{leaf.zone}{_chosen(chosen)}"
         case Every(interval=interval, start=start):
-            return f"every:{interval.total_seconds():.15g}s" + (f"@{start.isoformat()}" if start else "")
+            chosen = {
+                "calendar": leaf.calendar and f"{leaf.calendar.id}@{leaf.zone}",
+                "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
+            }
+            begun = f"@{start.isoformat()}" if start else ""
+            return f"every:{interval.total_seconds():.15g}s{begun}{_chosen(chosen)}"
         case At(instant=instant):
             return f"at:{instant.isoformat()}"
         case _:
             assert_never(leaf)
+
+
+def _check_jitter(jitter: timedelta) -> None:
+    if jitter < timedelta(0):
+        raise InvalidDefinitionError("$.jitter", f"must not be negative but is {jitter}")
+
+
+def _closing(calendar: Calendar | None) -> str:
+    return f" but for {calendar}" if calendar else ""
 
 
 def _chosen(choices: dict[str, str | None]) -> str:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
 
+from streamsched.domain.calendar import Calendar
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.zone import check_zone, first_instant, jumps, zone_of
+from streamsched.domain.zone import check_zone, first_instant, jumps, last_instant, zone_of
+
+_DAY: Final = timedelta(days=1)
+#: Days to look at together.
+_REACH: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """The wall clock of `zone` is in [start, end), across midnight when start > end. Whole seconds."""
+    """The wall clock of `zone` is in [start, end), across midnight when start > end. Whole seconds.
+
+    Attributes:
+        calendar: on days that it closes the window does not open; one that opened the day before stays open.
+    """
 
     start: time
     end: time
     zone: str = "UTC"
     wait: bool = True
+    calendar: Calendar | None = None
 
     def __post_init__(self) -> None:
         if self.start == self.end:
@@ -27,7 +39,8 @@ class TimeWindow:
         check_zone(self.zone, "$.zone")
 
     def __str__(self) -> str:
-        return f"window {_wall(self.start)}–{_wall(self.end)} {self.zone}"
+        closing = f" but for {self.calendar}" if self.calendar else ""
+        return f"window {_wall(self.start)}–{_wall(self.end)} {self.zone}{closing}"
 
 
 def next_opening(window: TimeWindow, now: datetime) -> datetime:
@@ -37,20 +50,34 @@ def next_opening(window: TimeWindow, now: datetime) -> datetime:
     whole stays shut that day; a clock put back into the window, or before its start, opens it again.
     """
     zone = zone_of(window.zone)
-    today = now.astimezone(zone).date()
-    walls = [datetime.combine(today + timedelta(days=day), window.start) for day in range(-1, 5)]
-    starts = (first_instant(wall, zone) for wall in walls)
-    again = (wall.replace(tzinfo=zone, fold=1).astimezone(UTC) for wall in walls)
-    candidates = sorted([*starts, *again, *jumps(zone, now, now + timedelta(days=4))])
-    return next(instant for instant in candidates if instant > now and is_open(window, instant))
+    day = now.astimezone(zone).date() - _DAY
+    while True:
+        if window.calendar is not None:
+            day = window.calendar.open_from(day) or day
+        for opening in _openings(window, day, zone):
+            if opening > now and is_open(window, opening):
+                return opening
+        day += _REACH * _DAY
+
+
+def _openings(window: TimeWindow, day: date, zone: ZoneInfo) -> list[datetime]:
+    """The instants from a day on at which a window may open, for as many days as one of them surely is no odd one."""
+    walls = [datetime.combine(day + number * _DAY, window.start) for number in range(_REACH + 1)]
+    starts = [first_instant(wall, zone) for wall in walls]
+    again = [last_instant(wall, zone) for wall in walls]
+    return sorted([*starts, *again, *jumps(zone, starts[0] - _DAY, starts[-1])])
 
 
 def is_open(window: TimeWindow, now: datetime) -> bool:
     """Whether the wall clock there is inside the window at `now` (UTC)."""
-    wall = now.astimezone(zone_of(window.zone)).time()
+    shown = now.astimezone(zone_of(window.zone))
+    day, wall = shown.date(), shown.time()
     if window.start < window.end:
-        return window.start <= wall < window.end
-    return wall >= window.start or wall < window.end
+        inside = window.start <= wall < window.end
+    else:
+        inside = wall >= window.start or wall < window.end
+        day = day if wall >= window.start else day - _DAY
+    return inside and (window.calendar is None or window.calendar.is_open(day))
 
 
 def _wall(wall: time) -> str:

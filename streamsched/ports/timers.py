@@ -19,6 +19,7 @@ class DueTimer:
 
     Attributes:
         leaf: None when the schedule has no such leaf any more; such a timer ends.
+        due_at: when the timer fires: its tick's time, and a jitter.
         created_at: when the schedule was created; where `Every` counts from.
     """
 

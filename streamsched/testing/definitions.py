@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamsched.domain.app import AppDefinition
+from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
@@ -57,16 +58,34 @@ _wanted = st.builds(OneOf, st.frozensets(st.text(max_size=4), min_size=1)) | st.
 _matches = st.just(ANYTHING) | st.dictionaries(st.text(max_size=4), _wanted, max_size=3).map(Match.of)
 
 
+_dates = st.dates(date(2000, 1, 1), date(2040, 1, 1))
+# Closes none of the expressions below for good.
+calendars = st.builds(
+    Calendar.of,
+    st.text(max_size=4),
+    weekdays=st.frozensets(st.sampled_from([5, 6])),
+    yearly=st.lists(_dates.map(lambda day: (day.month, day.day)).filter(lambda day: day != (1, 1)), max_size=3),
+    spans=st.lists(st.tuples(_dates, _dates).map(lambda both: (min(both), max(both))), min_size=1, max_size=4),
+    open=st.lists(_dates, max_size=3),
+)
+_jitters = st.sampled_from([timedelta(0), timedelta(seconds=1), timedelta(minutes=10)])
+
+
 def _crons(expressions: list[str], dialect: Dialect) -> st.SearchStrategy[Cron]:
-    chosen = st.none() | st.sampled_from(InGap), st.none() | st.sampled_from(InOverlap)
-    return st.builds(Cron, st.sampled_from(expressions), _zones, st.just(dialect), *chosen)
+    expression, chosen = st.sampled_from(expressions), st.none() | st.sampled_from(InGap)
+    some = expression, _zones, st.just(dialect), chosen, st.none() | st.sampled_from(InOverlap)
+    if any(each.startswith("@every") for each in expressions):
+        return st.builds(Cron, *some, jitter=_jitters)
+    closing = st.tuples(calendars, st.sampled_from(OnClosed)) | st.just((None, OnClosed.SKIP))
+    return closing.flatmap(lambda both: st.builds(Cron, *some, st.just(both[0]), st.just(both[1]), _jitters))
 
 
 leaves: st.SearchStrategy[Trigger] = st.one_of(
     _crons(["* * * * *", "0 4 * * *", "*/15 9-17 * * MON-FRI", "30 0 0 1 JAN *"], Dialect.UNIX),
-    _crons(["0 4 * * ?", "0 0 4 LW * ?", "0 0 4 ? * FRI#3 2030"], Dialect.QUARTZ),
+    _crons(["0 4 * * ?", "0 0 4 LW * ?", "0 0 4 ? * FRI#3"], Dialect.QUARTZ),
     _crons(["0 0 4 * * *", "@every 90s", "0 0 4 13 * FRI"], Dialect.DAPR),
-    st.builds(Every, durations, st.none() | instants),
+    st.builds(Every, durations, st.none() | instants, jitter=_jitters),
+    st.builds(Every, durations, st.none() | instants, calendars, _zones, _jitters),
     st.builds(At, instants),
     st.builds(Partitions, st.builds(DatasetRef, _namespaces, _dotted), _counts, _matches),
     st.builds(
@@ -108,7 +127,13 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
         st.booleans(),
     ),
     st.builds(LastRun, durations, st.booleans()),
-    st.tuples(_windows, _zones, st.booleans()).map(lambda all_: TimeWindow(*all_[0], all_[1], wait=all_[2])),
+    st.builds(
+        lambda walls, zone, wait, calendar: TimeWindow(walls[0], walls[1], zone, wait=wait, calendar=calendar),
+        _windows,
+        _zones,
+        st.booleans(),
+        st.none() | calendars,
+    ),
 )
 
 _mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3)

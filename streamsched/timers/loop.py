@@ -11,6 +11,7 @@ import structlog
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.event import Event, Ticked
+from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
 from streamsched.domain.misfire import due_ticks
 from streamsched.domain.signal import Occurred, Woken
 from streamsched.ports.bell import TIMERS, Bell
@@ -87,8 +88,12 @@ def firing(timer: DueTimer, now: datetime) -> Firing:
     """
     if timer.leaf is None:
         return Firing((), None)
-    ticks = due_ticks(timer.leaf, timer.due_at, now, timer.misfire, created_at=timer.created_at)
-    return Firing([_tick(timer, due) for due in ticks.fire], ticks.next_at, ticks.skipped)
+    leaf, created_at = timer.leaf, timer.created_at
+    due_at = tick_fired_at(leaf, timer.due_at, created_at=created_at)
+    until = due_until(leaf, now, timer.schedule, created_at=created_at)
+    ticks = due_ticks(leaf, due_at, until, timer.misfire, created_at=created_at)
+    next_at = ticks.next_at and fires_at(leaf, ticks.next_at, timer.schedule, created_at=created_at)
+    return Firing([_tick(timer, due) for due in ticks.fire], next_at, ticks.skipped)
 
 
 def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:

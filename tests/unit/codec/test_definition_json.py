@@ -170,7 +170,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ({**RANGE, "timeZone": "PST"}, "$.timeZone: 'PST' is no IANA time zone"),
         (
             {**RANGE, "zone": "UTC"},
-            "$.zone: is no field we know here (known: endTime, startTime, timeZone, type, waitUntilMet)",
+            "$.zone: is no field we know here (known: calendar, endTime, startTime, timeZone, type, waitUntilMet)",
         ),
     ],
 )
