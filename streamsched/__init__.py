@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+from streamsched.define.again import retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
 from streamsched.define.limit import group, rate, window
@@ -34,6 +35,7 @@ __all__ = [
     "partitions",
     "program",
     "rate",
+    "retry",
     "stream_size",
     "total",
     "window",

@@ -30,6 +30,7 @@ from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError
+from streamsched.domain.pace import Pace
 from streamsched.emit import drain
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
@@ -159,7 +160,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         PostgresFollowUpBook(pool),
         LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
         clock,
-        Patience(silence=settings.lost_after, attempts=settings.run_attempts),
+        Patience(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
     )
 
     keep = settings.verdicts_keep
@@ -287,6 +288,11 @@ async def _until_told(main: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not told:
             raise
+
+
+def _pace(settings: Settings) -> Pace | None:
+    rate = settings.launches_per_second
+    return Pace(rate, settings.launch_burst) if rate else None
 
 
 async def _drain(settings: Settings) -> None:

@@ -36,6 +36,8 @@ class Settings:
         heartbeat: how often a live run says so.
         lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
         run_attempts: how many runs a job gets when they are lost.
+        launches_per_second: how quickly runs may be started in the long run, by all launchers together; 0: at any pace.
+        launch_burst: how many at once after a quiet time.
         body_limit: largest request body in bytes.
     """
 
@@ -53,6 +55,8 @@ class Settings:
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
     run_attempts: int = 3
+    launches_per_second: int = 20
+    launch_burst: int = 100
     body_limit: int = 16 * 1024 * 1024
     log_level: str = "info"
     log_format: str = "auto"
@@ -67,6 +71,8 @@ class Settings:
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
+        _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (at any pace)")
+        _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
         for name in ("dedupe_horizon", "retention", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")

@@ -1,4 +1,4 @@
-"""The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`.
+"""The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`, `retry`.
 
 They stand beside the schedule's other fields, in our native JSON and in CDAP's, which does not know them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamsched.codec import retry
 from streamsched.codec.reading import Fields
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.overlap import Overlap
@@ -20,6 +21,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
         "misfire": schedule.misfire.value,
         "onTimeout": schedule.on_timeout.value,
         "consumption": schedule.consumption.value,
+        "retry": None if schedule.retry is None else retry.to_json(schedule.retry),
     }
 
 
@@ -34,5 +36,6 @@ def read(fields: Fields) -> dict[str, Any]:
         "misfire": fields.optional_choice("misfire", Misfire),
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
         "consumption": fields.optional_choice("consumption", Consumption),
+        "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
     }
     return {name: value for name, value in given.items() if value is not None}

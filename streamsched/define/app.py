@@ -24,6 +24,7 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.retry import Retry
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnChange, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
 from streamsched.domain.window import TimeWindow
@@ -103,6 +104,7 @@ class App:
         timeout: Duration | None = None,
         on_timeout: OnTimeout | str = OnTimeout.DISCARD,
         consumption: Consumption | str = Consumption.CUMULATIVE,
+        retry: Retry | None = None,
         on_change: OnChange | str = OnChange.RESET,
         enabled: bool = True,
     ) -> ScheduleRef:
@@ -133,6 +135,8 @@ class App:
                 its own). `"latest"`: the newest, as much as was asked; older ones are dropped.
             on_change: what becomes of what it has accumulated, and of its waiting jobs, when a deployment changes it:
                 `"reset"` starts anew, `"keep"` goes on with all that still fits.
+            retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
+                out, lost runs are repeated as the installation has it, and failed ones are not.
             enabled: whether it counts events from its deployment on.
         """
         path = below("$.schedules", name)
@@ -170,6 +174,7 @@ class App:
                 timeout=None if timeout is None else duration(timeout, "$.timeout"),
                 on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
                 consumption=choice(Consumption, consumption, "$.consumption"),
+                retry=retry,
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)

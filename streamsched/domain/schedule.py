@@ -13,6 +13,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.retry import Retry
 from streamsched.domain.trigger import Trigger
 
 
@@ -81,6 +82,7 @@ class Schedule:
     Attributes:
         timeout: how long a job may wait on constraints, from satisfaction; None waits for ever.
         properties: arguments this schedule gives to its runs.
+        retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
     """
 
@@ -95,6 +97,7 @@ class Schedule:
     timeout: timedelta | None = None
     on_timeout: OnTimeout = OnTimeout.DISCARD
     consumption: Consumption = Consumption.CUMULATIVE
+    retry: Retry | None = None
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.domain.pace import Pace
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId, Runners
 from streamsched.ports.runs import FollowUpBook, Silent
@@ -36,13 +37,17 @@ class Patience:
             vain the launch has failed.
         silence: without a heartbeat for this long, a run is looked after.
         elsewhere: and on a host that is not ours it is lost after this long.
-        attempts: so many runs a job gets when they are lost.
+        attempts: so many runs a job gets when they are lost, unless its schedule says otherwise.
+        jitter: a further runner process comes later than said by up to this share, so that not all come at once.
+        pace: how quickly runner processes may follow each other, of all launchers together; None: at any.
     """
 
     spawns: tuple[timedelta, ...] = (timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60))
     silence: timedelta = timedelta(seconds=15)
     elsewhere: timedelta = timedelta(minutes=10)
     attempts: int = 3
+    jitter: float = 0.2
+    pace: Pace | None = None
 
 
 class FollowUp:
@@ -53,6 +58,7 @@ class FollowUp:
         self._runners = runners
         self._clock = clock
         self._patience = patience or Patience()
+        self._paced_until: datetime | None = None
 
     async def spawn(self) -> int:
         """Starts a runner process for each PENDING run that wants one now, ends those that somebody wants to end, and
@@ -70,7 +76,9 @@ class FollowUp:
         if not room:
             return 0
         retry_at = [now + patience for patience in self._patience.spawns]
-        wanted = await self._book.unclaimed(now, retry_at=retry_at, limit=room)
+        wanted, self._paced_until = await self._book.unclaimed(
+            now, retry_at=retry_at, jitter=self._patience.jitter, limit=room, pace=self._patience.pace
+        )
         for run in wanted:
             try:
                 self._runners.spawn(run.run)
@@ -81,9 +89,15 @@ class FollowUp:
         return len(wanted)
 
     async def next_due(self) -> datetime | None:
-        """When `spawn` has something to do; while this host is full, when to look for room again."""
+        """When `spawn` has something to do; while this host is full, when to look for room again; never before the pace
+        lets the next through.
+        """
         due = await self._book.next_spawn()
-        return self._clock.now() + _FULL if due is not None and not self._runners.room() else due
+        if due is None:
+            return None
+        if not self._runners.room():
+            return self._clock.now() + _FULL
+        return due if self._paced_until is None else max(due, self._paced_until)
 
     async def look_after(self) -> Sequence[str]:
         """Ends runs whose runner is gone; returns their ids.

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.pace import Pace
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
 
@@ -120,8 +121,8 @@ class RunBook(Protocol):
         ...
 
     async def finish(self, run: str, ending: Ending) -> bool:
-        """Stores the end, says so on `program-status` and wakes the jobs that wait for it. False when the run had
-        ended before; then nothing changes.
+        """Stores the end and wakes the jobs that wait for it. A failure that the schedule wants retried makes the next
+        attempt; any other end goes out on `program-status`. False when the run had ended before; then nothing changes.
 
         Raises:
             UnavailableError: PostgreSQL is away.
@@ -132,9 +133,13 @@ class RunBook(Protocol):
 class FollowUpBook(RunBook, Protocol):
     """What the launchers need to look after runs."""
 
-    async def unclaimed(self, now: datetime, *, retry_at: Sequence[datetime], limit: int) -> Sequence[Unclaimed]:
+    async def unclaimed(
+        self, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int, pace: Pace | None = None
+    ) -> tuple[Sequence[Unclaimed], datetime | None]:
         """Takes PENDING runs that need a runner process now, oldest first, each for one caller. When no runner claims
-        it, it is taken again at `retry_at[spawns]`; past the end of `retry_at` it is left for `give_up`.
+        it, it is taken again at `retry_at[spawns]`, or later by up to the share `jitter` of the time until then; past
+        the end of `retry_at` it is left for `give_up`. All callers together keep to the pace; with one, the second
+        part of the answer is when it lets the next through.
         """
         ...
 
@@ -159,8 +164,9 @@ class FollowUpBook(RunBook, Protocol):
         ...
 
     async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:
-        """The run is LOST, unless it was heard of since. Its job gets a new run when it had fewer than `attempts`,
-        nobody wanted it to end and its schedule stands as it stood; returns the new run's id.
+        """The run is LOST, unless it was heard of since. Its job gets a new run as the schedule's policy has
+        it, or when it had fewer than `attempts`; unless somebody wanted it to end, or its schedule no longer stands as
+        it stood. Returns the new run's id.
         """
         ...
 

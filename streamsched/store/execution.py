@@ -13,8 +13,10 @@ from streamsched.codec import launch
 from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact
+from streamsched.domain.retry import failure_of
 from streamsched.domain.run import RunFact, RunState, advance
 from streamsched.ports.runs import Assignment, Ending, Stop
+from streamsched.store import attempts
 from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, put_down, record
 from streamsched.store.pool import translated
 
@@ -90,8 +92,12 @@ class PostgresRunBook:
                     return False
                 if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
                     row = {**row, "state": RunState.RUNNING}  # it was quicker than the news of its start
-                fact = _FACTS[ending.state]
-                await end(connection, row, fact, ending.reason, at=ending.at, exit_code=ending.exit_code)
+                fact, code = _FACTS[ending.state], ending.exit_code
+                failure = failure_of(ending.state, code)
+                again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
+                await end(connection, row, fact, ending.reason, at=ending.at, exit_code=code, announced=again is None)
+                if again is not None:
+                    await attempts.make(connection, row, again, at=ending.at)
         return True
 
 

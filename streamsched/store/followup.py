@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from streamsched.domain.job import JobFact
-from streamsched.domain.run import RunFact, RunState, run_id
+from streamsched.domain.pace import Bucket, Pace
+from streamsched.domain.retry import Failure, Retry
+from streamsched.domain.run import RunFact, RunState
 from streamsched.ports.runs import Silent, Unclaimed
-from streamsched.store import groups
-from streamsched.store.ending import SQL, end, gone, locked, move_job, put_down, record
+from streamsched.store.attempts import make, planned
+from streamsched.store.ending import SQL, end, locked, move_job, put_down, record
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import translated
 
+_LAUNCHES: Final = "launches"
 _BEATING: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
 
 
 class PostgresFollowUpBook(PostgresRunBook):
     """See `ports.runs.FollowUpBook`."""
 
-    async def unclaimed(self, now: datetime, *, retry_at: Sequence[datetime], limit: int) -> Sequence[Unclaimed]:
+    async def unclaimed(
+        self, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int, pace: Pace | None = None
+    ) -> tuple[Sequence[Unclaimed], datetime | None]:
         with translated():
-            rows = await self._pool.fetch(SQL["unclaimed"], now, list(retry_at), limit)
-        return [Unclaimed(row["id"], row["spawns"]) for row in rows]
+            async with self._pool.acquire() as connection, connection.transaction():
+                if pace is None:
+                    rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
+                    return [Unclaimed(row["id"], row["spawns"]) for row in rows], None
+                found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
+                bucket = Bucket(found["remaining"], found["at"])
+                limit = min(limit, pace.available(bucket, now))
+                rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
+                left = pace.taken(bucket, len(rows), now)
+                await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
+        return [Unclaimed(row["id"], row["spawns"]) for row in rows], pace.next_at(left, now)
 
     async def next_spawn(self) -> datetime | None:
         with translated():
@@ -69,17 +83,10 @@ class PostgresFollowUpBook(PostgresRunBook):
                 row = await locked(connection, run.run)
                 if row is None or row["state"] not in _BEATING or row["heartbeat_at"] != run.heartbeat_at:
                     return None
-                final = row["job"] is None or row["attempt"] >= attempts
-                why = None if final else row["stop_requested"] or (await gone(connection, row))[0]
-                if why is not None:
-                    await record(connection, "job", row["job"], "job.not_retried", why, at=now)
-                final = final or why is not None
-                await end(connection, row, RunFact.VANISHED, reason, at=now, announced=final)
-                if final:
+                lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
+                again = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)
+                await end(connection, row, RunFact.VANISHED, reason, at=now, announced=again is None)
+                if again is None:
                     return None
-                again = run_id(row["job"], row["attempt"] + 1)
-                await connection.execute(SQL["next_attempt"], run.run, again, RunState.PENDING, now)
-                await groups.hand_over(connection, run.run, again)
-                await record(connection, "run", again, "run.created", f"run {run.run} was lost: {reason}", at=now)
-                await connection.execute(SQL["ring"])
-                return again
+                await make(connection, row, again, at=now)
+                return again.run

@@ -20,6 +20,7 @@ from streamsched.domain.group import Group
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.retry import Failure, Retry
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import (
     AllOf,
@@ -136,6 +137,13 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
     ),
 )
 
+retries: st.SearchStrategy[Retry] = st.builds(
+    lambda attempts, on, delay, more: Retry(attempts, on, delay, delay + more),
+    st.integers(1, 100),
+    st.frozensets(st.sampled_from(Failure), min_size=1),
+    durations,
+    durations,
+)
 _mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3)
 
 executables: st.SearchStrategy[Executable] = st.one_of(
@@ -162,6 +170,7 @@ def schedules(
         timeout=st.none() | durations,
         on_timeout=st.sampled_from(OnTimeout),
         consumption=st.sampled_from(Consumption),
+        retry=st.none() | retries,
     )
 
 

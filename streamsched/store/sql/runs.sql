@@ -111,7 +111,7 @@ INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES ($1, $2
 -- name: unclaimed
 -- PENDING runs that want a runner process now; each is taken by one launcher, which starts it after this commit.
 UPDATE runs SET spawns = spawns + 1,
-    spawn_at = ($2::timestamptz[])[spawns + 1]
+    spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
     SELECT id FROM runs
     WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
@@ -120,6 +120,16 @@ WHERE id IN (
     FOR UPDATE SKIP LOCKED
 )
 RETURNING id, spawns;
+
+-- name: bucket
+-- What is left of a pace, held until the transaction ends; its first user finds it full.
+INSERT INTO buckets AS b (name, remaining, at) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET remaining = b.remaining
+RETURNING remaining, at;
+
+-- name: draw
+-- So much is left then.
+UPDATE buckets SET remaining = $2, at = $3 WHERE name = $1;
 
 -- name: next_spawn
 -- When the next PENDING run wants a runner process, or is given up.
@@ -141,8 +151,8 @@ ORDER BY heartbeat_at
 LIMIT $2;
 
 -- name: next_attempt
--- A lost run's job gets another, of the same program and arguments.
+-- A failed run's job gets another, of the same program and arguments, to be started then.
 INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at)
-SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, timestamptz 'epoch'
+SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz
 FROM runs WHERE id = $1
 RETURNING id;

@@ -79,7 +79,7 @@ class World:
         self.jobs = PostgresJobs(pool)
         self.runs = PostgresRuns(pool)
         self.decisions = PostgresDecisions(pool)
-        self.followup = FollowUp(self.book, self.runners, self.clock, Patience())
+        self.followup = FollowUp(self.book, self.runners, self.clock, Patience(jitter=0))
         self.launcher = Launcher(self.decisions, self.followup, self.bell, self.clock)
 
     def intake(self) -> Intake:

@@ -58,7 +58,7 @@ HOT = [
     ("docket", "facts", "'default.app.p1'"),
     ("runs", "wake", "'default.app.p1'"),
     ("runs", "state", "'default.app.s1.1.20001.r1'"),
-    ("runs", "unclaimed", "now(), ARRAY[now()], 32"),
+    ("runs", "unclaimed", "now(), ARRAY[now()], 32, 0.2"),
     ("runs", "next_spawn", ""),
     ("runs", "hopeless", "now(), 3"),
     ("runs", "silent", "now(), 100"),

@@ -1,0 +1,12 @@
+"""Paces that all launchers share."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0009_pre"
+down_revision = "0008_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)

@@ -1,0 +1,119 @@
+"""Failed runs are repeated as their schedule wants it, and launches keep to their pace."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.constraint import Concurrency
+from streamsched.domain.group import Group
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.pace import Pace
+from streamsched.domain.retry import Failure, Retry
+from streamsched.domain.run import RunState
+from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.loop import Launcher
+from streamsched.ports.runs import Ending, Silent, Stop
+
+from .conftest import MINUTE, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+POLICY = Retry(3, frozenset({Failure.ERROR, Failure.LOST}), delay=MINUTE)
+AGAIN = schedule("again", retry=POLICY, constraints=(Group("w", 1), Concurrency(1, wait=True)), overlap=Overlap.QUEUE)
+JOB = "default.app.again.1.1"
+
+
+async def fail(world: World, run: str, code: int = 1, state: RunState = RunState.FAILED) -> None:
+    now = world.clock.now()
+    assert await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
+    assert await world.book.finish(run, Ending(state, f"exit code {code}", now, code))
+
+
+@pytest.fixture
+async def begun(world: World) -> World:
+    await world.define(AGAIN)
+    await world.satisfy(world.ready(AGAIN, 1), world.ready(AGAIN, 2))
+    await world.launcher.run_once()
+    return world
+
+
+async def announced(world: World) -> int:
+    return (await world.column("SELECT count(*) FROM outbox WHERE topic = 'program-status'"))[0]
+
+
+async def test_a_failed_run_is_repeated_after_a_growing_pause_and_only_its_last_end_is_announced(begun: World) -> None:
+    for attempt in (1, 2, 3):
+        run = f"{JOB}.r{attempt}"
+        assert begun.runners.spawned[-1] == run
+        before = await announced(begun)
+        await fail(begun, run)
+        if attempt == 3:
+            assert await announced(begun) == before + 2  # started, and at last failed
+            break
+        assert await announced(begun) == before + 1
+        assert await begun.column("SELECT run FROM group_slots") == [f"{JOB}.r{attempt + 1}"]
+        pause = POLICY.pause(run, attempt)
+        assert await begun.followup.next_due() == begun.clock.now() + pause
+        await begun.launcher.run_once()
+        assert begun.runners.spawned[-1] == run, "not before its pause is over"
+        begun.clock.advance(pause)
+        await begun.launcher.run_once()
+
+    history = await begun.column("SELECT reason FROM decisions WHERE action = 'run.created' ORDER BY id")
+    assert history[1] == f"attempt 2 of 3, for run {JOB}.r1 failed (error): exit code 1"
+    await begun.launcher.run_once()
+    assert begun.runners.spawned[-1] == "default.app.again.1.2.r1", "the last end frees what it held"
+
+
+@pytest.mark.parametrize(("code", "state"), [(-9, RunState.FAILED), (0, RunState.COMPLETED), (-15, RunState.KILLED)])
+async def test_an_end_of_another_class_is_not_repeated(begun: World, code: int, state: RunState) -> None:
+    await fail(begun, f"{JOB}.r1", code, state)
+
+    assert (await begun.jobs.get(JOB)).runs == (f"{JOB}.r1",)
+
+
+async def test_a_run_that_somebody_wants_to_end_and_a_changed_schedule_get_no_further_attempt(begun: World) -> None:
+    now = begun.clock.now()
+    assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
+    await begun.runs.stop(f"{JOB}.r1", Stop("ann"), now=now)
+    await begun.book.finish(f"{JOB}.r1", Ending(RunState.FAILED, "", now, 1))
+    assert (await begun.jobs.get(JOB)).runs == (f"{JOB}.r1",)
+
+    await begun.launcher.run_once()
+    second = "default.app.again.1.2.r1"
+    assert await begun.book.claim(second, runner="h:1:1", log_path="", now=now)
+    await begun.pool.execute("UPDATE schedules SET generation = 2")
+    await begun.book.finish(second, Ending(RunState.FAILED, "", now, 1))
+    assert (await begun.jobs.get("default.app.again.1.2")).runs == (second,)
+
+
+async def test_a_lost_run_follows_the_policy_of_its_schedule(begun: World) -> None:
+    now = begun.clock.now()
+    assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
+
+    again = await begun.book.lose(Silent(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
+
+    assert again == f"{JOB}.r2"
+    assert await begun.followup.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
+
+
+async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_together(world: World) -> None:
+    many = schedule("many", overlap=Overlap.QUEUE)
+    await world.define(many)
+    await world.satisfy(*(world.ready(many, n) for n in range(1, 41)))
+    paced = Patience(pace=Pace(2, 5), jitter=0)
+    launchers = [
+        Launcher(world.decisions, FollowUp(world.book, world.runners, world.clock, paced), world.bell, world.clock)
+        for _ in range(2)
+    ]
+    for launcher in launchers:
+        await launcher.run_once()
+    assert len(world.runners.spawned) == 5
+
+    world.clock.advance(timedelta(seconds=2))
+    for launcher in launchers:
+        await launcher.run_once()
+    assert len(world.runners.spawned) == 5 + 4
+    assert await FollowUp(world.book, world.runners, world.clock, paced).next_due() is not None
