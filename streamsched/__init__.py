@@ -6,10 +6,9 @@ from streamsched.define.again import retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
 from streamsched.define.limit import group, rate, window
+from streamsched.define.phrase import When, at_least, silence, then
 from streamsched.define.when import (
-    When,
     at,
-    at_least,
     cron,
     event,
     every,
@@ -36,7 +35,9 @@ __all__ = [
     "program",
     "rate",
     "retry",
+    "silence",
     "stream_size",
+    "then",
     "total",
     "window",
 ]

@@ -16,8 +16,8 @@ from datetime import time
 from pathlib import Path
 
 from streamsched.codec.reading import anchored, below
+from streamsched.define.phrase import When, as_when
 from streamsched.define.quantity import Duration, choice, duration, texts, time_of_day, whole
-from streamsched.define.when import When, as_when
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption

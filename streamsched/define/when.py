@@ -5,22 +5,21 @@ Names without a namespace are those of the app that uses the trigger, so a `When
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from streamsched.codec.reading import anchored, below
+from streamsched.define.phrase import When, quoted
 from streamsched.define.quantity import Duration, Instant, Size, choice, duration, instant, size, whole
 from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.cron import check_cron
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
-from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.event import Outcome
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf, Wanted
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.trigger import (
     At,
-    AtLeast,
     Cron,
     CustomEvent,
     Every,
@@ -36,53 +35,13 @@ from streamsched.domain.trigger import (
 Asked = str | int | Glob | Iterable[str | int]
 
 
-@dataclass(frozen=True, slots=True)
-class When:
-    """A trigger in its owner's words. `&`: both hold; `|`: either holds; nesting has no limit."""
-
-    text: str
-    build: Callable[[AppRef], Trigger] = field(repr=False, compare=False)
-
-    def __and__(self, other: When | Trigger) -> When:
-        right = as_when(other)
-        return When(f"({self} & {right})", lambda app: self.build(app) & right.build(app))
-
-    def __or__(self, other: When | Trigger) -> When:
-        right = as_when(other)
-        return When(f"({self} | {right})", lambda app: self.build(app) | right.build(app))
-
-    def __rand__(self, other: Trigger) -> When:
-        return as_when(other) & self
-
-    def __ror__(self, other: Trigger) -> When:
-        return as_when(other) | self
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def as_when(trigger: When | Trigger) -> When:
-    """A trigger of the domain among those of this module.
-
-    Raises:
-        InvalidDefinitionError: it is neither.
-    """
-    if isinstance(trigger, When):
-        return trigger
-    if not isinstance(trigger, Trigger):
-        raise InvalidDefinitionError(
-            "$", f"must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') but is {trigger!r}"
-        )
-    return When(str(trigger), lambda _: trigger)
-
-
 def partitions(dataset: str, count: int = 1, *, match: Mapping[str, Asked] | None = None) -> When:
     """`count` new partitions of a dataset (`"name"` or `"namespace.name"`); one commit of seven counts seven.
 
     With a `match`, only those whose columns are as it says, such as
     `{"region": "EU", "airline": {"AA", "DL"}, "day": glob("2013-01-*")}`; the job is told of these alone.
     """
-    return _leaf(
+    return quoted(
         f"partitions({dataset!r}, {count!r})",
         lambda app: Partitions(DatasetRef.parse(dataset, app.namespace), whole(count, "$.count"), _match(match)),
     )
@@ -102,12 +61,12 @@ def total(dataset: str, measure: str, amount: Size, *, match: Mapping[str, Asked
         wanted = size(amount, "$.amount") if chosen is Measure.BYTES else _rows(amount)
         return Total(DatasetRef.parse(dataset, app.namespace), chosen, wanted, _match(match))
 
-    return _leaf(f"total({dataset!r}, {measure!r}, {amount!r})", build)
+    return quoted(f"total({dataset!r}, {measure!r}, {amount!r})", build)
 
 
 def stream_size(stream: str, amount: Size) -> When:
     """A stream grew by that much since the last satisfaction: bytes, or a text such as `"64MB"`."""
-    return _leaf(
+    return quoted(
         f"stream_size({stream!r}, {amount!r})",
         lambda app: StreamGrowth(StreamRef.parse(stream, app.namespace), size(amount, "$.amount")),
     )
@@ -127,12 +86,12 @@ def program(ref: ProgramRef | str, *outcomes: str, times: int = 1) -> When:
         chosen = frozenset(known[outcome] for outcome in outcomes or ("succeeded",))
         return ProgramStatus(_program(ref, app), chosen, whole(times, "$.times"))
 
-    return _leaf(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
+    return quoted(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
 
 
 def event(name: str, times: int = 1, *, match: Mapping[str, Asked] | None = None) -> When:
     """A custom event (`"name"` or `"namespace.name"`) came that many times; with a `match`, with such attributes."""
-    return _leaf(
+    return quoted(
         f"event({name!r}, {times!r})",
         lambda app: CustomEvent(EventName.parse(name, app.namespace), whole(times, "$.times"), _match(match)),
     )
@@ -179,7 +138,7 @@ def cron(
         check_cron(leaf)
         return leaf
 
-    return _leaf(f"cron({expression!r}, {zone!r})", build)
+    return quoted(f"cron({expression!r}, {zone!r})", build)
 
 
 def every(
@@ -198,7 +157,7 @@ def every(
         begin = None if start is None else instant(start, "$.start")
         return Every(duration(interval, "$.interval"), begin, calendar, zone, _jitter(jitter))
 
-    return _leaf(f"every({str(interval)!r})", build)
+    return quoted(f"every({str(interval)!r})", build)
 
 
 def _jitter(given: Duration | None) -> timedelta:
@@ -207,16 +166,7 @@ def _jitter(given: Duration | None) -> timedelta:
 
 def at(moment: Instant) -> When:
     """One tick at an instant: an aware datetime, or a text such as `"2013-01-08T04:00+01:00"`."""
-    return _leaf(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
-
-
-def at_least(count: int, *triggers: When | Trigger) -> When:
-    """So many of the triggers hold: `at_least(2, partitions("eu"), partitions("us"), partitions("ap"))`."""
-    some = [as_when(each) for each in triggers]
-    return _leaf(
-        f"at_least({', '.join([repr(count), *map(str, some)])})",
-        lambda app: AtLeast(whole(count, "$.count"), tuple(each.build(app) for each in some)),
-    )
+    return quoted(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
 
 
 def glob(pattern: str) -> Glob:
@@ -250,18 +200,6 @@ def _rows(amount: Size) -> int:
     if isinstance(amount, str):
         raise InvalidDefinitionError("$.amount", f"must be a whole number of rows but is {amount!r}")
     return whole(amount, "$.amount")
-
-
-def _leaf(text: str, build: Callable[[AppRef], Trigger]) -> When:
-    """A leaf whose mistakes quote it: among many leaves, the field alone would not say which."""
-
-    def quoted(app: AppRef) -> Trigger:
-        try:
-            return build(app)
-        except InvalidError as exc:
-            raise InvalidDefinitionError(exc.path, f"{exc.reason}, in {text}") from exc
-
-    return When(text, quoted)
 
 
 def _program(ref: ProgramRef | str, app: AppRef) -> ProgramRef:

@@ -33,7 +33,7 @@ from streamsched.domain.trigger import (
     leaves,
 )
 
-_T = TypeVar("_T", Then, Unless, Within, Quiet, Per)
+_T = TypeVar("_T", bound=Then | Unless | Within | Quiet | Per)
 
 
 def awaited(trigger: Trigger) -> frozenset[ProgramRef]:

@@ -9,7 +9,7 @@ import pytest
 
 from streamsched import App, at_least, event, glob, partitions, total
 from streamsched.codec.trigger import from_json, to_json
-from streamsched.define.when import When
+from streamsched.define.phrase import When
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.event import CustomHappened, Event, Fact, Partition, PartitionsAdded
 from streamsched.domain.explain import explain
