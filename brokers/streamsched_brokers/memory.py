@@ -192,6 +192,8 @@ class MemoryBroker:
     async def writer(self, name: str) -> MemoryWriter:
         return MemoryWriter(self._log, name)
 
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
+
     async def maintain(self) -> None:
         now = self._log.clock.now()
         for name, spec in self._log.specs.items():

@@ -196,6 +196,12 @@ class Broker(Protocol):
         """
         ...
 
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Shows the log's own tools how far a reader called `name` has come, where they have a place for that. A
+        courtesy: nobody reads it back, it may be dropped, and it raises nothing.
+        """
+        ...
+
     async def maintain(self) -> None:
         """One pass of housekeeping: compaction and retention. Idempotent, may run in several processes.
 

@@ -18,6 +18,7 @@ from streamsched.ports.topics import APP_ID, POSITION_KEY, PUBLIC, SIGNALS, TRIG
 from streamsched.stream.agents import AGENTS
 from streamsched.stream.app import ShardApp, make_app
 from streamsched.stream.memo import Memo
+from streamsched.stream.reporting import Reporting
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
 
 log = structlog.get_logger()
@@ -32,6 +33,7 @@ class ShardSettings:
         max_records: about how many records one turn takes.
         idle_s: how long one read waits when nothing is there, in seconds.
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
+        report_s: how often the log's own tools are told how far it has come, in seconds.
         verdicts: whether it says, on topic `verdicts`, what became of every event.
         finish_s: how long stopping waits for the turn in flight, in seconds.
     """
@@ -41,6 +43,7 @@ class ShardSettings:
     idle_s: float = 1.0
     recovery_s: float = 30.0
     finish_s: float = 10.0
+    report_s: float = 5.0
     verdicts: bool = True
 
 
@@ -61,6 +64,7 @@ class Shard:
         self._settings = settings or ShardSettings()
         self._memo = memo or Memo()
         self._turn = Turn(AGENTS)
+        self._reporting = Reporting(broker, APP_ID, every_s=self._settings.report_s)
         self._positions: dict[TopicPartition, int] = {}
         self._stopping = False
         self._between_turns = asyncio.Event()
@@ -115,6 +119,7 @@ class Shard:
             await asyncio.wait(ends, timeout=self._settings.finish_s, return_when=asyncio.FIRST_COMPLETED)
             between.cancel()
             await self._app.faust.stop()
+        await self._reporting.close()
         for end in (self._reader, self._writer):
             if end is not None:
                 await end.close()
@@ -134,6 +139,7 @@ class Shard:
         try:
             if self._turn_open:
                 await self._commit()
+            self._reporting.reached(self._positions)
             chunks = await self._reader.read(max_records=self._settings.max_records, timeout=self._settings.idle_s)
             if self._stopping:
                 await asyncio.Future()  # until Faust is stopped; nothing more is taken

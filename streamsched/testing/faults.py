@@ -82,6 +82,9 @@ class FaultyBroker:
     async def writer(self, name: str) -> Writer:
         return _Writer(await self._faults.around("writer", lambda: self._broker.writer(name)), self._faults)
 
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        await self._broker.report(name, positions)
+
     async def maintain(self) -> None:
         await self._broker.maintain()
 

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
-from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
 
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
+from streamsched_brokers.kafka import administration
+from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
+from streamsched_brokers.kafka.sending import send
+
+from streamsched.domain.errors import (
+    ConfigurationError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
+from streamsched.ports.broker import Broker, Chunk, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
+from streamsched.testing.broker_contract.harness import fresh
 
 pytestmark = pytest.mark.kafka
 
@@ -20,3 +39,294 @@ class TestKafkaBroker(BrokerContract):
             return await open_broker(kafka + BUSY)
 
         return opens
+
+
+BIG = 3 << 20
+
+
+async def test_it_skips_nothing(kafka_log: str) -> None:
+    broker = await open_broker(kafka_log)
+
+    assert all(asdict(broker.capabilities).values())
+
+    await broker.close()
+
+
+@pytest.fixture
+async def broker(kafka_log: str) -> AsyncIterator[KafkaBroker]:
+    broker = await open_broker(kafka_log)
+    yield broker
+    await broker.close()
+
+
+async def all_of(broker: Broker, at: TopicPartition, position: int = 0) -> list[Chunk]:
+    """The chunks up to the end as it is now."""
+    reader, chunks = await broker.reader({at: position}), list[Chunk]()
+    end = (await broker.ends([at]))[at]
+    async with asyncio.timeout(30):
+        while position < end:
+            for chunk in await reader.read(max_records=1000, timeout=1):
+                chunks.append(chunk)
+                position = chunk.next_position
+    await reader.close()
+    return chunks
+
+
+async def values(broker: Broker, at: TopicPartition) -> list[bytes | None]:
+    return [record.value for chunk in await all_of(broker, at) for record in chunk.records]
+
+
+async def settings_of(broker: KafkaBroker, topic: str) -> dict[str, str]:
+    name = broker._link.address.prefix + topic
+    return (await administration.settings(broker._link, [name]))[name]
+
+
+# -- topics
+
+
+async def test_prefixes_keep_installations_apart(kafka: str, broker: KafkaBroker) -> None:
+    other = await open_broker(f"{kafka}?prefix={fresh('other')}.")
+    for each in (broker, other):
+        await each.create_topics([TopicSpec("same", 1)])
+    at = TopicPartition("same", 0)
+    mine, theirs = await broker.writer("same"), await other.writer("same")
+    await mine.commit([Outgoing(*at, None, b"mine")])
+    await theirs.commit([Outgoing(*at, None, b"theirs")])
+    await mine.commit([Outgoing(*at, None, b"mine again")])
+
+    assert await values(broker, at) == [b"mine", b"mine again"]
+    assert await values(other, at) == [b"theirs"]
+
+    await other.close()
+
+
+async def test_topics_are_made_as_specified(broker: KafkaBroker) -> None:
+    await broker.create_topics(
+        [TopicSpec("kept", 2, retention=timedelta(days=2)), TopicSpec("table", 1, Cleanup.COMPACT), TopicSpec("all", 1)]
+    )
+    kept, table, everything = [await settings_of(broker, name) for name in ("kept", "table", "all")]
+
+    assert (kept["cleanup.policy"], kept["retention.ms"]) == ("delete", "172800000")
+    assert (table["cleanup.policy"], everything["retention.ms"]) == ("compact", "-1")
+    assert {each["message.timestamp.type"] for each in (kept, table, everything)} == {"LogAppendTime"}
+
+
+async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: KafkaBroker) -> None:
+    spec = TopicSpec("topic", 1, retention=timedelta(days=2))
+    await broker.create_topics([spec])
+    real = broker._link.address.prefix + "topic"
+    by_hand = {"message.timestamp.type": "CreateTime", "max.message.bytes": "5000", "segment.ms": "123456"}
+    await administration.change(broker._link, real, by_hand)
+    await broker.create_topics([replace(spec, retention=timedelta(days=3))])
+    told = await settings_of(broker, "topic")
+
+    assert (told["retention.ms"], told["message.timestamp.type"]) == ("259200000", "LogAppendTime")
+    assert int(told["max.message.bytes"]) > broker._link.address.max_record_bytes
+    assert told["segment.ms"] == "123456"
+
+
+async def test_another_number_of_copies_is_refused_where_one_was_asked_for(kafka_log: str, broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 1)])
+    for wanted, says in [("replication=3", "replication 1.*replication 3"), ("min_insync=2", "min.insync.replicas")]:
+        picky = await open_broker(f"{kafka_log}&{wanted}")
+        with pytest.raises(ConfigurationError, match=says):
+            await picky.create_topics([TopicSpec("topic", 1)])
+        await picky.close()
+
+
+async def test_more_copies_than_brokers_is_refused_before_anything_is_made(kafka_log: str, broker: KafkaBroker) -> None:
+    greedy = await open_broker(f"{kafka_log}&replication=9")
+    with pytest.raises(ConfigurationError, match="replication=9 is wanted of a Kafka with"):
+        await greedy.create_topics([TopicSpec("topic", 1)])
+    await greedy.close()
+    with pytest.raises(NotFoundError):
+        await broker.partitions("topic")
+
+
+async def test_a_setting_kafka_does_not_take_is_told_in_its_words(kafka_log: str) -> None:
+    broker = await open_broker(f"{kafka_log}&topic.segment.ms=often")
+    with pytest.raises(ConfigurationError, match=r"segment\.ms"):
+        await broker.create_topics([TopicSpec("topic", 1)])
+    await broker.close()
+
+
+# -- sizes
+
+
+async def test_large_records_go_through_and_larger_ones_are_refused_before_anything_is_sent(
+    kafka_log: str, broker: KafkaBroker
+) -> None:
+    strict = await open_broker(f"{kafka_log}&max_record_bytes={BIG}")
+    await strict.create_topics([TopicSpec("topic", 2)])
+    at, other = TopicPartition("topic", 0), TopicPartition("topic", 1)
+    large, too_large = b"x" * (BIG - 1000), b"x" * (BIG + 1)
+    writer = await strict.writer("writer")
+    await writer.commit([Outgoing(*at, b"k", large)] * 4)
+    for refuse in (strict.append, writer.commit):
+        with pytest.raises(TooLargeError) as refused:
+            await refuse([Outgoing(*other, None, b"never"), Outgoing(*at, b"k", too_large)])
+        assert (refused.value.topic, refused.value.limit) == ("topic", BIG)
+
+    assert await values(strict, at) == [large] * 4
+    assert (await strict.ends([other]))[other] == 0
+
+    await strict.close()
+
+
+async def test_a_wrong_append_hurts_nobody_it_travels_with(kafka_log: str) -> None:
+    broker = await open_broker(f"{kafka_log}&max_record_bytes={1 << 20}")
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    outcomes = await asyncio.gather(
+        *(broker.append([Outgoing(*at, None, b"x" * (1 if n % 3 else 2 << 20))]) for n in range(9)),
+        return_exceptions=True,
+    )
+
+    assert [isinstance(outcome, TooLargeError) for outcome in outcomes] == [n % 3 == 0 for n in range(9)]
+    assert await values(broker, at) == [b"x"] * 6
+
+    await broker.close()
+
+
+# -- holes
+
+
+async def test_compaction_leaves_holes_that_readers_pass(kafka: str) -> None:
+    """Real compaction, by Kafka's own cleaner; positions inside what it took away read on from the next record."""
+    broker = await open_broker(
+        f"{kafka}?prefix={fresh('t')}.&topic.segment.ms=100&topic.min.cleanable.dirty.ratio=0.01"
+    )
+    await broker.create_topics([TopicSpec("table", 1, Cleanup.COMPACT)])
+    at = TopicPartition("table", 0)
+    writer = await broker.writer("writer")
+    before = 0
+    async with asyncio.timeout(60):
+        for turn in itertools.count():
+            await writer.commit([Outgoing(*at, b"k%d" % (n % 3), b"%d.%d" % (turn, n)) for n in range(30)])
+            records = [record for chunk in await all_of(broker, at) for record in chunk.records]
+            before += 30
+            if len(records) < before / 2:
+                break
+            await asyncio.sleep(0.1)
+    newest = {record.key: record.value for record in records}
+
+    assert newest == {b"k%d" % key: b"%d.%d" % (turn, 27 + key) for key in range(3)}
+
+    end = (await broker.ends([at]))[at]
+    for position in range(0, end, max(1, end // 20)):
+        chunks = await all_of(broker, at, position)
+        seen = [record for chunk in chunks for record in chunk.records]
+        assert set(seen) >= {record for record in records[-3:] if record.offset >= position}
+        assert all(record.offset >= position for record in seen)
+        assert chunks[-1].next_position >= end
+
+    await broker.close()
+
+
+async def test_what_an_aborted_transaction_left_is_passed_without_a_record(broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    old = await broker.writer("writer")
+    await old._producer.begin_transaction()
+    await send(old._producer, [Outgoing(*at, None, b"never %d" % n) for n in range(5)], broker._link.address.prefix)
+    new = await broker.writer("writer")  # aborts it
+
+    assert await values(broker, at) == []
+    assert (await broker.ends([at]))[at] == 6, "five records and a marker"
+
+    await new.commit([Outgoing(*at, None, b"mine")])
+
+    assert await values(broker, at) == [b"mine"]
+
+
+async def test_a_position_past_the_end_is_an_error_and_no_new_beginning(broker: KafkaBroker) -> None:
+    """Kafka's consumers would start over from the beginning or the end: everything twice, or something never."""
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    await broker.append([Outgoing(*at, None, b"one")])
+    reader = await broker.reader({at: 1000})
+    with pytest.raises(UnavailableError, match="ends at 1, but was read up to 1000"):
+        await reader.read(max_records=10, timeout=0.1)
+    await reader.close()
+
+
+# -- writers
+
+
+async def test_an_unfinished_transaction_holds_others_up_only_until_its_name_is_taken(broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    stuck, other = await broker.writer("stuck"), await broker.writer("other")
+    await stuck._producer.begin_transaction()
+    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address.prefix)
+    await other.commit([Outgoing(*at, None, b"waits")])
+
+    assert (await broker.ends([at]))[at] == 0
+
+    await broker.writer("stuck")
+
+    assert await values(broker, at) == [b"waits"]
+
+
+async def test_a_writer_that_stands_still_is_aborted_after_a_while(kafka_log: str) -> None:
+    broker = await open_broker(f"{kafka_log}&transaction_seconds=1")
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    stuck, other = await broker.writer("stuck"), await broker.writer("other")
+    await stuck._producer.begin_transaction()
+    await send(stuck._producer, [Outgoing(*at, None, b"never")], broker._link.address.prefix)
+    await other.commit([Outgoing(*at, None, b"waits")])
+    async with asyncio.timeout(20):
+        while (await broker.ends([at]))[at] == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+    assert await values(broker, at) == [b"waits"]
+
+    await broker.close()
+
+
+async def test_closing_a_writer_that_failed_lets_nobody_wait(broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    failed = await broker.writer("failed")
+    commit = asyncio.create_task(failed.commit([Outgoing(*at, None, b"x" * 900_000)] * 20))
+    await asyncio.sleep(0.004)
+    commit.cancel()
+    await asyncio.gather(commit, return_exceptions=True)
+    await failed.close()
+    await broker.append([Outgoing(*at, None, b"after")])
+
+    assert (await values(broker, at))[-1] == b"after"
+
+
+# -- its own tools, and the way to it
+
+
+async def test_positions_are_shown_as_the_offsets_of_a_group(kafka: str, kafka_log: str, broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 2)])
+    first, second = TopicPartition("topic", 0), TopicPartition("topic", 1)
+    prefix = broker._link.address.prefix
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.removeprefix("kafka://").rstrip("/"))
+    await admin.start()
+
+    async def shown() -> dict[tuple[str, int], int]:
+        offsets = await admin.list_consumer_group_offsets(f"{prefix}shards")
+        return {(at.topic, at.partition): offset.offset for at, offset in offsets.items()}
+
+    async with asyncio.timeout(30):  # a Kafka's first group waits for the topic that groups are kept in
+        while True:
+            await broker.report("shards", {first: 7})
+            with suppress(GroupCoordinatorNotAvailableError):
+                if await shown():
+                    break
+            await asyncio.sleep(0.2)
+    await broker.report("shards", {first: 9, second: 3})
+
+    assert await shown() == {(f"{prefix}topic", 0): 9, (f"{prefix}topic", 1): 3}
+
+    await admin.close()
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    with pytest.raises(UnavailableError, match="does not answer"):
+        await open_broker("kafka://127.0.0.1:1/")

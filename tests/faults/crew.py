@@ -53,6 +53,12 @@ class Crew:
                 stderr=log,
             )
 
+    def revive(self) -> None:
+        """Starts again what ended by itself, as whoever supervises processes does."""
+        for place, process in list(self.running.items()):
+            if process.poll() is not None:
+                self.start(place)
+
     def kill(self, place: int) -> None:
         process = self.running.pop(place)
         process.kill()

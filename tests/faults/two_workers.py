@@ -45,6 +45,8 @@ from tests.faults.record import AWAY_S, Log
 from tests.faults.trial import SHARDS, Trial
 
 RATE = 500
+#: After that long without everything having come home, what has not is lost.
+SETTLE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +135,9 @@ async def play(broker: Broker, crew: Crew, log: Log, trial: Trial, kind: Misfort
     healed.set()
     await emitting
     verdict = Judgement()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + SETTLE_S
     while True:
+        crew.revive()
         await log.look(quiet_s=1.0)
         verdict = Judgement()
         for wish in trial.wishes.values():

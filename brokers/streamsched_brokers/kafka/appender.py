@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from streamsched.ports.broker import Outgoing
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, translated
-from streamsched_brokers.kafka.sending import open_producer, send, shut
+from streamsched_brokers.kafka.sending import abandon, open_producer, send, shut
 
 #: A group that has so many records takes no more callers.
 GROUP_RECORDS: Final = 4000
@@ -68,8 +68,8 @@ class Appender:
                     self._producer = await open_producer(self._address)
                 try:
                     async with asyncio.timeout(PATIENCE_SECONDS):
-                        await send(self._producer, group.records, self._address)
+                        await send(self._producer, group.records, self._address.prefix)
                 except BaseException:
                     producer, self._producer = self._producer, None
-                    await shut(producer)
+                    await abandon(producer)
                     raise

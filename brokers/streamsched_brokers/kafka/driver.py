@@ -11,6 +11,7 @@ from streamsched_brokers.kafka.appender import Appender
 from streamsched_brokers.kafka.batches import check_sizes
 from streamsched_brokers.kafka.catalog import Catalog
 from streamsched_brokers.kafka.failure import translated
+from streamsched_brokers.kafka.groups import Groups
 from streamsched_brokers.kafka.link import Link, Place
 from streamsched_brokers.kafka.reader import KafkaReader
 from streamsched_brokers.kafka.sending import open_producer
@@ -39,6 +40,7 @@ class KafkaBroker:
         self._address = link.address
         self._catalog = Catalog(link)
         self._appender = Appender(link.address)
+        self._groups = Groups(link)
         self._opened: set[KafkaReader | KafkaWriter] = set()
 
     @property
@@ -81,6 +83,10 @@ class KafkaBroker:
         writer = KafkaWriter(name, producer, self._link, self._catalog, closed=self._opened.discard)
         self._opened.add(writer)
         return writer
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        """As the offsets committed by group `name`: `kafka-consumer-groups --describe` shows the lag."""
+        await self._groups.commit(name, positions)
 
     async def maintain(self) -> None:
         """Nothing: Kafka cleans its logs itself, as their topics say."""

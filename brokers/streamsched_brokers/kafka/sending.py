@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka
@@ -14,8 +14,6 @@ from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
 from streamsched_brokers.kafka.failure import patiently
-
-_T = TypeVar("_T")
 
 #: How long a producer that is shut may take to say goodbye.
 _GOODBYE_SECONDS: Final = 2.0
@@ -41,59 +39,60 @@ async def open_producer(address: Address, *, transactional_id: str | None = None
             async with asyncio.timeout(address.transaction_seconds):
                 await producer.start()
         except BaseException:
-            await shut(producer)
+            await abandon(producer)
             raise
         return producer
 
     return await patiently(attempt)
 
 
-async def send(
-    producer: AIOKafkaProducer, records: Sequence[Outgoing], address: Address
-) -> Mapping[TopicPartition, int]:
+async def begin(producer: AIOKafkaProducer) -> None:
+    """Begins a transaction."""
+    await producer.begin_transaction()
+    assert producer._txn_manager is not None
+    producer._txn_manager.wait_for_transaction_end().add_done_callback(heard)
+
+
+async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: str) -> Mapping[TopicPartition, int]:
     """Sends in order within each partition; returns when Kafka has it all: the last offset of each partition.
 
     Raises:
         KafkaError: some may have been sent.
     """
     batches: Mapping[TopicPartition, list[Any]] = filled(records, producer.create_batch)
-
-    async def send_to(at: TopicPartition, mine: Sequence[Any]) -> int:
-        sent = [await producer.send_batch(batch, address.prefix + at.topic, partition=at.partition) for batch in mine]
-        appended = _unless_failed(await asyncio.gather(*sent, return_exceptions=True))
-        return appended[-1].offset + mine[-1].record_count() - 1
-
-    last = await asyncio.gather(*(send_to(*each) for each in batches.items()), return_exceptions=True)
-    return dict(zip(batches, _unless_failed(last), strict=True))
-
-
-def _unless_failed(outcomes: Sequence[_T | BaseException]) -> list[_T]:
-    """The outcomes, when all are well; every one has ended, and the first failure is raised."""
-    well = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-    if len(well) < len(outcomes):
-        raise next(outcome for outcome in outcomes if isinstance(outcome, BaseException))
-    return well
+    sent: dict[TopicPartition, list[asyncio.Future[Any]]] = {at: [] for at in batches}
+    for nth in range(max(map(len, batches.values()), default=0)):
+        for at, mine in batches.items():
+            if nth < len(mine):
+                future = await producer.send_batch(mine[nth], prefix + at.topic, partition=at.partition)
+                future.add_done_callback(heard)
+                sent[at].append(future)
+    await asyncio.gather(*(future for mine in sent.values() for future in mine))
+    return {at: mine[-1].result().offset + batches[at][-1].record_count() - 1 for at, mine in sent.items()}
 
 
 async def shut(producer: AIOKafkaProducer) -> None:
-    """Closes it whatever it was doing; what it had not sent yet is dropped after a moment."""
-    if producer._txn_manager is not None and (end := producer._txn_manager.wait_for_transaction_end()) is not None:
-        end.add_done_callback(_heard)
-    with suppress(*_ENDS):
+    """Closes one that has nothing left to do."""
+    try:
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await producer.stop()
-            return
-    producer._message_accumulator.fail_all(kafka.ProducerClosed())
+    except _ENDS:
+        await abandon(producer)
+
+
+async def abandon(producer: AIOKafkaProducer) -> None:
+    """Closes one whatever it is doing; what it has not sent is dropped."""
+    producer._closed = True
     with suppress(*_ENDS):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await producer._sender.close()
     await producer.client.close()
 
 
-def _heard(end: asyncio.Future[Any]) -> None:
-    """Whoever committed has been told why it failed; that this future knows it too need trouble nobody."""
+def heard(end: asyncio.Future[Any]) -> None:
+    """Whoever waits has been told why it failed; that this future knows it too need trouble nobody."""
     if not end.cancelled():
         end.exception()
 
 
-_ENDS: Final = (TimeoutError, kafka.KafkaError, OSError, AssertionError)
+_ENDS: Final = (TimeoutError, kafka.KafkaError, OSError)

@@ -16,7 +16,7 @@ from streamsched_brokers.kafka.batches import check_sizes
 from streamsched_brokers.kafka.catalog import Catalog
 from streamsched_brokers.kafka.failure import translated
 from streamsched_brokers.kafka.link import Link, Place
-from streamsched_brokers.kafka.sending import send, shut
+from streamsched_brokers.kafka.sending import abandon, begin, send, shut
 
 #: How long a commit waits to become visible. Longer only while somebody else's open transaction stands in front of it:
 #: then it becomes visible with the end of that one.
@@ -69,17 +69,20 @@ class KafkaWriter:
     async def close(self) -> None:
         """Ends what it had begun, so that it holds up no reader until it times out."""
         self._closed(self)
-        if self._broken and not self._fenced:
-            with suppress(TimeoutError, kafka.KafkaError, AssertionError):
-                async with asyncio.timeout(_ABORT_SECONDS):
-                    await self._producer.abort_transaction()
-        await shut(self._producer)
+        if self._broken:
+            if not self._fenced:
+                with suppress(TimeoutError, kafka.KafkaError, AssertionError):
+                    async with asyncio.timeout(_ABORT_SECONDS):
+                        await self._producer.abort_transaction()
+            await abandon(self._producer)
+        else:
+            await shut(self._producer)
 
     async def _transaction(self, records: Sequence[Outgoing]) -> Mapping[TopicPartition, int]:
         """Nothing is committed before Kafka has all of it: aiokafka would commit what is left of a failed batch."""
         try:
-            await self._producer.begin_transaction()
-            reached = await send(self._producer, records, self._link.address)
+            await begin(self._producer)
+            reached = await send(self._producer, records, self._link.address.prefix)
             await self._producer.commit_transaction()
         except AssertionError as exc:  # how aiokafka says that its sender has died
             raise kafka.KafkaError("the producer has ended") from exc

@@ -85,6 +85,9 @@ class PostgresBroker:
             epoch = await self._pool.fetchval(queries()["fence"], name)
         return PostgresWriter(self._pool, self._catalog, name, epoch)
 
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Nothing: PostgreSQL has no tools of its own for that."""
+
     async def maintain(self) -> None:
         with translated():
             await expire(self._pool)

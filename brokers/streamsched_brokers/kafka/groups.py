@@ -1,0 +1,47 @@
+"""Positions shown to Kafka's own tools, as the offsets a group has committed. Nothing here reads them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+from aiokafka import errors as kafka
+from aiokafka.client import CoordinationType
+from aiokafka.protocol.commit import OffsetCommitRequest
+
+from streamsched.ports.broker import TopicPartition
+from streamsched_brokers.kafka.failure import AWAY
+from streamsched_brokers.kafka.link import Link, grouped
+
+log = structlog.get_logger()
+
+_NO_GENERATION = -1
+_NO_MEMBER = ""
+_AS_THE_BROKER_LIKES = -1
+
+
+class Groups:
+    """Groups without members: an offset is committed by anyone, and the newest is shown."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._coordinators: dict[str, int] = {}
+
+    async def commit(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
+        """One try; what fails is shown the next time."""
+        name = self._link.address.prefix + group
+        topics = grouped((self._link.real(at).topic, (at.partition, to, "")) for at, to in positions.items())
+        try:
+            node = self._coordinators.get(name)
+            if node is None:
+                node = await self._link.client.coordinator_lookup(CoordinationType.GROUP, name)
+                self._coordinators[name] = node
+            request = OffsetCommitRequest(name, _NO_GENERATION, _NO_MEMBER, _AS_THE_BROKER_LIKES, topics)
+            answer = await self._link.client.send(node, request)
+            for _, partitions in answer.topics:
+                for _, error in partitions:
+                    if error:
+                        raise kafka.for_code(error)
+        except AWAY as failure:
+            self._coordinators.pop(name, None)
+            log.debug("log.positions.untold", group=name, reason=str(failure))
