@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsched.codec.schedule import schedule_to_json
+from streamsched.domain.kept import fitting
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.plan import Shape, Slot, planned
 from streamsched.domain.schedule import Schedule
-from streamsched.domain.trigger import leaf_id, leaves
 from streamsched.ports.catalog import Action, AppChange, ProgramChange, ScheduleChange, ScheduleStatus
 
 _NAMES = frozenset({"namespace", "application", "name"})
@@ -34,7 +35,8 @@ class Stake:
 
     Attributes:
         leaf: in words.
-        fits: the new trigger has this very leaf, so a change that keeps saves it.
+        fits: the new trigger has this very leaf, or one that wants more or less of the same; a change that keeps saves
+            it.
     """
 
     leaf: str
@@ -112,19 +114,18 @@ def _differences(before: Schedule, after: Schedule) -> Iterator[Difference]:
 
 def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedule | None) -> Iterator[Stake]:
     """The leaves that have something, each once."""
-    ids = {str(leaf): leaf_id(leaf) for leaf in leaves(before.trigger)}
-    staying = frozenset() if after is None else frozenset(leaf_id(leaf) for leaf in leaves(after.trigger))
+    old = planned(before.trigger)
+    fits = {} if after is None else fitting(old, planned(after.trigger))
     told: set[str] = set()
-    for node in _ends(progress or {}):
-        text, have = str(node.get("text", "")), int(node.get("have", 0))
-        if have and text not in told:
-            told.add(text)
-            yield Stake(text, have, int(node.get("need", 0)), ids.get(text) in staying)
+    for slot, node in _counted(old.shape, progress or {}):
+        if node.get("have") and slot not in told:
+            told.add(slot)
+            yield Stake(str(node["text"]), int(node["have"]), int(node["need"]), slot in fits)
 
 
-def _ends(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    children = node.get("children") or ()
-    if not children:
-        yield node
-    for child in children:
-        yield from _ends(child)
+def _counted(shape: Shape, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each leaf's slot with its node of the explanation, which has the shape of the trigger."""
+    if isinstance(shape.is_for, Slot):
+        yield shape.is_for.id, node
+    for child, below in zip(shape.children, node.get("children") or (), strict=False):
+        yield from _counted(child, below)

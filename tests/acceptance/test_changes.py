@@ -7,6 +7,7 @@ afterwards, what is kept, and that no event is ever judged by a definition older
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from random import Random
@@ -18,6 +19,7 @@ import pytest
 
 from streamsched.cli.server import find_url
 from streamsched.codec import event as event_codec
+from streamsched.codec import native
 from streamsched.domain.event import Event
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.drivers import open_broker
@@ -73,7 +75,7 @@ class House:
         self.emitted += 1
         event = landed(self.emitted, dataset)
         if partition is None:
-            await self.ask("POST", "events", event_codec_json(event))
+            await self.ask("POST", "events", as_json(event))
         else:
             raw = event_codec.encode(event)
             await self.broker.append([Outgoing(PARTITIONS, partition, event.key.encode(), raw)])
@@ -127,10 +129,8 @@ def ends(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from ends(child)
 
 
-def event_codec_json(event: Event) -> Any:
-    from streamsched.codec.native import to_json
-
-    return to_json(event) | {"time": event.time.isoformat()}
+def as_json(event: Event) -> dict[str, Any]:
+    return native.to_json(event) | {"time": event.time.isoformat()}
 
 
 def partitions(dataset: str, count: int) -> dict[str, Any]:
@@ -150,7 +150,7 @@ async def house(dev: Dev) -> AsyncIterator[House]:
     dsn = start_server(dev.state / "postgres").url
     broker = await open_broker(dsn)
     database = await asyncpg.connect(dsn)
-    await database.set_type_codec("jsonb", schema="pg_catalog", encoder=str, decoder=__import__("json").loads)
+    await database.set_type_codec("jsonb", schema="pg_catalog", encoder=str, decoder=json.loads)
     async with httpx.AsyncClient(base_url=find_url(folder=dev.state), timeout=60) as api:
         yield House(api, broker, database)
     await database.close()
