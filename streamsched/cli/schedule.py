@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streamsched.cli.cron import print_forecast
 from streamsched.cli.output import (
     Format,
     FormatOption,
@@ -32,6 +33,7 @@ def commands() -> typer.Typer:
     app = typer.Typer(help="What starts what, when.", no_args_is_help=True)
     app.command("list")(list_schedules)
     app.command("show")(show)
+    app.command("next")(next_ticks)
     app.command("enable")(enable)
     app.command("disable")(disable)
     app.command("pause")(pause)
@@ -54,6 +56,26 @@ def list_schedules(
     else:
         rows = [{**each, "progress": _short(each.get("progress"))} for each in schedules]
         print_table(rows, _COLUMNS, empty="no schedules yet: `streamsched deploy FILE`")
+
+
+def next_ticks(
+    schedule: Schedule,
+    *,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="So many of each time trigger.")] = 10,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """When its clocks tick next; odd days are marked."""
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/next", url=url, params={"count": count})
+    if output is Format.JSON:
+        print_json(found)
+        return
+    if not found["leaves"]:
+        console().print("no clock starts it: it waits for events alone", style="dim")
+    for leaf in found["leaves"]:
+        print_forecast(leaf)
+    if not found["enabled"]:
+        console().print("it is disabled: nothing ticks until it is enabled", style="yellow")
 
 
 def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:

@@ -31,7 +31,7 @@ from streamsched.domain.interval import Interval
 from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
 from streamsched.domain.zone import check_zone, zone_of
 
-__all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "previous_fire"]
+__all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "previous_fire", "ticking"]
 
 
 #: Characters of an expression; every second of a minute, every minute of an hour … spelled out is shorter.
@@ -111,7 +111,7 @@ def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datet
     Raises:
         InvalidDefinitionError: a cron expression or zone that was never checked is wrong.
     """
-    match _ticking(leaf, created_at):
+    match ticking(leaf, created_at):
         case Walk() as walk:
             return walk.tick_after(after)
         case Interval() as interval:
@@ -128,7 +128,7 @@ def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> 
     Raises:
         InvalidDefinitionError: as `next_fire`.
     """
-    match _ticking(leaf, created_at):
+    match ticking(leaf, created_at):
         case Walk() as walk:
             return walk.tick_before(before)
         case Interval() as interval:
@@ -137,7 +137,12 @@ def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> 
             return instant if instant < before else None
 
 
-def _ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | Interval | datetime:
+def ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | Interval | datetime:
+    """What a leaf's ticks are: those of a wall clock, of real time, or one instant (UTC).
+
+    Raises:
+        InvalidDefinitionError: a cron expression or zone that was never checked is wrong.
+    """
     match leaf:
         case Cron():
             rhythm = parse_cron(leaf.expression, leaf.dialect)
@@ -158,7 +163,7 @@ def _days(leaf: Cron, fields: CronFields) -> Days:
 
 
 def _passes(leaf: Cron, fields: CronFields) -> Passes:
-    if fields.hourly:
+    if fields.times.hourly:
         return Passes(gap=False, first=True, second=True)
     dapr = leaf.dialect is Dialect.DAPR
     in_gap = leaf.in_gap or (InGap.SKIP if dapr else InGap.AFTER)

@@ -31,6 +31,11 @@ class TimesOfDay:
     seconds: tuple[int, ...]
 
     @property
+    def hourly(self) -> bool:
+        """Every hour of the day matches."""
+        return len(self.hours) == 24
+
+    @property
     def first(self) -> time:
         return time(self.hours[0], self.minutes[0], self.seconds[0])
 
@@ -76,11 +81,6 @@ class CronFields:
     times: TimesOfDay
     days: CronDays
     starred_minute: bool = False
-
-    @property
-    def hourly(self) -> bool:
-        """Every hour of the day matches."""
-        return len(self.times.hours) == 24
 
 
 def wall_from(times: TimesOfDay, days: Days, wall: datetime) -> datetime | None:
