@@ -5,7 +5,7 @@ __version__ = "0.1.0"
 from streamsched.define.again import retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
-from streamsched.define.limit import group, rate, window
+from streamsched.define.limit import catch_up, group, rate, window
 from streamsched.define.phrase import When, at_least, silence, then
 from streamsched.define.when import (
     at,
@@ -26,6 +26,7 @@ __all__ = [
     "at",
     "at_least",
     "calendar",
+    "catch_up",
     "cron",
     "event",
     "every",

@@ -1,4 +1,5 @@
-"""The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`, `retry`.
+"""The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`, `retry`,
+and `catchUp` where it is not the default.
 
 They stand beside the schedule's other fields, in our native JSON and in CDAP's, which does not know them.
 """
@@ -7,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec import retry
+from streamsched.codec import catchup, retry
 from streamsched.codec.reading import Fields
+from streamsched.domain.catchup import UNBOUNDED
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import Misfire, OnTimeout, Schedule
@@ -22,6 +24,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
         "onTimeout": schedule.on_timeout.value,
         "consumption": schedule.consumption.value,
         "retry": None if schedule.retry is None else retry.to_json(schedule.retry),
+        **({} if schedule.catch_up == UNBOUNDED else {"catchUp": catchup.to_json(schedule.catch_up)}),
     }
 
 
@@ -37,5 +40,6 @@ def read(fields: Fields) -> dict[str, Any]:
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
         "consumption": fields.optional_choice("consumption", Consumption),
         "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
+        "catch_up": catchup.from_json(inner) if (inner := fields.optional_object("catchUp")) is not None else None,
     }
     return {name: value for name, value in given.items() if value is not None}

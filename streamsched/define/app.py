@@ -19,6 +19,7 @@ from streamsched.codec.reading import anchored, below
 from streamsched.define.phrase import When, as_when
 from streamsched.define.quantity import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.domain.app import AppDefinition
+from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
@@ -106,6 +107,7 @@ class App:
         consumption: Consumption | str = Consumption.CUMULATIVE,
         retry: Retry | None = None,
         on_change: OnChange | str = OnChange.RESET,
+        catch_up: CatchUp = UNBOUNDED,
         enabled: bool = True,
     ) -> ScheduleRef:
         """Starts `program` whenever `when` is satisfied and the constraints allow it.
@@ -137,6 +139,7 @@ class App:
                 `"reset"` starts anew, `"keep"` goes on with all that still fits.
             retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
                 out, lost runs are repeated as the installation has it, and failed ones are not.
+            catch_up: how far misfire goes back, how many it fires and how fast: `catch_up(window="6h", spacing="30s")`.
             enabled: whether it counts events from its deployment on.
         """
         path = below("$.schedules", name)
@@ -175,6 +178,7 @@ class App:
                 on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
                 consumption=choice(Consumption, consumption, "$.consumption"),
                 retry=retry,
+                catch_up=catch_up,
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)

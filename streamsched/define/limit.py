@@ -1,4 +1,4 @@
-"""Limits that schedules share: what goes into `constraints`."""
+"""Limits: those that schedules share, which go into `constraints`, and how missed ticks are made up for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import time
 
 from streamsched.define.quantity import Duration, duration, time_of_day, whole
 from streamsched.domain.calendar import Calendar
+from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Rate
 from streamsched.domain.group import Group
 from streamsched.domain.window import TimeWindow
@@ -65,3 +66,26 @@ def rate(limit: int, *, per: Duration, wait: bool = True) -> Rate:
         InvalidDefinitionError: a number or duration that makes no sense.
     """
     return Rate(whole(limit, "$.limit"), duration(per, "$.per"), wait=wait)
+
+
+def catch_up(
+    *, window: Duration | None = None, at_most: int = UNBOUNDED.at_most, spacing: Duration = UNBOUNDED.spacing
+) -> CatchUp:
+    """What `misfire="all"` makes up for (and `window` for `"one"`) when nobody looked for a while.
+
+    >>> catch_up(window="6h", at_most=12, spacing="1m").at_most
+    12
+
+    Args:
+        window: ticks missed by longer than this are passed over; left out, none is too old.
+        at_most: of more ticks than this the newest.
+        spacing: time between two that are made up for; ticks that come due meanwhile wait behind them.
+
+    Raises:
+        InvalidDefinitionError: a number or duration that makes no sense.
+    """
+    return CatchUp(
+        None if window is None else duration(window, "$.window"),
+        whole(at_most, "$.at_most"),
+        duration(spacing, "$.spacing"),
+    )

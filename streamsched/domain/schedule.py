@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 
+from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Constraint, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
@@ -84,6 +85,7 @@ class Schedule:
         properties: arguments this schedule gives to its runs.
         retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
+        catch_up: bounds for making up for missed ticks, as far as `misfire` wants that at all.
     """
 
     ref: ScheduleRef
@@ -98,16 +100,29 @@ class Schedule:
     on_timeout: OnTimeout = OnTimeout.DISCARD
     consumption: Consumption = Consumption.CUMULATIVE
     retry: Retry | None = None
+    catch_up: CatchUp = UNBOUNDED
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):
             raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
         if self.timeout is not None and self.timeout <= timedelta(0):
             raise InvalidDefinitionError("$.timeout", f"must be positive but is {self.timeout}")
+        self._check_catch_up()
         names = [group.name for group in self.groups]
         for name in names:
             if names.count(name) > 1:
                 raise InvalidDefinitionError("$.constraints", f"name group '{name}' twice")
+
+    def _check_catch_up(self) -> None:
+        bounds = self.catch_up
+        if self.misfire is Misfire.SKIP and bounds != UNBOUNDED:
+            raise InvalidDefinitionError(
+                "$.catchUp", "says how to make up for missed ticks, but misfire 'skip' never does"
+            )
+        if self.misfire is Misfire.ONE and replace(bounds, window=None) != UNBOUNDED:
+            raise InvalidDefinitionError(
+                "$.catchUp", "bounds how many ticks are made up for, but misfire 'one' fires one"
+            )
 
     @property
     def counted_starts(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Misfire
 from streamsched.domain.trigger import TimeLeaf
@@ -20,6 +21,7 @@ class DueTimer:
     Attributes:
         leaf: None when the schedule has no such leaf any more; such a timer ends.
         due_at: when the timer fires: its tick's time, and a jitter.
+        tick_at: the tick it stands for while missed ticks are spread; None: the one that fires at `due_at`.
         created_at: when the schedule was created; where `Every` counts from.
     """
 
@@ -30,14 +32,24 @@ class DueTimer:
     misfire: Misfire
     due_at: datetime
     created_at: datetime
+    catch_up: CatchUp = UNBOUNDED
+    tick_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What becomes of a due timer: the ticks that go to the log, when it is due next (None: never), ticks skipped."""
+    """What becomes of a due timer.
+
+    Attributes:
+        records: the ticks that go to the log.
+        next_at: when it is due next; None: never again.
+        tick_at: as in `DueTimer`, for then.
+        skipped: how many ticks were passed over.
+    """
 
     records: Sequence[OutboxRecord]
     next_at: datetime | None
+    tick_at: datetime | None = None
     skipped: int = 0
 
 

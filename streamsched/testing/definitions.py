@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.calendar import Calendar, OnClosed
+from streamsched.domain.catchup import CatchUp
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
@@ -152,25 +154,39 @@ executables: st.SearchStrategy[Executable] = st.one_of(
 )
 
 
+_some_time = st.timedeltas(timedelta(milliseconds=1), timedelta(days=40))
+
+#: How missed ticks may be treated: fields of a schedule that go together.
+misfires: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.fixed_dictionaries({"misfire": st.sampled_from(Misfire)}),
+    st.builds(CatchUp, st.none() | _some_time, st.integers(1, 50), st.just(timedelta(0)) | _some_time).map(
+        lambda bounds: {"misfire": Misfire.ALL, "catch_up": bounds}
+    ),
+    st.builds(CatchUp, _some_time).map(lambda bounds: {"misfire": Misfire.ONE, "catch_up": bounds}),
+)
+
+
 def schedules(
     refs: st.SearchStrategy[ScheduleRef] | None = None, started: st.SearchStrategy[ProgramRef] | None = None
 ) -> st.SearchStrategy[Schedule]:
     """Schedules of one app and their programs; of `default.orders` where they are not given."""
     app = AppRef("default", "orders")
-    return st.builds(
-        Schedule,
-        st.builds(ScheduleRef, st.just(app.namespace), st.just(app.app), _names) if refs is None else refs,
-        st.builds(ProgramRef, st.just(app.namespace), st.just(app.app), _names) if started is None else started,
-        triggers,
-        constraints=st.lists(constraints, max_size=3).map(tuple),
-        properties=_mappings,
-        description=st.text(max_size=9),
-        overlap=st.sampled_from(Overlap),
-        misfire=st.sampled_from(Misfire),
-        timeout=st.none() | durations,
-        on_timeout=st.sampled_from(OnTimeout),
-        consumption=st.sampled_from(Consumption),
-        retry=st.none() | retries,
+    return misfires.flatmap(
+        lambda said: st.builds(
+            Schedule,
+            st.builds(ScheduleRef, st.just(app.namespace), st.just(app.app), _names) if refs is None else refs,
+            st.builds(ProgramRef, st.just(app.namespace), st.just(app.app), _names) if started is None else started,
+            triggers,
+            constraints=st.lists(constraints, max_size=3).map(tuple),
+            properties=_mappings,
+            description=st.text(max_size=9),
+            overlap=st.sampled_from(Overlap),
+            timeout=st.none() | durations,
+            on_timeout=st.sampled_from(OnTimeout),
+            consumption=st.sampled_from(Consumption),
+            retry=st.none() | retries,
+            **{name: st.just(value) for name, value in said.items()},
+        )
     )
 
 

@@ -89,11 +89,21 @@ def firing(timer: DueTimer, now: datetime) -> Firing:
     if timer.leaf is None:
         return Firing((), None)
     leaf, created_at = timer.leaf, timer.created_at
-    due_at = tick_fired_at(leaf, timer.due_at, created_at=created_at)
-    until = due_until(leaf, now, timer.schedule, created_at=created_at)
-    ticks = due_ticks(leaf, due_at, until, timer.misfire, created_at=created_at)
-    next_at = ticks.next_at and fires_at(leaf, ticks.next_at, timer.schedule, created_at=created_at)
-    return Firing([_tick(timer, due) for due in ticks.fire], next_at, ticks.skipped)
+    ticks = due_ticks(
+        leaf,
+        timer.tick_at or tick_fired_at(leaf, timer.due_at, created_at=created_at),
+        now,
+        timer.misfire,
+        timer.catch_up,
+        created_at=created_at,
+        until=due_until(leaf, now, timer.schedule, created_at=created_at),
+        due_at=timer.due_at if timer.tick_at else None,
+    )
+    records = [_tick(timer, due) for due in ticks.fire]
+    if ticks.tick is None or ticks.next_at != ticks.tick:  # there is none, or it waits for its turn
+        return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
+    next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=created_at)
+    return Firing(records, next_at, skipped=ticks.skipped)
 
 
 def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from streamsched.domain.cron import next_fire, parse_cron, previous_fire
 from streamsched.domain.dialect import InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.misfire import COUNTED, ON_TIME, due_ticks
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
+from streamsched.domain.trigger import Cron, TimeLeaf
 
 ZONES = [
     "UTC",
@@ -232,49 +230,3 @@ def test_a_tick_is_after_what_was_asked_and_nothing_lies_between(expression: str
     assert tick > after
     between = after + (tick - after) / 2
     assert next_fire(leaf, between, created_at=after) == tick
-
-
-leaves: st.SearchStrategy[TimeLeaf] = st.one_of(
-    st.builds(Cron, daily_expression, st.sampled_from(ZONES)),
-    st.builds(Every, st.timedeltas(timedelta(seconds=20), timedelta(hours=9)), st.none() | near_changes),
-    st.builds(At, near_changes),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    leaves, near_changes, st.timedeltas(timedelta(0), timedelta(hours=30)), st.sampled_from(Misfire), st.integers(1, 9)
-)
-def test_a_plan_fires_what_its_policy_says_and_never_early(
-    leaf: TimeLeaf, created_at: datetime, absence: timedelta, policy: Misfire, cap: int
-) -> None:
-    due_at = next_fire(leaf, created_at, created_at=created_at)
-    assume(due_at is not None)
-    assert due_at is not None
-    now = due_at + absence
-    plan = due_ticks(leaf, due_at, now, policy, created_at=created_at, cap=cap)
-
-    due = [due_at]
-    while (tick := next_fire(leaf, due[-1], created_at=created_at)) is not None and tick <= now:
-        due.append(tick)
-    wanted = {
-        Misfire.ALL: due[-cap:],
-        Misfire.ONE: due[-1:],
-        Misfire.SKIP: [tick for tick in due[-1:] if now - tick <= ON_TIME],
-    }[policy]
-    assert list(plan.fire) == wanted
-    assert plan.skipped == min(len(due) - len(wanted), COUNTED)
-    assert plan.next_at == next_fire(leaf, now, created_at=created_at)
-
-
-@given(leaves, near_changes, st.timedeltas(timedelta(microseconds=1), timedelta(days=3)), st.sampled_from(Misfire))
-def test_what_is_not_due_is_waited_for(leaf: TimeLeaf, now: datetime, ahead: timedelta, policy: Misfire) -> None:
-    plan = due_ticks(leaf, now + ahead, now, policy, created_at=now)
-    assert (plan.fire, plan.next_at, plan.skipped) == ((), now + ahead, 0)
-
-
-def test_a_year_of_missed_seconds_is_planned_at_once() -> None:
-    now = datetime(2024, 6, 1, tzinfo=UTC)
-    plan = due_ticks(Cron("* * * * * *"), now - timedelta(days=366), now, Misfire.ALL, created_at=now, cap=3)
-    assert plan.fire == (now - timedelta(seconds=2), now - timedelta(seconds=1), now)
-    assert plan.skipped == COUNTED

@@ -183,4 +183,4 @@ def _timeout(fields: Fields) -> timedelta | None:
 def _policies_to_json(schedule: Schedule) -> Mapping[str, Any]:
     """Those that are not our defaults."""
     defaults = policy.to_json(Schedule(schedule.ref, schedule.program, schedule.trigger))
-    return {name: value for name, value in policy.to_json(schedule).items() if value != defaults[name]}
+    return {name: value for name, value in policy.to_json(schedule).items() if value != defaults.get(name)}

@@ -76,8 +76,8 @@ INSERT INTO pauses (schedule, generation, keep, until, note) VALUES ($1, $2, $3,
 
 -- name: clear_timers
 -- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing
--- unless the change keeps.
-DELETE FROM timers WHERE schedule = $1 RETURNING leaf, due_at;
+-- unless the change keeps. Ticks that are being spread are waited for by their own time.
+DELETE FROM timers WHERE schedule = $1 RETURNING leaf, coalesce(tick_at, due_at) AS due_at;
 
 -- name: clear_wakes
 -- What the folds of a deleted schedule asked for. What is still on its way to us finds the tombstone (wakes.sql, take).

@@ -3,7 +3,9 @@
 -- name: claim
 -- Due timers, longest due first, but for those another instance has and the generations in $3, which this one cannot
 -- read. A change of the schedule waits for us or has deleted the row; either way leaf and generation belong together.
-SELECT t.schedule, t.leaf, t.generation, t.due_at, s.definition, s.created_at
+-- Of the definition only what a tick needs, and that as text: equal texts are read once.
+SELECT t.schedule, t.leaf, t.generation, t.due_at, t.tick_at, s.created_at,
+    s.definition ->> 'trigger' AS trigger, s.definition ->> 'misfire' AS misfire, s.definition ->> 'catchUp' AS catch_up
 FROM timers t
 JOIN schedules s ON s.id = t.schedule
 WHERE t.due_at <= $1 AND t.schedule || '.' || t.generation <> ALL ($3::text[])
@@ -13,8 +15,8 @@ FOR UPDATE OF t SKIP LOCKED;
 
 -- name: advance
 -- Sets claimed timers to their next tick.
-UPDATE timers t SET due_at = given.due_at
-FROM unnest($1::text[], $2::text[], $3::timestamptz[]) AS given (schedule, leaf, due_at)
+UPDATE timers t SET due_at = given.due_at, tick_at = given.tick_at
+FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS given (schedule, leaf, tick_at, due_at)
 WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
 
 -- name: finish

@@ -168,7 +168,12 @@ async def test_a_timer_another_instance_has_is_passed_over(house: House, databas
         await other.execute("SELECT * FROM timers WHERE schedule = 'default.flights.a' FOR UPDATE")
         store = PostgresTimers(house.pool)
 
-        assert await store.fire(now=house.clock.now(), limit=10, decide=lambda t: Firing((), t.due_at + MINUTE)) == 1
+        assert (
+            await store.fire(
+                now=house.clock.now(), limit=10, decide=lambda t: Firing((), t.due_at + MINUTE, t.due_at + MINUTE)
+            )
+            == 1
+        )
     await other.close()
 
 

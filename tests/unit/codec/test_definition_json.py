@@ -229,6 +229,11 @@ def _changed(**fields: Any) -> dict[str, Any]:
         ),
         (_changed(timeout="0s"), "$.schedules[0].timeout: must be positive but is 0:00:00"),
         (_changed(misfire="never"), "$.schedules[0].misfire: must be one of all, one, skip but is 'never'"),
+        (_changed(catchUp="1h"), "$.schedules[0].catchUp: must be an object but is a text"),
+        (_changed(catchUp={"window": "0s"}), "$.schedules[0].catchUp.window: must be positive"),
+        (_changed(catchUp={"atMost": 0}), "$.schedules[0].catchUp.atMost: must be from 1 to 10000 but is 0"),
+        (_changed(catchUp={"spacing": "soon"}), "$.schedules[0].catchUp.spacing: 'soon' is no duration"),
+        (_changed(catchUp={"most": 1}), "$.schedules[0].catchUp.most: is no field we know here"),
         (_changed(properties={"n": 7}), "$.schedules[0].properties.n: must be a text but is a number"),
         (_changed(constraints=[{"type": "CONCURRENCY"}]), "$.schedules[0].constraints[0].maxConcurrency: is missing"),
         (_changed(enabled=1), "$.schedules[0].enabled: must be true or false but is 1"),
@@ -263,3 +268,11 @@ def test_whatever_is_written_reads_as_a_trigger_or_is_refused_with_a_path(writte
         return
     assert refused.path.startswith("$")
     assert refused.reason
+
+
+def test_how_missed_ticks_are_made_up_for_is_said_only_where_it_is_not_the_default() -> None:
+    plain = codec.app_to_json(codec.app_from_json(APP))["schedules"][0]
+    assert "catchUp" not in plain
+
+    bounded = codec.app_to_json(codec.app_from_json(_changed(misfire="all", catchUp={"window": "90m"})))["schedules"][0]
+    assert bounded["catchUp"] == {"window": "1h30m", "atMost": 100, "spacing": "0s"}

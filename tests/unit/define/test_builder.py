@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 
 import streamsched
-from streamsched import App, at, cron, event, every, partitions, program, stream_size
+from streamsched import App, at, catch_up, cron, event, every, partitions, program, stream_size
 from streamsched.codec.schedule import app_from_json, app_to_json
 from streamsched.define.quantity import size
+from streamsched.domain.catchup import CatchUp
 from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
@@ -233,6 +234,8 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
             "$.schedules.s.overlap: must be one of coalesce, queue, latest, skip, cancel_running, kill_running",
         ),
         ({"misfire": "two"}, "$.schedules.s.misfire: must be one of all, one, skip but is 'two'"),
+        ({"catch_up": CatchUp(spacing=timedelta(1))}, "$.schedules.s.catchUp: bounds how many ticks are made up for"),
+        ({"misfire": "skip", "catch_up": CatchUp(at_most=5)}, "$.schedules.s.catchUp: says how to make up"),
         ({"timeout": "-1h"}, "$.schedules.s.timeout: '-1h' is no duration"),
         ({"timeout": timedelta(0)}, "$.schedules.s.timeout: must be positive but is 0:00:00"),
     ],
@@ -293,3 +296,19 @@ def test_main_files_with_an_address_or_an_absolute_path_stay_where_they_are(tmp_
 )
 def test_sizes_are_decimal_unless_they_say_otherwise(text: str, amount: int) -> None:
     assert size(text, "$") == amount
+
+
+@pytest.mark.parametrize(
+    ("bounds", "path"),
+    [
+        ({"window": "0s"}, "$.window"),
+        ({"at_most": 0}, "$.atMost"),
+        ({"spacing": "x"}, "$.spacing"),
+        ({"at_most": True}, "$.at_most"),
+    ],
+)
+def test_bounds_for_missed_ticks_that_make_no_sense_are_refused(bounds: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidError) as refused:
+        catch_up(**bounds)
+
+    assert refused.value.path == path
