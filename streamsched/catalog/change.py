@@ -18,7 +18,17 @@ from streamsched.domain.jitter import fires_at
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pause import DISABLED, Pause
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.domain.trigger import At, Cron, Every, ProgramStatus, TimeLeaf, Trigger, leaf_id, leaves
+from streamsched.domain.trigger import (
+    At,
+    Cron,
+    Every,
+    ProgramStatus,
+    TimeLeaf,
+    Trigger,
+    check_correlation,
+    leaf_id,
+    leaves,
+)
 from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
 
 
@@ -109,7 +119,7 @@ def created(
     before: ScheduleRecord | None, definition: Schedule, *, enabled: bool, reason: str, now: datetime
 ) -> ScheduleChange:
     """A schedule that did not exist; `before` is its tombstone, whose generation goes on."""
-    check_ticks(definition.trigger)
+    check_trigger(definition.trigger)
     generation = before.generation + 1 if before else 1
     after = ScheduleRecord(definition, generation, enabled, created_at=now, updated_at=now)
     return _changed(Action.CREATED, before, after, reason=reason)
@@ -117,7 +127,7 @@ def created(
 
 def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason: str, now: datetime) -> ScheduleChange:
     """Another definition; stays enabled, paused or disabled."""
-    check_ticks(definition.trigger)
+    check_trigger(definition.trigger)
     after = replace(_next(before, now, keep=keep), definition=definition)
     return _changed(Action.UPDATED, before, after, reason=reason)
 
@@ -161,12 +171,15 @@ def existing_program(app: AppRecord, ref: ProgramRef) -> Program:
     return app.programs[ref]
 
 
-def check_ticks(trigger: Trigger) -> None:
+def check_trigger(trigger: Trigger) -> None:
     """The last gate for definitions made in Python, which no codec has seen.
 
     Raises:
-        InvalidDefinitionError: a cron expression is wrong or never matches, or its zone is unknown.
+        InvalidDefinitionError: a cron expression is wrong or never matches, its zone is unknown, or the trigger
+            correlates in a way that can never hold.
     """
+    with anchored("$.trigger"):
+        check_correlation(trigger)
     for leaf in time_leaves(trigger).values():
         if isinstance(leaf, Cron):
             with anchored("$.trigger"):

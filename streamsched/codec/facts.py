@@ -4,6 +4,7 @@ Native:
 
     {"job": id, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
      "logical_start_time": instant of the latest tick (absent without one),
+     "key": of a schedule that correlates, what it was satisfied for (absent in others),
      "leaves": [{"leaf": id, "count": n in the leaf's unit, "events": [native event, …]}, …]}
 
 Instants are text (ISO 8601, UTC). Events are as in `codec.native`, in order of arrival; one stands under each leaf it
@@ -19,7 +20,7 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec.native import plain, to_json
 from streamsched.domain.event import Event, Outcome, ProgramReached, StreamSize, Ticked
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.job import Contribution, ReadyJob, merged
 from streamsched.domain.trigger import (
     At,
     Cron,
@@ -62,6 +63,8 @@ def native(job: ReadyJob) -> dict[str, Any]:
     }
     if ticks:
         found["logical_start_time"] = max(ticks)
+    if job.key:
+        found["key"] = job.key
     return plain(found)
 
 
@@ -74,7 +77,7 @@ def triggering_schedule_info(
     (a program's is its first run that counted, a time's its latest tick). Custom events and totals have no shape there
     and none here; `every` and `at` are TIME without a cron expression. Times in milliseconds.
     """
-    contributed = {part.leaf: part for part in job.contributions}
+    contributed = {part.leaf: part for part in merged(job, ()).contributions}
     distinct = {leaf_id(leaf): leaf for leaf in leaves(trigger)}
     infos = [info for name, leaf in distinct.items() for info in _infos(leaf, contributed.get(name))]
     return {

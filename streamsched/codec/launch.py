@@ -1,7 +1,7 @@
 """Ready jobs as they travel on topic `launch`: `{"v": 1, …}`, each event once.
 
 {"v": 1, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
- "events": [native event, …], "contributions": [{"leaf": text, "count": n, "events": [place, …]}, …]}
+ "key"?: text, "events": [native event, …], "contributions": [{"leaf": text, "count": n, "events": [place, …]}, …]}
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def encode(job: ReadyJob) -> bytes:
             "generation": job.generation,
             "sequence": job.sequence,
             "satisfied_at": job.satisfied_at,
+            **({"key": job.key} if job.key else {}),
             "events": roll.to_json(),
             "contributions": contributions,
         }
@@ -61,6 +62,7 @@ def decode(raw: bytes) -> ReadyJob:
     return ReadyJob(
         *_heading(found),
         tuple(_contribution(item, roll, f"$.contributions[{place}]") for place, item in enumerate(listed)),
+        text(found["key"], "$.key") if "key" in found else "",
     )
 
 

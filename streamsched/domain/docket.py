@@ -12,8 +12,7 @@ from datetime import datetime
 
 from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobFact, Order, Place, ReadyJob
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
 from streamsched.domain.schedule import Program, Schedule
 
 
@@ -53,9 +52,9 @@ class Docket:
 
     Attributes:
         program: None when it was removed.
-        waiting: of each schedule the eldest job that stands and was told to wait, due now or not.
+        waiting: of each lane the eldest job that stands and was told to wait, due now or not.
         active_runs: ids of the program's non-terminal runs, oldest first, whoever started them.
-        own_runs: those of them that a schedule of the cases started, by schedule.
+        own_runs: those of them that a schedule of the cases started, by lane.
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
         starts: when the newest runs were made, newest first; as many as the largest rate of the cases asks for.
@@ -63,9 +62,9 @@ class Docket:
 
     program: Program | None
     cases: tuple[Case, ...]
-    waiting: Mapping[ScheduleRef, Place] = field(default_factory=dict)
+    waiting: Mapping[Lane, Place] = field(default_factory=dict)
     active_runs: tuple[str, ...] = ()
-    own_runs: Mapping[ScheduleRef, tuple[str, ...]] = field(default_factory=dict)
+    own_runs: Mapping[Lane, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     starts: tuple[datetime, ...] = ()

@@ -115,12 +115,19 @@ class Contribution:
     events: tuple[Event, ...]
 
 
+class Lane(NamedTuple):
+    """What jobs wait for one another in (overlap): a schedule's, or those of one key of a schedule that correlates."""
+
+    schedule: ScheduleRef
+    key: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadyJob:
     """A satisfied schedule as it travels on topic `launch`.
 
     `satisfied_at` (UTC) is the log time of the signal that satisfied it, or the instant at which time alone did, so
-    replay gives the same value. `cell` is the key it was satisfied for; "" for a schedule that does not correlate.
+    replay gives the same value. `key` is what it was satisfied for; "" for a schedule that does not correlate.
     """
 
     schedule: ScheduleRef
@@ -128,11 +135,16 @@ class ReadyJob:
     sequence: int
     satisfied_at: datetime
     contributions: tuple[Contribution, ...]
-    cell: str = ""
+    key: str = ""
 
     @property
     def id(self) -> str:
         return job_id(self.schedule, self.generation, self.sequence)
+
+    @property
+    def lane(self) -> Lane:
+        """What it may have to wait in."""
+        return Lane(self.schedule, self.key)
 
     @property
     def place(self) -> Place:

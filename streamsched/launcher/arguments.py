@@ -25,6 +25,8 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield f"{PREFIX}job", ready.id
     yield f"{PREFIX}schedule", str(ready.schedule)
     yield f"{PREFIX}satisfied_at", ready.satisfied_at.isoformat()
+    if ready.key:
+        yield f"{PREFIX}key", ready.key
     ticks = [
         event.fact.due_at for part in ready.contributions for event in part.events if isinstance(event.fact, Ticked)
     ]

@@ -14,8 +14,7 @@ from typing import assert_never
 from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, named, weigh
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
-from streamsched.domain.job import JobFact, Order, Place, ReadyJob, job_id, merged
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
@@ -29,10 +28,10 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
     newest = _newest(docket.cases)
     for case in docket.cases:
         ruling = _rule(docket, case, waiting, newest, now)
-        schedule, place = case.ready.schedule, case.ready.place
+        lane, place = case.ready.lane, case.ready.place
         match ruling:
             case Wait():
-                waiting[schedule] = min(place, waiting.get(schedule, place))
+                waiting[lane] = min(place, waiting.get(lane, place))
             case Admit():
                 docket = _with_run(docket, case, ruling, now)
                 _leaves(waiting, case)
@@ -49,8 +48,8 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
 def _rule(
     docket: Docket,
     case: Case,
-    waiting: Mapping[ScheduleRef, Place],
-    newest: Mapping[ScheduleRef, Place],
+    waiting: Mapping[Lane, Place],
+    newest: Mapping[Lane, Place],
     now: datetime,
 ) -> Ruling:
     ready = case.ready
@@ -78,8 +77,8 @@ def _rule(
             pass
         case _:
             assert_never(case.order)
-    own_runs = docket.own_runs.get(ready.schedule, ())
-    settled = _overlapping(case, case.schedule.overlap, waiting.get(ready.schedule), own_runs)
+    own_runs = docket.own_runs.get(ready.lane, ())
+    settled = _overlapping(case, case.schedule.overlap, waiting.get(ready.lane), own_runs)
     if settled is not None:
         return settled
     facts = Facts(
@@ -91,7 +90,7 @@ def _rule(
         groups=docket.groups,
         starts=docket.starts,
     )
-    last = newest.get(ready.schedule, ready.place)
+    last = newest.get(ready.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
@@ -122,13 +121,13 @@ def _overlapping(case: Case, overlap: Overlap, elder: Place | None, own_runs: Se
             assert_never(overlap)
 
 
-def _newest(cases: Sequence[Case]) -> Mapping[ScheduleRef, Place]:
-    """Of each schedule the last job that goes its own way."""
-    newest: dict[ScheduleRef, Place] = {}
+def _newest(cases: Sequence[Case]) -> Mapping[Lane, Place]:
+    """Of each lane the last job that goes its own way."""
+    newest: dict[Lane, Place] = {}
     for case in cases:
         if case.order is None:
-            schedule, place = case.ready.schedule, case.ready.place
-            newest[schedule] = max(place, newest.get(schedule, place))
+            lane, place = case.ready.lane, case.ready.place
+            newest[lane] = max(place, newest.get(lane, place))
     return newest
 
 
@@ -177,19 +176,19 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
     groups = dict(docket.groups)
     for name, weight in admit.slots:
         groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
-    schedule = case.ready.schedule
+    lane = case.ready.lane
     return replace(
         docket,
         active_runs=(*docket.active_runs, admit.run),
-        own_runs={**docket.own_runs, schedule: (*docket.own_runs.get(schedule, ()), admit.run)},
+        own_runs={**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
         groups=groups,
         starts=(now, *docket.starts),
     )
 
 
-def _leaves(waiting: dict[ScheduleRef, Place], case: Case) -> None:
-    if waiting.get(case.ready.schedule) == case.ready.place:
-        del waiting[case.ready.schedule]
+def _leaves(waiting: dict[Lane, Place], case: Case) -> None:
+    if waiting.get(case.ready.lane) == case.ready.place:
+        del waiting[case.ready.lane]
 
 
 def _with_joined(docket: Docket, rulings: list[Ruling]) -> tuple[Ruling, ...]:

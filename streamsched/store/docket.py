@@ -16,7 +16,7 @@ from streamsched.codec import launch, verdict
 from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.job import JobFact, JobState, Order, Place, ReadyJob, advance, merged
+from streamsched.domain.job import JobFact, JobState, Lane, Order, Place, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
@@ -101,12 +101,12 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
 
 async def _own_runs(
     connection: Any, program: str, definitions: Mapping[str, Schedule]
-) -> Mapping[ScheduleRef, tuple[str, ...]]:
+) -> Mapping[Lane, tuple[str, ...]]:
     asking = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP or known.overlap.stops]
     if not asking:
         return {}
     rows = await connection.fetch(_SQL["own_runs"], program, asking)
-    return {ScheduleRef.parse(row["schedule"]): tuple(row["runs"]) for row in rows}
+    return {Lane(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
 
 
 async def _starts(connection: Any, program: str, amount: int) -> tuple[datetime, ...]:
@@ -142,12 +142,12 @@ async def _joined(connection: Any, jobs: list[str]) -> Mapping[str, list[ReadyJo
     return found
 
 
-async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleRef, Place]:
+async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[Lane, Place]:
     coalescing = [name for name, known in definitions.items() if known.overlap in (Overlap.COALESCE, Overlap.SKIP)]
     if not coalescing:
         return {}
     return {
-        ScheduleRef.parse(row["schedule"]): Place(row["generation"], row["sequence"])
+        Lane(ScheduleRef.parse(row["schedule"]), row["key"]): Place(row["generation"], row["sequence"])
         for row in await connection.fetch(_SQL["elders"], coalescing)
     }
 

@@ -12,7 +12,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group, Occupancy, Slot
-from streamsched.domain.job import Contribution, JobFact, Place, ReadyJob, job_id
+from streamsched.domain.job import Contribution, JobFact, Lane, Place, ReadyJob, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
@@ -56,20 +56,22 @@ def dockets(draw: st.DrawFn) -> Docket:
     for ref, sequence in numbers:
         at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
         event = Event(f"{ref}-{sequence}", "test", at, CustomHappened(GO))
-        ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),))
+        key = draw(st.sampled_from(["", "monday", "tuesday"]))
+        ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),), key)
         told = draw(st.none() | st.just((0,)))
         enabled, stands_from = standing[ref]
         cases.append(Case(ready, known[ref], 2, enabled, told, stands_from=stands_from))
     cases.sort(key=lambda case: (case.ready.satisfied_at, case.ready.sequence))
-    waiting: dict[ScheduleRef, Place] = {}
+    waiting: dict[Lane, Place] = {}
     for case in cases:
         if case.held_by is not None and stands(case):
-            schedule, place = case.ready.schedule, case.ready.place
-            waiting[schedule] = min(waiting.get(schedule, place), place)
+            lane, place = case.ready.lane, case.ready.place
+            waiting[lane] = min(waiting.get(lane, place), place)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
     shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
-    own = {ref: draw(st.sets(st.sampled_from(active)).map(sorted).map(tuple)) for ref in known} if active else {}
+    lanes = sorted({case.ready.lane for case in cases})
+    own = {lane: draw(st.sets(st.sampled_from(active)).map(sorted).map(tuple)) for lane in lanes} if active else {}
     return Docket(
         PROGRAM,
         tuple(cases),
@@ -106,7 +108,7 @@ def test_what_joins_joins_an_elder_that_stands(docket: Docket) -> None:
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
         if isinstance(ruling, Join) and ruling.into in places:
             into = places[ruling.into]
-            assert into.ready.schedule == case.ready.schedule
+            assert into.ready.lane == case.ready.lane
             assert into.ready.place < case.ready.place
             assert stands(into)
 
@@ -155,44 +157,44 @@ def test_no_admission_passes_a_rate(docket: Docket) -> None:
 
 @given(dockets())
 def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(docket: Docket) -> None:
-    places: dict[ScheduleRef, list[Place]] = {}
-    waits: dict[ScheduleRef, list[Place]] = {}
+    places: dict[Lane, list[Place]] = {}
+    waits: dict[Lane, list[Place]] = {}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
         if case.schedule is not None and case.schedule.overlap.newest_only and case.enabled:
-            places.setdefault(case.ready.schedule, []).append(case.ready.place)
+            places.setdefault(case.ready.lane, []).append(case.ready.place)
             if isinstance(ruling, Wait):
-                waits.setdefault(case.ready.schedule, []).append(case.ready.place)
-    assert all(waiting == [max(places[schedule])] for schedule, waiting in waits.items())
+                waits.setdefault(case.ready.lane, []).append(case.ready.place)
+    assert all(waiting == [max(places[lane])] for lane, waiting in waits.items())
 
 
 @given(dockets())
 def test_only_own_runs_are_stopped_and_only_for_a_job_that_waits_for_nothing_else(docket: Docket) -> None:
-    own = {ref: set(runs) for ref, runs in docket.own_runs.items()}
+    own = {lane: set(runs) for lane, runs in docket.own_runs.items()}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
         if isinstance(ruling, Admit):
-            own.setdefault(case.ready.schedule, set()).add(ruling.run)
+            own.setdefault(case.ready.lane, set()).add(ruling.run)
         if isinstance(ruling, Wait) and ruling.stops:
             assert case.schedule is not None
             assert case.schedule.overlap.stops
-            assert set(ruling.stops) == own[case.ready.schedule]
+            assert set(ruling.stops) == own[case.ready.lane]
             assert all(isinstance(each, Satisfied) for each in ruling.verdicts[:-1])
 
 
 @given(dockets())
 def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs(docket: Docket) -> None:
-    waiting, own = dict(docket.waiting), {ref: list(runs) for ref, runs in docket.own_runs.items()}
+    waiting, own = dict(docket.waiting), {lane: list(runs) for lane, runs in docket.own_runs.items()}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        ref, place = case.ready.schedule, case.ready.place
+        lane, place = case.ready.lane, case.ready.place
         if case.enabled and stands(case) and case.schedule is not None and case.schedule.overlap is Overlap.SKIP:
-            before = waiting.get(ref, place) < place or bool(own.get(ref))
+            before = waiting.get(lane, place) < place or bool(own.get(lane))
             skipped = isinstance(ruling, End) and ruling.reason.startswith("skipped")
             assert skipped == (before and case.held_by is None)
         if isinstance(ruling, Admit):
-            own.setdefault(ref, []).append(ruling.run)
+            own.setdefault(lane, []).append(ruling.run)
         if isinstance(ruling, Wait):
-            waiting[ref] = min(place, waiting.get(ref, place))
-        elif not isinstance(ruling, Join) and waiting.get(ref) == place:
-            del waiting[ref]
+            waiting[lane] = min(place, waiting.get(lane, place))
+        elif not isinstance(ruling, Join) and waiting.get(lane) == place:
+            del waiting[lane]
 
 
 @given(dockets())
@@ -206,7 +208,7 @@ def test_a_wait_is_never_for_the_past(docket: Docket) -> None:
 def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(docket: Docket) -> None:
     rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
     known = {case.job: case.ready for case in docket.cases}
-    told_to_wait = {job_id(ref, *place) for ref, place in docket.waiting.items()}
+    told_to_wait = {job_id(lane.schedule, *place) for lane, place in docket.waiting.items()}
     for ruling in rulings.values():
         if not isinstance(ruling, Join):
             continue

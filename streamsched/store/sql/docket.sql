@@ -49,12 +49,13 @@ SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTR
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
 -- name: elders
--- The waiting job others of its schedule join: the eldest that stands.
-SELECT DISTINCT ON (j.schedule) j.schedule, j.generation, j.sequence
+-- The waiting job others of its lane join: the eldest that stands. A lane is a schedule, or a key of one that correlates.
+SELECT DISTINCT ON (j.schedule, coalesce(j.ready ->> 'key', ''))
+    j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence
 FROM jobs j JOIN schedules s ON s.id = j.schedule
 WHERE j.schedule = ANY($1::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
     AND j.generation >= s.stands_from
-ORDER BY j.schedule, j.generation, j.sequence;
+ORDER BY j.schedule, coalesce(j.ready ->> 'key', ''), j.generation, j.sequence;
 
 -- name: facts
 -- What constraints ask about the program.
@@ -67,11 +68,11 @@ SELECT array(
     ) AS last_completed_at;
 
 -- name: own_runs
--- The non-terminal runs that these schedules started, oldest first.
-SELECT j.schedule, array_agg(r.id ORDER BY r.created_at, r.id) AS runs
+-- The non-terminal runs that these schedules started, by lane, oldest first.
+SELECT j.schedule, coalesce(j.ready ->> 'key', '') AS key, array_agg(r.id ORDER BY r.created_at, r.id) AS runs
 FROM runs r JOIN jobs j ON j.id = r.job
 WHERE r.program = $1 AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED') AND j.schedule = ANY($2::text[])
-GROUP BY j.schedule;
+GROUP BY j.schedule, coalesce(j.ready ->> 'key', '');
 
 -- name: stop_runs
 -- Runs that a newer job wants to end; those whose end somebody wants already are left alone, unless at once is new.
