@@ -109,13 +109,21 @@ def why_view(why: Why) -> dict[str, Any]:
         "job": why.job,
         "state": why.state,
         "summary": why.summary,
+        "since": why.since,
         "clauses": [
             {
                 "text": clause.text,
+                "needs": clause.needs,
                 "holds": clause.holds,
                 "at": clause.at,
                 "holders": [
-                    {"run": each.run, "state": each.state, "since": each.since, "schedule": _text(each.schedule)}
+                    {
+                        "run": each.run,
+                        "href": f"/v1/runs/{each.run}",
+                        "state": each.state,
+                        "since": each.since,
+                        "schedule": _text(each.schedule),
+                    }
                     for each in clause.holders
                 ],
             }

@@ -65,8 +65,11 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
     out.print(found["summary"], markup=False)
     for line in found["satisfiedBy"]:
         out.print(f"  satisfied by {line}", markup=False)
+    if found["since"]:
+        out.print(f"  waits since {moment(found['since'])}", markup=False)
     for clause in found["clauses"]:
-        out.print(f"  {'[green]✓[/]' if clause['holds'] else '[yellow]…[/]'} {escaped(clause['text'])}")
+        mark = "[green]✓[/]" if clause["holds"] else "[yellow]…[/]"
+        out.print(f"  {mark} {escaped(clause['needs'])}: {escaped(clause['text'])}")
         for holder in clause["holders"]:
             out.print(f"      {holder['run']} is {holder['state']} since {moment(holder['since'])}", markup=False)
     if found["earliest"]:

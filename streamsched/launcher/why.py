@@ -10,19 +10,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, weigh
+from streamsched.domain.admission import Admission, Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, weigh
 from streamsched.domain.docket import superseded
+from streamsched.domain.duration import duration_text
 from streamsched.domain.job import JobState, ReadyJob
 from streamsched.domain.schedule import OnTimeout, Schedule
+from streamsched.launcher.launching import PROMPT, clock, told
 from streamsched.ports.clock import Clock
 from streamsched.ports.jobs import Background, Decided, Holder, Jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One constraint of the job.
+    """One constraint of the job, or its overlap policy.
 
     Attributes:
+        needs: what has to hold.
+        text: how it stands.
         holds: whether it is satisfied now.
         at: when it can hold at the earliest (UTC), if a clock can tell.
         holders: the runs it waits for.
@@ -30,6 +34,7 @@ class Clause:
 
     text: str
     holds: bool
+    needs: str = ""
     at: datetime | None = None
     holders: tuple[Holder, ...] = ()
 
@@ -40,8 +45,9 @@ class Why:
 
     Attributes:
         summary: one sentence.
-        earliest: when the job can start at the earliest as far as clocks can tell; None when it waits for a run, or
-            waits no more.
+        since: when it began to wait.
+        earliest: when the job can start at the earliest as far as clocks can tell; while it waits for runs, a guess
+            from how long such runs take; None when nobody can tell, or it waits no more.
         earliest_because: what that time is taken from.
         timeout: what happens when it has waited too long, and when; None when it may wait for ever.
         satisfied_by: what each leaf of the trigger brought.
@@ -52,6 +58,7 @@ class Why:
     state: JobState
     summary: str
     clauses: tuple[Clause, ...] = ()
+    since: datetime | None = None
     earliest: datetime | None = None
     earliest_because: str | None = None
     timeout: str | None = None
@@ -81,7 +88,11 @@ def explain(background: Background, *, now: datetime) -> Why:
         "history": background.history,
     }
     if job.state is not JobState.PENDING_CONSTRAINT:
-        return Why(summary=_settled(background), **known)
+        return Why(summary=_settled(background, now), **known)
+    if background.unreadable is not None:
+        return Why(summary=f"its schedule cannot be read: {background.unreadable}", **known)
+    if background.history and background.history[-1].action == "job.deferred":
+        return Why(summary=background.history[-1].reason, **known)
     gone = superseded(
         known=background.schedule is not None,
         standing=background.generation,
@@ -104,27 +115,28 @@ def explain(background: Background, *, now: datetime) -> Why:
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = weigh(background.schedule.constraints, background.schedule.overlap, facts, now)
-    earliest = None if background.held is not None or admission.wait_for or admission.aborted else admission.wait_until
+    earliest, because = _earliest(admission, background, now)
+    needs = [str(each) for each in background.schedule.constraints]
+    needs += [f"overlap {background.schedule.overlap}"] * (len(admission.verdicts) - len(needs))
     return Why(
         summary=f"it is held until it is released: {background.held}"
         if background.held is not None
-        else _waits(admission.why, admitted=admission.admitted, aborted=admission.aborted),
-        clauses=tuple(_clause(verdict, holders) for verdict in admission.verdicts),
+        else _waits(background, admission, now),
+        clauses=tuple(_clause(verdict, holders, need) for verdict, need in zip(admission.verdicts, needs, strict=True)),
+        since=job.satisfied_at,
         earliest=earliest,
-        earliest_because=None if earliest is None else _latest(admission.verdicts),
+        earliest_because=because,
         timeout=_timeout(background.schedule, background.ready, now),
         **known,
     )
 
 
-def _settled(background: Background) -> str:
+def _settled(background: Background, now: datetime) -> str:
     job = background.job
     run = job.runs[-1] if job.runs else None
     match job.state:
-        case JobState.PENDING_LAUNCH:
-            return f"its constraints held ({job.reason}); run {run} is being given a runner process"
-        case JobState.LAUNCHED:
-            return f"launched as {run}"
+        case JobState.PENDING_LAUNCH | JobState.LAUNCHED:
+            return told(background.launch, now=now) if background.launch is not None else f"launched as {run}"
         case JobState.COALESCED:
             return f"its events went to {job.joined}, which waited already"
         case JobState.ABORTED | JobState.TIMED_OUT | JobState.OBSOLETE | JobState.LAUNCH_FAILED:
@@ -135,22 +147,50 @@ def _settled(background: Background) -> str:
             assert_never(job.state)
 
 
-def _waits(reasons: str, *, admitted: bool, aborted: bool) -> str:
-    if admitted:
-        return "nothing stands in its way: the next check admits it"
-    return f"the next check ends it: {reasons}" if aborted else f"it waits: {reasons}"
+def _waits(background: Background, admission: Admission, now: datetime) -> str:
+    if admission.aborted:
+        return f"the next check ends it: {admission.why}"
+    if not admission.admitted:
+        return f"it waits: {admission.why}"
+    said = "nothing stands in its way: the next check admits it"
+    due, looked = background.job.next_check_at, background.checked_at or background.job.created_at
+    if due is not None and now - max(due, looked) >= PROMPT:
+        return f"{said}, but no launcher has looked at it since {clock(max(due, looked))}: does one run?"
+    return said
 
 
-def _clause(verdict: Verdict, holders: tuple[Holder, ...]) -> Clause:
+def _earliest(admission: Admission, background: Background, now: datetime) -> tuple[datetime | None, str | None]:
+    """The earliest start and what it is taken from. While runs of the program are in the way, it is a guess from how
+    long its latest runs took; one that takes longer already, or a run of another program, leaves none.
+    """
+    if background.held is not None or admission.aborted or admission.admitted:
+        return None, None
+    clocks = admission.wait_until, _latest(admission.verdicts)
+    if not admission.wait_for:
+        return clocks
+    began = {each.run: each.since for each in background.holders}
+    if background.typical is None or not began.keys() >= set(admission.wait_for):
+        return None, None
+    guess = min(began[run] for run in admission.wait_for) + background.typical
+    if guess <= now:
+        return None, None
+    took = (
+        f"{duration_text(background.typical)} is what half of the latest runs of {background.job.program} took at most"
+    )
+    return (guess, f"a guess: {took}") if clocks[0] is None or clocks[0] < guess else clocks
+
+
+def _clause(verdict: Verdict, holders: tuple[Holder, ...], needs: str) -> Clause:
     match verdict:
         case Satisfied(why=text):
-            return Clause(text, holds=True)
+            return Clause(text, holds=True, needs=needs)
         case WaitUntil(at=at, why=text):
-            return Clause(text, holds=False, at=at)
+            return Clause(text, holds=False, needs=needs, at=at)
         case WaitFor(what=what, why=text):
-            return Clause(text, holds=False, holders=tuple(holder for holder in holders if holder.run in what))
+            held_by = tuple(holder for holder in holders if holder.run in what)
+            return Clause(text, holds=False, needs=needs, holders=held_by)
         case Unsatisfiable(why=text):
-            return Clause(text, holds=False)
+            return Clause(text, holds=False, needs=needs)
         case _:
             assert_never(verdict)
 

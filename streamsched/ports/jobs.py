@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from streamsched.domain.docket import Docket, Ruling
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 
 
@@ -61,6 +62,33 @@ class Decided:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The last run of a job: how far its launch is, or how it goes.
+
+    Attributes:
+        reason: how it ended; of a further attempt that has not begun, why it was made.
+        since: when it was made, or came to the state it is in.
+        spawns: runner processes that were started for it.
+        spawn_at: when the next one is due; None when none is.
+        not_spawned: why the last one could not be started.
+        ahead: how many runs want a runner process before it.
+    """
+
+    run: str
+    attempt: int
+    state: RunState
+    reason: str
+    since: datetime
+    spawns: int = 0
+    spawn_at: datetime | None = None
+    not_spawned: str | None = None
+    ahead: int = 0
+    runner: str | None = None
+    heartbeat_at: datetime | None = None
+    stop_requested: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Background:
     """All that explains a job, read at one moment.
@@ -71,6 +99,10 @@ class Background:
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
         starts: when the program's newest runs were made, newest first, as many as its rates ask for.
+        launch: its last run.
+        unreadable: what is wrong with the schedule's definition in the store; None: nothing.
+        checked_at: when a launcher looked at it the last time.
+        typical: how long half of the program's latest completed runs took at most.
         stands_from: the oldest generation of the schedule whose jobs stand; None: `generation` alone.
     """
 
@@ -86,6 +118,10 @@ class Background:
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
     starts: tuple[datetime, ...] = ()
+    launch: Launch | None = None
+    unreadable: str | None = None
+    checked_at: datetime | None = None
+    typical: timedelta | None = None
     stands_from: int | None = None
 
 

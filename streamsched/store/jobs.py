@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import asyncpg
 
 from streamsched.codec import launch
 from streamsched.codec.schedule import schedule_from_json
-from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.job import JobState, Order, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.ports.jobs import Background, Decided, Holder, JobRecord
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import Schedule
+from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch
 from streamsched.store import groups
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
@@ -69,7 +71,7 @@ class PostgresJobs:
                 readies = [
                     launch.decode(each["ready"].encode()) for each in await connection.fetch(_SQL["ready"], job, apart)
                 ]
-                schedule = schedule_from_json(standing["definition"]) if standing is not None and known else None
+                schedule, unreadable = _read(standing["definition"]) if standing is not None and known else (None, None)
                 names = [group.name for group in schedule.groups] if schedule is not None else []
                 slots = await groups.occupancy(connection, names)
                 counted = schedule.counted_starts if schedule is not None else 0
@@ -78,6 +80,8 @@ class PostgresJobs:
                 holders = await connection.fetch(_SQL["holders"], row["program"])
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
                 history = await connection.fetch(_SQL["history"], [job, *record.runs])
+                launch_row = await connection.fetchrow(_SQL["launch"], job)
+                typical = await connection.fetchval(_SQL["typical"], row["program"])
         return Background(
             job=record,
             ready=merged(readies[0], readies[1:]),
@@ -92,7 +96,39 @@ class PostgresJobs:
             groups=slots,
             starts=tuple(each["created_at"] for each in starts),
             slot_holders=tuple(_holder(each) for each in slot_holders),
+            launch=None if launch_row is None else _launch(launch_row, history),
+            unreadable=unreadable,
+            checked_at=row["checked_at"],
+            typical=None if typical is None else timedelta(seconds=float(typical)),
         )
+
+
+def _read(definition: Any) -> tuple[Schedule | None, str | None]:
+    """A schedule's definition, or what is wrong with it."""
+    try:
+        return schedule_from_json(definition), None
+    except InvalidError as exc:
+        return None, str(exc)
+
+
+def _launch(row: Any, history: Sequence[Any]) -> Launch:
+    of_run = [line for line in history if line["subject"] == row["id"]]
+    made = next((line["reason"] for line in of_run if line["action"] == "run.created"), "")
+    failed = of_run[-1]["reason"] if of_run and of_run[-1]["action"] == "run.spawn_failed" else None
+    return Launch(
+        run=row["id"],
+        attempt=row["attempt"],
+        state=RunState(row["state"]),
+        reason=row["reason"] or made,
+        since=row["since"],
+        spawns=row["spawns"],
+        spawn_at=row["spawn_at"],
+        not_spawned=failed,
+        ahead=row["ahead"],
+        runner=row["runner"],
+        heartbeat_at=row["heartbeat_at"],
+        stop_requested=row["stop_requested"],
+    )
 
 
 def _record(row: Any) -> JobRecord:

@@ -32,6 +32,20 @@ SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY en
 -- When the newest runs of the program were made.
 SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
 
+-- name: launch
+-- The job's last run, and how many PENDING ones are to be started before it.
+SELECT r.id, r.attempt, r.state, r.reason, coalesce(r.ended_at, r.started_at, r.created_at) AS since, r.spawns, r.spawn_at,
+    r.runner, r.heartbeat_at, r.stop_requested, (
+        SELECT count(*) FROM runs o WHERE o.state = 'PENDING' AND (o.spawn_at, o.created_at) < (r.spawn_at, r.created_at)
+    ) AS ahead
+FROM runs r WHERE r.job = $1 ORDER BY r.attempt DESC LIMIT 1;
+
+-- name: typical
+-- How long the program's latest completed runs took: the median, in seconds.
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM ended_at - started_at)) FROM (
+    SELECT started_at, ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 20
+) AS latest;
+
 -- name: lock_program
 -- Waits for whoever decides about the program.
 SELECT id FROM programs WHERE id = $1 FOR UPDATE;

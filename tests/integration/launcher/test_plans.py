@@ -52,6 +52,8 @@ HOT = [
     ("docket", "stop_runs", "now(), ARRAY['default.app.s1.1.20001.r1'], ARRAY['x'], ARRAY[true]"),
     ("runs", "condemned", ""),
     ("runs", "schedules", "'default.app.p1'"),
+    ("jobs", "launch", "'default.app.s1.1.20001'"),
+    ("jobs", "typical", "'default.app.p1'"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.20001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
     ("docket", "starts", "'default.app.p1', 10"),

@@ -74,7 +74,9 @@ async def test_settled_jobs_say_where_they_went(world: World) -> None:
     await world.launcher.run_once()
     await world.book.claim("default.app.one.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now())
 
-    assert (await asked(world, "default.app.one.1.1")).summary == "launched as default.app.one.1.1.r1"
+    assert (await asked(world, "default.app.one.1.1")).summary == (
+        "launched as default.app.one.1.1.r1, which is STARTING since 2026-03-01 12:00:00Z"
+    )
     assert "default.app.one.1.2" in (await asked(world, "default.app.one.1.3")).summary
     assert (await asked(world, "default.app.one.1.2")).satisfied_by == ("event:default.go:1: 2 from 2 events",)
 

@@ -1,0 +1,225 @@
+"""Everything that keeps a job from running, each named by one `why`: the job's own summary says what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import time, timedelta
+from typing import Final
+
+import pytest
+
+from streamsched.api.views import why_view
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.group import Group
+from streamsched.domain.job import Order
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.retry import Retry
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import Schedule
+from streamsched.domain.window import TimeWindow
+from streamsched.launcher.start import start
+from streamsched.launcher.why import why
+from streamsched.ports.runs import Ending
+from streamsched.store.groups import PostgresGroups
+
+from .conftest import MINUTE, PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+JOB: Final = "default.app.stuck.1.2"
+HAND: Final = "default.app.load.manual-x.r1"
+
+
+def stuck(*constraints: Constraint, **fields: object) -> Schedule:
+    return schedule("stuck", constraints=constraints, **fields)
+
+
+async def judged(world: World, known: Schedule) -> None:
+    """The job of the schedule has come and a launcher has looked at it."""
+    await world.define(known)
+    await world.satisfy(world.ready(known, 2))
+    await world.launcher.run_once()
+
+
+async def claimed(world: World, run: str, *ends: Ending) -> None:
+    now = world.clock.now()
+    assert await world.book.claim(run, runner="far:1:1", log_path="/log", now=now)
+    await world.book.started(run, runner="far:1:1", now=now)
+    for ending in ends:
+        await world.book.finish(run, replace(ending, at=now))
+
+
+async def a_run_started_by_hand_is_active(world: World) -> None:
+    await world.define(stuck())
+    await start(world.runs, world.clock, PROGRAM, {}, token="x")
+    await judged(world, stuck(Concurrency(1, wait=True)))
+
+
+async def another_program_holds_the_group(world: World) -> None:
+    other = replace(schedule("other", constraints=(Group("w", 1),)), program=ProgramRef("default", "app", "other"))
+    await judged(world, other)
+    await judged(world, stuck(Group("w", 1)))
+
+
+async def somebody_shut_the_group(world: World) -> None:
+    await PostgresGroups(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
+    await judged(world, stuck(Group("w", 1)))
+
+
+async def its_delay_is_not_over(world: World) -> None:
+    await judged(world, stuck(Delay(MINUTE)))
+
+
+async def the_last_run_is_too_fresh(world: World) -> None:
+    await world.define(stuck())
+    await start(world.runs, world.clock, PROGRAM, {}, token="x")
+    await claimed(world, HAND, Ending(RunState.COMPLETED, "", world.clock.now(), 0))
+    await judged(world, stuck(LastRun(MINUTE, wait=True)))
+
+
+async def the_rate_is_used_up(world: World) -> None:
+    await world.define(stuck())
+    await start(world.runs, world.clock, PROGRAM, {}, token="x")
+    await judged(world, stuck(Rate(1, 10 * MINUTE)))
+
+
+async def the_window_is_shut(world: World) -> None:
+    await judged(world, stuck(TimeWindow(time(22), time(6), "Europe/Berlin")))
+
+
+async def somebody_holds_it(world: World) -> None:
+    await judged(world, stuck(Delay(MINUTE)))
+    await world.jobs.tell(JOB, Order.HOLD, "ann: not today", now=world.clock.now())
+    await world.launcher.run_once()
+
+
+async def the_run_before_does_not_end(world: World) -> None:
+    known = stuck(overlap=Overlap.CANCEL_RUNNING)
+    await world.define(known)
+    await world.satisfy(world.ready(known, 1))
+    await world.launcher.run_once()
+    await claimed(world, "default.app.stuck.1.1.r1")
+    await judged(world, known)
+
+
+async def no_launcher_runs(world: World) -> None:
+    await world.define(stuck())
+    await world.satisfy(world.ready(stuck(), 2))
+    world.clock.advance(MINUTE)
+
+
+async def its_program_cannot_be_read(world: World) -> None:
+    await world.define(stuck())
+    await world.pool.execute("UPDATE programs SET definition = '{}'")
+    await world.satisfy(world.ready(stuck(), 2))
+    await world.launcher.run_once()
+
+
+async def its_schedule_cannot_be_read(world: World) -> None:
+    await world.define(stuck())
+    await world.satisfy(world.ready(stuck(), 2))
+    await world.pool.execute("UPDATE schedules SET definition = '{}'")
+
+
+async def no_process_can_be_started(world: World) -> None:
+    def refuse(run: str) -> None:
+        raise UnavailableError("fork: out of memory")
+
+    world.runners.spawn = refuse  # type: ignore[method-assign]
+    await judged(world, stuck())
+
+
+async def its_host_is_full(world: World) -> None:
+    world.runners.free = 0
+    await judged(world, stuck())
+    world.clock.advance(MINUTE)
+
+
+async def others_are_before_it(world: World) -> None:
+    world.runners.free = 0
+    await world.define(stuck())
+    await start(world.runs, world.clock, PROGRAM, {}, token="x")
+    world.clock.advance(MINUTE)
+    await judged(world, stuck())
+
+
+async def its_runner_never_came(world: World) -> None:
+    await judged(world, stuck())
+    world.clock.advance(timedelta(seconds=5))
+
+
+async def its_next_attempt_pauses(world: World) -> None:
+    await judged(world, stuck(retry=Retry(2, delay=MINUTE)))
+    await claimed(world, f"{JOB}.r1", Ending(RunState.FAILED, "exit code 3", world.clock.now(), 3))
+
+
+async def its_runner_fell_silent(world: World) -> None:
+    await judged(world, stuck())
+    await claimed(world, f"{JOB}.r1")
+    world.clock.advance(MINUTE)
+
+
+CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
+    a_run_started_by_hand_is_active: f"it waits: 1 of 1 runs of default.app.load are active: {HAND}",
+    another_program_holds_the_group: "it waits: 1 of 1 slots of group w are taken: default.app.other.1.2.r1",
+    somebody_shut_the_group: "it waits: 0 of 0 slots of group w are taken",
+    its_delay_is_not_over: "it waits: 1m after the trigger is 2026-03-01 12:01:00Z",
+    the_last_run_is_too_fresh: "it waits: the last run of default.app.load completed at 2026-03-01 12:00:00Z, 1m later",
+    the_rate_is_used_up: "it waits: 1 of 1 runs of default.app.load were made in the last 10m, there is room at",
+    the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
+    somebody_holds_it: "it is held until it is released: ann: not today",
+    the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",
+    no_launcher_runs: "nothing stands in its way: the next check admits it, but no launcher has looked at it since",
+    its_program_cannot_be_read: "it cannot be decided: $",
+    its_schedule_cannot_be_read: "its schedule cannot be read: $",
+    no_process_can_be_started: f"no runner process can be started for run {JOB}.r1: fork: out of memory; again at",
+    its_host_is_full: f"nobody has started a runner process for run {JOB}.r1 since 2026-03-01 12:00:00Z: its host",
+    others_are_before_it: f"run {JOB}.r1 waits for a runner process: 1 before it want one too",
+    its_runner_never_came: f"1 runner process was started for run {JOB}.r1 and none has claimed it; the next",
+    its_next_attempt_pauses: f"run {JOB}.r2 starts at 2026-03-01 12:00:",
+    its_runner_fell_silent: f"run {JOB}.r1 is RUNNING, but its runner far:1:1 was last heard of at 2026-03-01 12:00",
+}
+
+
+@pytest.mark.parametrize(("cause", "said"), CAUSES.items(), ids=[each.__name__ for each in CAUSES])
+async def test_one_why_names_it(world: World, cause: Callable[[World], Awaitable[None]], said: str) -> None:
+    await cause(world)
+
+    answer = await why(JOB, jobs=world.jobs, clock=world.clock)
+
+    assert answer.summary.startswith(said)
+    assert why_view(answer)["summary"] == answer.summary
+
+
+async def test_a_clause_says_what_it_needs_what_there_is_and_who_stands_in_the_way_since_when(world: World) -> None:
+    await a_run_started_by_hand_is_active(world)
+
+    [clause] = why_view(await why(JOB, jobs=world.jobs, clock=world.clock))["clauses"]
+
+    assert clause["needs"] == "fewer than 1 active runs"
+    assert clause["text"].startswith("1 of 1 runs")
+    [holder] = clause["holders"]
+    assert (holder["href"], holder["since"]) == (f"/v1/runs/{HAND}", world.clock.now())
+
+
+async def test_the_earliest_start_behind_a_run_is_a_guess_from_how_long_such_runs_take(world: World) -> None:
+    await world.define(stuck())
+    for token in "abc":
+        await start(world.runs, world.clock, PROGRAM, {}, token=token)
+        run = f"default.app.load.manual-{token}.r1"
+        await claimed(world, run)
+        world.clock.advance(4 * MINUTE)
+        await world.book.finish(run, Ending(RunState.COMPLETED, "", world.clock.now(), 0))
+    begun = world.clock.now()
+    await a_run_started_by_hand_is_active(world)
+    await claimed(world, HAND)
+
+    answer = await why(JOB, jobs=world.jobs, clock=world.clock)
+    assert answer.earliest == begun + 4 * MINUTE
+    assert answer.earliest_because == "a guess: 4m is what half of the latest runs of default.app.load took at most"
+
+    world.clock.advance(5 * MINUTE)
+    assert (await why(JOB, jobs=world.jobs, clock=world.clock)).earliest is None
