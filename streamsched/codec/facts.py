@@ -5,10 +5,11 @@ Native:
     {"job": id, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
      "logical_start_time": instant of the latest tick (absent without one),
      "key": of a schedule that correlates, what it was satisfied for (absent in others),
+     "when": `codec.trigger`, the trigger as it is defined (absent where nobody knows it any more),
      "leaves": [{"leaf": id, "count": n in the leaf's unit, "events": [native event, …]}, …]}
 
 Instants are text (ISO 8601, UTC). Events are as in `codec.native`, in order of arrival; one stands under each leaf it
-counted for.
+counted for, there with what counted for that leaf: of a commit the partitions that the leaf asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
+from streamsched.codec import trigger as trigger_codec
+from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.native import plain, to_json
+from streamsched.domain.dialect import Dialect
 from streamsched.domain.event import Event, Outcome, ProgramReached, StreamSize, Ticked
 from streamsched.domain.job import Contribution, ReadyJob, merged
 from streamsched.domain.trigger import (
@@ -47,7 +51,7 @@ _STATUSES: Final[Mapping[Outcome, str]] = MappingProxyType(
 )
 
 
-def native(job: ReadyJob) -> dict[str, Any]:
+def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
     """Every contributing event, per leaf in the trigger's order; plain JSON values throughout."""
     ticks = [fact.due_at for part in job.contributions for fact in _ticks(part)]
     found: dict[str, Any] = {
@@ -65,6 +69,8 @@ def native(job: ReadyJob) -> dict[str, Any]:
         found["logical_start_time"] = max(ticks)
     if job.key:
         found["key"] = job.key
+    if trigger is not None:
+        found["when"] = trigger_codec.to_json(trigger)
     return plain(found)
 
 
@@ -75,7 +81,8 @@ def triggering_schedule_info(
 
     One info for each distinct leaf of `trigger`, in its order: a partition's always, the others' when they contributed
     (a program's is its first run that counted, a time's its latest tick). Custom events and totals have no shape there
-    and none here; `every` and `at` are TIME without a cron expression. Times in milliseconds.
+    and none here: programs of CDAP's read no list with a shape they do not know. `every` and `at` are TIME without a
+    cron expression, and an expression is in Quartz's words where it has any. Times in milliseconds.
     """
     contributed = {part.leaf: part for part in merged(job, ()).contributions}
     distinct = {leaf_id(leaf): leaf for leaf in leaves(trigger)}
@@ -93,8 +100,7 @@ def _infos(leaf: Leaf, part: Contribution | None) -> Iterator[dict[str, Any]]:
         case Cron() | Every() | At():
             ticks = [] if part is None else _ticks(part)
             if ticks:
-                cron = {"cronExpression": leaf.expression} if isinstance(leaf, Cron) else {}
-                yield {**cron, "logicalStartTime": _millis(max(tick.due_at for tick in ticks)), "type": "TIME"}
+                yield {**_cron(leaf), "logicalStartTime": _millis(max(tick.due_at for tick in ticks)), "type": "TIME"}
         case Partitions(dataset=dataset, count=count):
             yield {
                 "datasetNamespace": dataset.namespace,
@@ -113,6 +119,13 @@ def _infos(leaf: Leaf, part: Contribution | None) -> Iterator[dict[str, Any]]:
             return
         case _:
             assert_never(leaf)
+
+
+def _cron(leaf: Cron | Every | At) -> dict[str, str]:
+    if not isinstance(leaf, Cron):
+        return {}
+    quartz = to_quartz(leaf.expression) if leaf.dialect is Dialect.UNIX else None
+    return {"cronExpression": quartz or leaf.expression}
 
 
 def _stream_info(leaf: StreamGrowth, part: Contribution) -> dict[str, Any]:
@@ -136,7 +149,7 @@ def _program_info(event: Event) -> Iterator[dict[str, Any]]:
         yield {
             "namespace": fact.program.namespace,
             "applicationName": fact.program.app,
-            "programType": "SPARK",
+            "programType": "WORKFLOW",
             "program": fact.program.name,
             "runId": fact.run_id,
             "programStatus": _STATUSES[fact.outcome],

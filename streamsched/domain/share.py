@@ -52,6 +52,18 @@ def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
     return replace(event, fact=PartitionsAdded(fact.dataset, some, len(some)))
 
 
+def joined(one: Event, other: Event) -> Event:
+    """Two shares of one event as one: all that either has of it, never counted twice."""
+    match one.fact, other.fact:
+        case PartitionsAdded() as left, PartitionsAdded() as right:
+            named = tuple({each.key: each for each in (*left.partitions, *right.partitions)}.values())
+            return replace(one, fact=PartitionsAdded(left.dataset, named, max(left.count, right.count, len(named))))
+        case StreamSize() as left, StreamSize() as right:
+            return other if right.bytes > left.bytes else one
+        case _:
+            return one
+
+
 def grown(event: Event, fact: StreamSize, growth: int) -> Event:
     """A report of a whole size as the growth it told of, which can be cut; a report of growth as it is."""
     return replace(event, fact=StreamSize(fact.stream, growth, absolute=False)) if fact.absolute else event

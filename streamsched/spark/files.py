@@ -62,7 +62,7 @@ def write_told(files: RunFiles, assignment: Assignment) -> Path:
         "attempt": assignment.attempt,
         "program": str(assignment.program.ref),
         "arguments": dict(assignment.arguments),
-        "trigger": None if ready is None else facts.native(ready),
+        "trigger": None if ready is None else facts.native(ready, trigger=schedule and schedule.trigger),
         "triggeringScheduleInfo": None,
     }
     if ready is not None and schedule is not None:

@@ -5,9 +5,8 @@
      "constraints": [`codec.cdap.constraint`], "timeoutMillis", "status": "SCHEDULED" or "SUSPENDED", "lastUpdateTime"}
 
 CDAP schedules workflows only, so what a schedule starts is called one here, whatever it is; SPARK is read as well.
-`timeoutMillis` is a day where it is left out, and a schedule without any limit says the largest number there is.
-Policies that CDAP does not know (`codec.policy`) stand beside these fields where they are not our defaults, and
-`timeout` (a duration, or `never`) where `timeoutMillis` cannot say it.
+What `timeoutMillis` means is in `codec.cdap.timeout`. Policies that CDAP does not know (`codec.policy`) stand beside
+these fields where they are not our defaults.
 """
 
 from __future__ import annotations
@@ -18,21 +17,15 @@ from typing import Any, Final
 
 from streamsched.codec import policy
 from streamsched.codec.cdap import constraint as constraints
+from streamsched.codec.cdap import timeout as timeouts
 from streamsched.codec.cdap import trigger as triggers
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.codec.reading import Fields, anchored, shown
-from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedule import Schedule
 from streamsched.domain.trigger import Trigger
 
-#: How long accumulation, and then the wait on constraints, may take when `timeoutMillis` is left out.
-TIMEOUT: Final = timedelta(days=1)
-#: `timeoutMillis` of a schedule that waits for ever: the largest number CDAP reads. Any wait too long to count is one.
-FOREVER: Final = 2**63 - 1
-
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_NEVER: Final = "never"
 _SCHEDULABLE: Final = ("WORKFLOW", "SPARK")
 _OTHER_PROGRAMS: Final = ("CUSTOM_ACTION", "FLOW", "MAPREDUCE", "SERVICE", "WEBAPP", "WORKER")
 
@@ -48,9 +41,9 @@ def to_json(schedule: Schedule, *, enabled: bool | None = None, updated_at: date
         "description": schedule.description,
         "program": {"programName": schedule.program.name, "programType": "WORKFLOW"},
         "properties": dict(schedule.properties),
-        "trigger": triggers.to_json(schedule.trigger),
+        "trigger": triggers.to_json(timeouts.trigger_shown(schedule)),
         "constraints": [constraints.to_json(constraint) for constraint in schedule.constraints],
-        **_timeout_to_json(schedule.timeout),
+        **timeouts.to_json(schedule),
         **_policies_to_json(schedule),
     }
     if enabled is not None:
@@ -73,11 +66,10 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     fields.ignore("namespace", "application", "applicationVersion", "status", "scheduleStatus", "lastUpdateTime")
     check_name(fields, ref)
     program = _program(fields, ref.owner)
-    trigger = _trigger(fields, ref.owner)
     limits = tuple(constraints.from_json(each, where) for each, where in fields.optional_list("constraints"))
     properties = fields.texts("properties")
     description = fields.optional_text("description") or ""
-    timeout = _timeout(fields)
+    trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
     policies = policy.read(fields)
     fields.done()
     with anchored(path):
@@ -110,11 +102,11 @@ def changed(schedule: Schedule, obj: object, path: str = "$") -> Schedule:
                 f"Must update the schedule '{schedule.ref}' with the same program as '{schedule.program}'. "
                 "To change the program in a schedule, please delete the schedule and create a new one.",
             )
-    shown_before = to_json(schedule)
+    before = to_json(schedule)
     given = {name: value for name, value in fields.raw().items() if value is not None}
-    if given.get("timeoutMillis", shown_before["timeoutMillis"]) != shown_before["timeoutMillis"]:
-        shown_before.pop("timeout", None)
-    return from_json({**shown_before, **given}, schedule.ref, path)
+    if given.get("timeoutMillis", before["timeoutMillis"]) != before["timeoutMillis"]:
+        before.pop("timeout", None)
+    return from_json({**before, **given}, schedule.ref, path)
 
 
 def millis(instant: datetime) -> int:
@@ -160,24 +152,6 @@ def _trigger(fields: Fields, app: AppRef) -> Trigger:
     if not fields.has("trigger"):
         fields.fail("trigger", "No trigger was specified for the schedule")
     return triggers.from_json(fields.required("trigger"), fields.at("trigger"), app=app)
-
-
-def _timeout_to_json(timeout: timedelta | None) -> dict[str, Any]:
-    if timeout is None:
-        return {"timeoutMillis": FOREVER}
-    if timeout % _MILLISECOND:
-        return {"timeoutMillis": max(1, timeout // _MILLISECOND), "timeout": duration_text(timeout)}
-    return {"timeoutMillis": timeout // _MILLISECOND}
-
-
-def _timeout(fields: Fields) -> timedelta | None:
-    amount = fields.optional_integer("timeoutMillis", minimum=1)
-    said = fields.optional_text("timeout")
-    if said is not None:
-        return None if said == _NEVER else parse_duration(said, fields.at("timeout"))
-    if amount is None:
-        return TIMEOUT
-    return None if amount > timedelta.max // _MILLISECOND else amount * _MILLISECOND
 
 
 def _policies_to_json(schedule: Schedule) -> Mapping[str, Any]:

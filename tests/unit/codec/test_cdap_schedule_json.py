@@ -16,13 +16,26 @@ from hypothesis import strategies as st
 from streamsched.codec.cdap import schedule as codec
 from streamsched.codec.cdap import specification
 from streamsched.codec.cdap.extension import extensions, readable
+from streamsched.codec.cdap.trigger import to_json as trigger_to_json
 from streamsched.codec.cdap.zone import iana
 from streamsched.domain.constraint import Concurrency, Delay, LastRun, TimeWindow
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedule import Misfire, OnTimeout, Overlap, Schedule
-from streamsched.domain.trigger import Cron, Every, Partitions, StreamGrowth
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    Cron,
+    Every,
+    OnExpiry,
+    Partitions,
+    Quiet,
+    StreamGrowth,
+    Trigger,
+    Within,
+)
 from streamsched.domain.zone import zone_of
 from streamsched.testing.definitions import schedules
 
@@ -47,13 +60,14 @@ def test_what_cdap_says_of_a_schedule_is_read_and_written_as_it_was() -> None:
 
     schedule = codec.from_json(detail, NIGHTLY)
 
-    assert str(schedule.trigger).startswith("quartz cron '0 4 * * *' in UTC and (5 new")
+    assert str(schedule.trigger).startswith("(quartz cron '0 4 * * *' in UTC and (5 new")
     assert schedule.constraints == (
         Concurrency(3),
         Delay(timedelta(minutes=5)),
         LastRun(timedelta(hours=1)),
         TimeWindow(time(22), time(6), "America/Los_Angeles"),
     )
+    assert str(schedule.trigger).endswith("failed or succeeded)) within 1d, else start over")
     assert (schedule.program, schedule.timeout) == (ProgramRef("default", "orders", "OrderWF"), timedelta(days=1))
     assert codec.to_json(schedule, enabled=True, updated_at=UPDATED) == detail
     assert [*extensions(detail)] == []
@@ -83,7 +97,7 @@ def test_what_was_shown_changes_nothing_when_it_is_sent_back(schedule: Schedule)
 @given(schedules(), st.data())
 def test_an_update_of_some_fields_leaves_the_others_as_they_were(schedule: Schedule, data: st.DataObject) -> None:
     other = data.draw(schedules())
-    names = ["description", "properties", "trigger", "constraints"]
+    names = ["description", "properties", "constraints"]
     chosen = data.draw(st.sets(st.sampled_from(names)))
     body = {name: value for name, value in written(other).items() if name in chosen}
 
@@ -134,14 +148,70 @@ def test_a_timeout_too_long_to_count_is_none(said: int) -> None:
     schedule = codec.from_json({**SMALL, "timeoutMillis": said}, NIGHTLY)
 
     assert schedule.timeout is None
-    assert codec.to_json(schedule)["timeoutMillis"] == codec.FOREVER
+    assert codec.to_json(schedule)["timeoutMillis"] == 2**63 - 1
 
 
-def test_a_new_timeout_replaces_the_finer_one_that_only_we_can_say() -> None:
-    schedule = replace(codec.from_json(SMALL, NIGHTLY), timeout=timedelta(milliseconds=1, microseconds=5))
+FIVE = Partitions(DatasetRef("default", "lines"), 5)
+ONE = Partitions(DatasetRef("default", "lines"))
+HOUR = timedelta(hours=1)
 
-    assert codec.changed(schedule, {"timeoutMillis": 1}) == schedule
-    assert codec.changed(schedule, {"timeoutMillis": 2}).timeout == timedelta(milliseconds=2)
+
+@pytest.mark.parametrize(
+    ("trigger", "limited"),
+    [
+        (ONE, False),
+        (ONE | Cron("0 4 * * *"), False),
+        (AtLeast(1, (ONE, ONE)), False),
+        (AllOf((ONE,)), False),
+        (StreamGrowth(StreamRef("default", "clicks"), 5), False),
+        (FIVE, True),
+        (ONE & Cron("0 4 * * *"), True),
+        (ONE | FIVE, True),
+        (AtLeast(2, (ONE, ONE, Cron("0 4 * * *"))), True),
+        (AnyOf((AllOf((ONE,)),)), False),
+        (Quiet(FIVE, HOUR), False),
+        (FIVE & Within(FIVE, HOUR), False),
+        (Within(FIVE, HOUR, OnExpiry.FIRE), False),
+    ],
+)
+def test_the_timeout_limits_the_accumulation_of_what_takes_several_events(trigger: Trigger, limited: bool) -> None:
+    body = {"program": PROGRAM, "trigger": trigger_to_json(trigger), "timeoutMillis": 3_600_000}
+
+    schedule = codec.from_json(body, NIGHTLY)
+
+    assert schedule.timeout == HOUR
+    assert schedule.trigger == (Within(trigger, HOUR) if limited else trigger)
+    assert codec.to_json(schedule)["timeoutMillis"] == 3_600_000
+    assert "timeout" not in codec.to_json(schedule)
+
+
+@pytest.mark.parametrize("timeout", [None, HOUR, timedelta(microseconds=1500)])
+@pytest.mark.parametrize(
+    "trigger", [ONE, FIVE, Within(FIVE, HOUR), Within(FIVE, timedelta(microseconds=1500)), Within(ONE, HOUR)]
+)
+def test_limits_that_cdap_could_not_set_so_come_back_as_they_were(trigger: Trigger, timeout: timedelta | None) -> None:
+    schedule = replace(codec.from_json(SMALL, NIGHTLY), trigger=trigger, timeout=timeout)
+
+    assert codec.from_json(written(schedule), NIGHTLY) == schedule
+
+
+def test_a_new_timeout_limits_both_whatever_limits_of_ours_there_were() -> None:
+    schedule = replace(codec.from_json(SMALL, NIGHTLY), trigger=FIVE, timeout=HOUR)
+
+    assert codec.changed(schedule, {"timeoutMillis": 3_600_000}) == schedule
+    changed = codec.changed(schedule, {"timeoutMillis": 2})
+    assert (changed.trigger, changed.timeout) == (
+        Within(FIVE, timedelta(milliseconds=2)),
+        timedelta(milliseconds=2),
+    )
+
+
+def test_a_new_trigger_gets_the_limit_that_stands() -> None:
+    schedule = codec.from_json({**SMALL, "timeoutMillis": 3_600_000}, NIGHTLY)
+
+    changed = codec.changed(schedule, {"trigger": {**LINES, "numPartitions": 6}})
+
+    assert changed.trigger == Within(Partitions(DatasetRef("default", "lines"), 6), HOUR)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_cdaps_shape_has_one_info_for_each_distinct_leaf() -> None:
             {
                 "namespace": "default",
                 "applicationName": "up",
-                "programType": "SPARK",
+                "programType": "WORKFLOW",
                 "program": "UpWF",
                 "runId": "r1",
                 "programStatus": "COMPLETED",
