@@ -12,15 +12,18 @@ import orjson
 from streamsched.codec import event as event_codec
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
+from streamsched.codec import wakeup as wakeup_codec
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.effect import Wake
 from streamsched.domain.event import Event, Partition, PartitionsAdded
 from streamsched.domain.home import home
 from streamsched.domain.job import ReadyJob
+from streamsched.domain.lateness import Late
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.trigger import Trigger, event_keys
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, public_topic, topic_specs
+from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS, public_topic, topic_specs
 from streamsched.stream.shard import Shard, ShardSettings
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -33,6 +36,7 @@ class Town:
         self.broker = broker
         self.count = count
         self.shards: list[Shard] = []
+        self._woken: dict[bytes, Wake] = {}
 
     @classmethod
     async def found(cls, broker: Broker, count: int = 3) -> Self:
@@ -62,12 +66,27 @@ class Town:
         *,
         enabled: bool = True,
         consumption: Consumption = Consumption.CUMULATIVE,
+        keep: bool = False,
+        late: Late | None = None,
     ) -> None:
         """A schedule, as creating or updating it would."""
         await self.signal(
             *(Subscribe(key, ref, generation) for key in sorted(event_keys(trigger))),
-            Put(ref, generation, enabled, trigger, consumption),
+            Put(ref, generation, enabled, trigger, consumption, keep, late),
         )
+
+    async def wake(self) -> int:
+        """Answers the wake-ups that schedules wait for, as the timers would when their time has come; how many."""
+        asked: dict[bytes, Wake] = {}
+        for record in await self.records(WAKEUPS):
+            if record.key is not None and record.value is not None:
+                asked[record.key] = wakeup_codec.decode(record.value)
+        due = [wake for key, wake in asked.items() if wake.at is not None and self._woken.get(key) != wake]
+        self._woken |= asked
+        await self.signal(
+            *(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due if wake.at is not None)
+        )
+        return len(due)
 
     async def drop(self, ref: ScheduleRef, trigger: Trigger, generation: int) -> None:
         """Deletes a schedule."""
