@@ -11,6 +11,7 @@ from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Final, assert_never
 
 #: The Gregorian calendar repeats after this many years; what has no match in them has none at all.
@@ -124,8 +125,13 @@ class CronDays:
     def _month(self, year: int, month: int) -> int:
         if month not in self.months or (self.years and year not in self.years):
             return 0
-        first, length = monthrange(year, month)
-        return self.shapes[(length - 28) * 7 + first]
+        return self.shapes[_shape(year, month)]
+
+
+@lru_cache(maxsize=1024)
+def _shape(year: int, month: int) -> int:
+    first, length = monthrange(year, month)
+    return (length - 28) * 7 + first
 
 
 def _any(rules: Iterable[DayRule], first: int, length: int) -> int:

@@ -60,11 +60,11 @@ class ClockChange:
 
 def change_at(wall: datetime, zone: ZoneInfo) -> ClockChange | None:
     """The change by which a clock of `zone` skips or repeats `wall` (naive); None when it shows it just once."""
-    early = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    late = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    if early == late:
-        return None
     # Fold 0 reckons by the offset before the change, fold 1 by that after it; so the change lies between the two.
+    before, after = wall.replace(tzinfo=zone, fold=0), wall.replace(tzinfo=zone, fold=1)
+    if before.utcoffset() == after.utcoffset():
+        return None
+    early, late = before.astimezone(UTC), after.astimezone(UTC)
     return _change(zone, min(early, late), max(early, late))
 
 

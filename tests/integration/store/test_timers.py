@@ -62,6 +62,25 @@ async def test_a_tick_is_never_early(house: House, timers: Timers) -> None:
     assert await ticks(house) == [start + MINUTE]
 
 
+async def test_a_jittered_tick_fires_later_and_says_its_own_time(house: House, timers: Timers) -> None:
+    await deploy(house, schedule(trigger=Cron("0 4 * * *", jitter=timedelta(hours=1))))
+    due = datetime(2026, 1, 1, 4, tzinfo=UTC)
+    fires = await timers.run_once()
+    assert fires is not None
+    assert due < fires < due + timedelta(hours=1)
+
+    house.clock.set(fires - timedelta(microseconds=1))
+    assert await timers.run_once() == fires
+    assert await ticks(house) == []
+
+    house.clock.set(fires)
+    following = await timers.run_once()
+    assert await ticks(house) == [due]
+    assert following is not None
+    assert due + timedelta(days=1) < following < due + timedelta(days=1, hours=1)
+    assert following - fires != timedelta(days=1)
+
+
 async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_for_ever(house: House, timers: Timers) -> None:
     await deploy(house, schedule(trigger=Cron("0 4 * * *") & FLIGHTS))
     due = datetime(2026, 1, 1, 4, tzinfo=UTC)

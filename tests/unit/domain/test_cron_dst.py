@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.cron import next_fire
+from streamsched.domain.cron import next_fire, previous_fire
+from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.trigger import Cron, Every
 
 BERLIN, NEW_YORK, LORD_HOWE, KOLKATA = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"
@@ -155,6 +156,27 @@ BERLIN, NEW_YORK, LORD_HOWE, KOLKATA = "Europe/Berlin", "America/New_York", "Aus
             ["2011-12-31T00:00+14:00", "2012-12-30T12:00+14:00"],
         ),
         (
+            "a midnight that Brazil skipped",
+            "0 0 * * *",
+            "America/Sao_Paulo",
+            "2018-11-03T12:00-03:00",
+            ["2018-11-04T01:00-02:00", "2018-11-05T00:00-02:00"],
+        ),
+        (
+            "half an hour before a midnight that comes twice",
+            "30 23 * * *",
+            "America/Sao_Paulo",
+            "2018-02-17T12:00-02:00",
+            ["2018-02-17T23:30-02:00", "2018-02-18T23:30-03:00"],
+        ),
+        (
+            "where no clock ever changes",
+            "30 2 * * *",
+            "UTC",
+            "2024-03-30T12:00+00:00",
+            ["2024-03-31T02:30+00:00", "2024-04-01T02:30+00:00"],
+        ),
+        (
             "midnight that does not exist",
             "0 0 * * *",
             "America/Asuncion",
@@ -180,6 +202,64 @@ def test_clock_changes(case: str, expression: str, zone: str, after: str, ticks:
         seen.append(following)
         at = following
     assert seen == [datetime.fromisoformat(tick) for tick in ticks], case
+
+
+@pytest.mark.parametrize(
+    ("leaf", "after", "ticks"),
+    [
+        (
+            Cron("30 2 * * *", BERLIN, in_gap=InGap.SKIP),
+            "2024-03-30T12:00+01:00",
+            ["2024-04-01T02:30+02:00"],
+        ),
+        (
+            Cron("*/20 2 * * *", BERLIN, in_gap=InGap.SKIP, in_overlap=InOverlap.FIRST),
+            "2024-10-27T02:00+02:00",
+            ["2024-10-27T02:20+02:00", "2024-10-27T02:40+02:00", "2024-10-28T02:00+01:00"],
+        ),
+        (
+            Cron("30 2 * * *", BERLIN, in_overlap=InOverlap.SECOND),
+            "2024-10-26T12:00+02:00",
+            ["2024-10-27T02:30+01:00", "2024-10-28T02:30+01:00"],
+        ),
+        (
+            Cron("30 2 * * *", BERLIN, in_overlap=InOverlap.BOTH),
+            "2024-10-26T12:00+02:00",
+            ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00", "2024-10-28T02:30+01:00"],
+        ),
+        (
+            Cron("15,45 1 * * *", LORD_HOWE, in_overlap=InOverlap.BOTH),
+            "2024-04-06T12:00+11:00",
+            ["2024-04-07T01:15+11:00", "2024-04-07T01:45+11:00", "2024-04-07T01:45+10:30", "2024-04-08T01:15+10:30"],
+        ),
+        (
+            Cron("0 12 30 12 *", "Pacific/Apia", in_gap=InGap.SKIP),
+            "2011-12-01T00:00-10:00",
+            ["2012-12-30T12:00+14:00"],
+        ),
+        (
+            # Hourly is real time, whatever was chosen.
+            Cron("30 * * * *", BERLIN, in_gap=InGap.AFTER, in_overlap=InOverlap.FIRST),
+            "2024-10-27T01:45+02:00",
+            ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00", "2024-10-27T03:30+01:00"],
+        ),
+        (
+            Cron("30 2 * * ?", BERLIN, Dialect.QUARTZ),
+            "2024-03-30T12:00+01:00",
+            ["2024-03-31T03:00+02:00", "2024-04-01T02:30+02:00"],
+        ),
+    ],
+)
+def test_a_schedule_chooses_otherwise(leaf: Cron, after: str, ticks: list[str]) -> None:
+    wanted = [datetime.fromisoformat(tick) for tick in ticks]
+    at, seen = datetime.fromisoformat(after), []
+    for _ in ticks:
+        following = next_fire(leaf, at, created_at=at)
+        assert following is not None
+        seen.append(following)
+        at = following
+    assert seen == wanted
+    assert [previous_fire(leaf, later, created_at=at) for later in wanted[1:]] == wanted[:-1]
 
 
 def test_an_interval_is_real_time_over_a_gap_and_an_overlap() -> None:
