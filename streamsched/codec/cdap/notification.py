@@ -5,10 +5,12 @@
 | `PARTITION`      | `datasetId` (`dataset:ns.name`, or an object), `numPartitions`, `partitionKeys`                |
 | `PROGRAM_STATUS` | `programRunId` (an object), `programStatus`, `endTime` (ms), `programError`, `userOverrides`   |
 | `STREAM_SIZE`    | `streamId` (`stream:ns.name`, or an object), `streamSize` (bytes, absolute)                    |
+| `EVENT` (ours)   | `event` (`ns.name`), `attributes`                                                              |
 
 Refused with a reason, where CDAP ignored them or got stuck: TIME and PROGRAM_HEART_BEAT (ticks are ours), CDAP's own
 STREAM_SIZE, which names a schedule and no stream, and statuses no trigger can ask for. A notification has no id, source
-or time of its own; those given beside `properties` are taken.
+or time of its own; those given beside `properties` are taken. Ours besides, which CDAP skips: `partitions` of PARTITION
+(as `codec.native` has them, with sizes) and `absolute` of STREAM_SIZE (`false`: growth).
 """
 
 from __future__ import annotations
@@ -16,17 +18,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from streamsched.codec.native import hive_key, partition_count
-from streamsched.codec.scalar import dataset, instant, integer, loads, mapping, name, sequence, stream, text, texts
+from streamsched.codec.native import (
+    PARTITIONS_ADDED,
+    dumps,
+    fact_from_json,
+    fact_to_json,
+    hive_key,
+    partition_count,
+)
+from streamsched.codec.scalar import (
+    boolean,
+    dataset,
+    event_name,
+    instant,
+    integer,
+    loads,
+    mapping,
+    name,
+    sequence,
+    stream,
+    text,
+    texts,
+)
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import Event, Fact, Outcome, Partition, PartitionsAdded, ProgramReached, StreamSize
+from streamsched.domain.event import (
+    CustomHappened,
+    Event,
+    Fact,
+    Outcome,
+    Partition,
+    PartitionsAdded,
+    ProgramReached,
+    StreamSize,
+    Ticked,
+)
 from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
 
 #: The source of a notification that names none.
 SOURCE: Final = "cdap"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _STATUSES: Final[Mapping[str, Outcome]] = MappingProxyType(
     {
         "RUNNING": Outcome.STARTED,
@@ -58,7 +91,72 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
     )
 
 
+def to_json(event: Event) -> dict[str, Any]:
+    """The notification of an event, with its id, source and time beside the properties. `from_json` reads all but TIME
+    back; a program's end is told in whole milliseconds.
+    """
+    kind, properties = _said(event.fact)
+    inner = {name: value if isinstance(value, str) else dumps(value).decode() for name, value in properties.items()}
+    return {"id": event.id, "source": event.source, "time": event.time, "notificationType": kind, "properties": inner}
+
+
+def _said(fact: Fact) -> tuple[str, dict[str, Any]]:
+    """The type of a fact and its properties; what is no text there becomes JSON in text."""
+    match fact:
+        case PartitionsAdded(dataset=ref, partitions=named, count=count):
+            _, own = fact_to_json(fact)
+            keys = [{column: ["java.lang.String", value] for column, value in each.values.items()} for each in named]
+            more = any(each != Partition(hive_key(each.values), each.values) for each in named)
+            told = {"partitions": own["partitions"]} if more else {"partitionKeys": keys}
+            return "PARTITION", {"datasetId": f"dataset:{ref}", "numPartitions": str(count), **told}
+        case StreamSize(stream=ref, bytes=size, absolute=absolute):
+            growth = {} if absolute else {"absolute": "false"}
+            return "STREAM_SIZE", {"streamId": f"stream:{ref}", "streamSize": str(size), **growth}
+        case ProgramReached():
+            return "PROGRAM_STATUS", _program_said(fact)
+        case CustomHappened(name=ref, attributes=attributes):
+            return "EVENT", {"event": str(ref), "attributes": dict(attributes)}
+        case Ticked(schedule=ref, due_at=due_at):
+            return "TIME", {
+                "scheduleId": {
+                    "namespace": ref.namespace,
+                    "application": ref.app,
+                    "version": "-SNAPSHOT",
+                    "schedule": ref.name,
+                    "entity": "SCHEDULE",
+                },
+                "systemOverrides": {"scheduleName": ref.name},
+                "userOverrides": {"logical.start.time": str((due_at - _EPOCH) // _MILLISECOND)},
+            }
+        case _:
+            assert_never(fact)
+
+
+def _program_said(fact: ProgramReached) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "programRunId": {
+            "namespace": fact.program.namespace,
+            "application": fact.program.app,
+            "version": "-SNAPSHOT",
+            "type": "Workflow",
+            "program": fact.program.name,
+            "run": fact.run_id,
+            "entity": "PROGRAM_RUN",
+        },
+        "programStatus": next(status for status, outcome in _STATUSES.items() if outcome is fact.outcome),
+    }
+    if fact.arguments:
+        said["userOverrides"] = dict(fact.arguments)
+    if fact.ended_at is not None:
+        said["endTime"] = str((fact.ended_at - _EPOCH) // _MILLISECOND)
+    if fact.error:
+        said["programError"] = fact.error
+    return said
+
+
 def _partition(properties: Mapping[str, Any], path: str) -> Fact:
+    if (own := properties.get("partitions")) is not None:
+        return _own_partitions(properties, own, path)
     keys = properties.get("partitionKeys")
     where = f"{path}.partitionKeys"
     listed = [] if keys is None else sequence(_inner(keys, where), where)
@@ -69,6 +167,28 @@ def _partition(properties: Mapping[str, Any], path: str) -> Fact:
         dataset(_entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"), f"{path}.datasetId"),
         found,
         partition_count(len(found), count, f"{path}.numPartitions"),
+    )
+
+
+def _own_partitions(properties: Mapping[str, Any], own: object, path: str) -> Fact:
+    stated = properties.get("numPartitions")
+    data = {
+        "dataset": _entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"),
+        "partitions": _inner(own, f"{path}.partitions"),
+        "count": None if stated is None else _whole(stated, f"{path}.numPartitions"),
+    }
+    try:
+        return fact_from_json(PARTITIONS_ADDED, data, path)
+    except DecodeError as exc:
+        raise DecodeError(exc.path.replace(f"{path}.data", path, 1), exc.reason) from exc
+
+
+def _event(properties: Mapping[str, Any], path: str) -> Fact:
+    attributes = properties.get("attributes")
+    where = f"{path}.attributes"
+    return CustomHappened(
+        event_name(properties.get("event"), f"{path}.event"),
+        {} if attributes is None else texts(_inner(attributes, where), where),
     )
 
 
@@ -119,7 +239,7 @@ def _stream_size(properties: Mapping[str, Any], path: str) -> Fact:
     return StreamSize(
         stream(_entity(properties.get("streamId"), "stream", where), where),
         integer(_whole(properties.get("streamSize"), f"{path}.streamSize"), f"{path}.streamSize"),
-        absolute=True,
+        absolute=boolean(_inner(properties.get("absolute", True), f"{path}.absolute"), f"{path}.absolute"),
     )
 
 
@@ -152,5 +272,5 @@ def _millis(value: object, path: str) -> datetime:
 
 
 _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Fact]]] = MappingProxyType(
-    {"PARTITION": _partition, "PROGRAM_STATUS": _program_status, "STREAM_SIZE": _stream_size}
+    {"PARTITION": _partition, "PROGRAM_STATUS": _program_status, "STREAM_SIZE": _stream_size, "EVENT": _event}
 )

@@ -1,0 +1,73 @@
+"""Notifications as CDAP sends them, written and read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+
+from streamsched.codec import event as events
+from streamsched.codec.cdap.notification import from_json, to_json
+from streamsched.codec.native import plain
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.event import Event, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.names import ScheduleRef
+from streamsched.testing import strategies as world
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "cdap" / "notifications.json"
+NOW = datetime(2017, 5, 9, 22, 24, tzinfo=UTC)
+
+
+def read(said: Any) -> Event:
+    return events.decode(orjson.dumps(said), fallback_id="n1", fallback_time=NOW)
+
+
+def known_to_cdap(event: Event) -> Event:
+    """The event as CDAP can tell it: ends in whole milliseconds, no empty error."""
+    fact = event.fact
+    if not isinstance(fact, ProgramReached):
+        return event
+    ended = fact.ended_at and fact.ended_at - timedelta(microseconds=fact.ended_at.microsecond % 1000)
+    return replace(event, fact=replace(fact, ended_at=ended, error=fact.error or None))
+
+
+@given(world.events(world.facts_from_outside()))
+def test_any_event_from_outside_survives_the_way_through_a_notification(event: Event) -> None:
+    assert read(plain(to_json(event))) == known_to_cdap(event)
+
+
+@pytest.mark.parametrize("said", json.loads(GOLDEN.read_text()), ids=lambda said: said["notificationType"])
+def test_what_cdap_sends_is_read_and_written_as_it_was(said: Any) -> None:
+    written = plain(to_json(from_json(said, fallback_id="n1", fallback_time=NOW)))
+
+    assert {name: written[name] for name in said} == said
+    assert (written["id"], written["source"]) == ("n1", "cdap")
+
+
+def test_a_tick_is_cdaps_time_which_nobody_may_send_us() -> None:
+    tick = Event("t", "timers", NOW, Ticked(ScheduleRef("default", "orders", "nightly"), 1, "cron:0 4 * * *@UTC", NOW))
+
+    said = plain(to_json(tick))
+
+    assert json.loads(said["properties"]["userOverrides"]) == {"logical.start.time": "1494368640000"}
+    assert json.loads(said["properties"]["scheduleId"])["schedule"] == "nightly"
+    with pytest.raises(DecodeError, match="notificationType: must be one of"):
+        read(said)
+
+
+def test_a_wrong_size_among_partitions_of_ours_is_named_by_its_place() -> None:
+    properties = {"datasetId": "dataset:default.lines", "partitions": '[{"key": "day=1", "bytes": -1}]'}
+
+    with pytest.raises(DecodeError) as refused:
+        read({"notificationType": "PARTITION", "properties": properties})
+    assert refused.value.path == "$.properties.partitions[0].bytes"
+    assert isinstance(
+        read({"notificationType": "PARTITION", "properties": {**properties, "partitions": '["d=1"]'}}).fact,
+        PartitionsAdded,
+    )
