@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
@@ -121,6 +121,14 @@ class Town:
                 if all(shard.positions for shard in self.shards) and all(positions[at] >= ends[at] for at in ends):
                     return
                 await asyncio.sleep(0.002)
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """How far every topic has grown."""
+        topics = [spec.name for spec in topic_specs(self.count, timedelta(days=7))]
+        parts = [
+            TopicPartition(name, number) for name in topics for number in range(await self.broker.partitions(name))
+        ]
+        return await self.broker.ends(parts)
 
     async def records(self, topic: str) -> Sequence[Record]:
         """Everything in a topic, partition by partition."""
