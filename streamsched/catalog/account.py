@@ -106,19 +106,21 @@ def _line(trail: Trail, finding: Finding, taker: Taker | None) -> Line:
 def _at_schedule(finding: Finding, ground: AtSchedule, standing: Standing | None) -> str:
     schedule = f"{ground.schedule} (generation {ground.generation})" if ground.generation else str(ground.schedule)
     verdict = ground.judged.verdict
-    late = "" if finding.since is None else f" {_long(finding.at - finding.since)} late"
+    happened = "" if finding.since is None else f": it happened at {_at(finding.since)}"
+    if finding.since is not None:
+        happened += f", {_long(finding.at - finding.since)} before"
     match verdict:
         case Verdict.COUNTED:
             of = _listed([_leaf(leaf, standing) for leaf in ground.judged.leaves])
             under = f", under {_listed(ground.judged.cells)}" if ground.judged.cells else ""
-            came = f", though it came{late}" if ground.late is OnLate.ACCEPT else ""
+            came = f", though it came late{happened}" if ground.late is OnLate.ACCEPT else ""
             return f"counted in {schedule} towards {of}{under}{came}"
         case Verdict.UNMATCHED:
             wanted = f": it wants {standing.record.definition.trigger}" if _same(ground, standing) and standing else ""
             return f"{schedule} listens to it, but nothing of its trigger accepted it{wanted}"
         case Verdict.LATE:
             side = "put aside on topic late" if ground.late is OnLate.SIDE else "dropped"
-            return f"came{late} to {schedule}, and was {side} by its policy"
+            return f"came too late for {schedule} and was {side}{happened}"
         case Verdict.DISABLED:
             gone = "was disabled" if ground.generation else "was not there any more"
             return f"{schedule} {gone} when it came, so it did not count"

@@ -48,7 +48,8 @@ def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[S
         if after.keeping and not keeps and before is not None and before.listens:
             yield Drop(ref, before.generation)
         wanted = after.definition
-        yield Put(ref, generation, after.enabled, wanted.trigger, wanted.consumption, keep=keeps or after.keeping)
+        keep = keeps or after.keeping
+        yield Put(ref, generation, after.enabled, wanted.trigger, wanted.consumption, keep=keep, late=wanted.late)
     heard, hears = _listening(before), _listening(after)
     for key in sorted(hears - heard):
         yield Subscribe(key, ref, generation)

@@ -1,4 +1,4 @@
-"""A policy for late events as JSON: `{"after": "15m", "then": "accept", "drop" or "side"}`."""
+"""A policy for late events as JSON: `{"after": "15m", "then": "accept", "drop" or "side"}`, or `"15m"` to drop them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ def from_json(obj: object, path: str = "$") -> Late:
     DecodeError: a field is missing, unknown or of the wrong kind; the path names it.
     InvalidDefinitionError: `after` is not positive.
     """
+    if isinstance(obj, str):
+        with anchored(path, after=""):
+            return Late(parse_duration(obj, "$"))
     fields = Fields(obj, path)
     after = parse_duration(fields.text("after"), fields.at("after"))
     then = fields.optional_choice("then", OnLate) or OnLate.DROP

@@ -1,7 +1,8 @@
 """Signals as records of topic `signals`: the key is their address, the value is JSON.
 
-An `Occurred` is its event in native JSON and nothing else: the home of an event key sends the same bytes on to each
-schedule's home, under the schedule's key. Control signals begin with `{"signal":`, so one glance tells them apart.
+An `Occurred` is its event in native JSON, with `"delay"` (milliseconds) as a last field when it came late: the home of
+an event key sends the same bytes on to each schedule's home, under the schedule's key. Control signals begin with
+`{"signal":`, so one glance tells them apart.
 
 | `signal`                   | fields                                                       | key              |
 |----------------------------|--------------------------------------------------------------|------------------|
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, assert_never
 
 from streamsched.codec import lateness, native
@@ -32,15 +34,17 @@ _CONTROL: Final = b'{"signal":'
 _ID: Final = b'{"id":"'
 #: The head of an event as we write it, and what must not be a field of it: it would say another dialect, or control.
 _OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')
-_NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data)"\s*:')
+_NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data|delay)"\s*:')
 _SOURCE: Final = b'","source":"'
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def encode(signal: Signal) -> tuple[bytes, bytes]:
     """Record key and value."""
     match signal:
-        case Occurred(event=event):
-            return event.key.encode(), native.dumps(native.to_json(event))
+        case Occurred(event=event, delay=delay):
+            value = native.dumps(native.to_json(event))
+            return event.key.encode(), delayed(value, delay) if delay else value
         case Put(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
         case Drop(schedule=ref, generation=generation):
@@ -55,6 +59,11 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
             assert_never(signal)
 
 
+def delayed(value: bytes, delay: timedelta) -> bytes:
+    """The value of an `Occurred` in our own spelling, which has no delay yet, with one."""
+    return b'%b,"delay":%d}' % (value.rstrip()[:-1], delay // _MILLISECOND)
+
+
 def decode(key: bytes, value: bytes) -> Signal:
     """The signal of a record. An `Occurred` does not depend on its key: forwarding changes the address only.
 
@@ -64,7 +73,7 @@ def decode(key: bytes, value: bytes) -> Signal:
     found = mapping(loads(value), "$")
     kind = found.get("signal")
     if kind is None:
-        return Occurred(native.from_json(found))
+        return Occurred(native.from_json(found), timedelta(milliseconds=integer(found.get("delay", 0), "$.delay")))
     ref = schedule(found.get("schedule"), "$.schedule")
     generation = integer(found.get("generation"), "$.generation")
     match kind:

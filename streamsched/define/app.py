@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import time
+from datetime import time, timedelta
 from pathlib import Path
 
 from streamsched.codec.reading import anchored, below
@@ -23,6 +23,7 @@ from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.retry import Retry
@@ -32,6 +33,8 @@ from streamsched.domain.window import TimeWindow
 
 #: ("22:00", "06:00"), in UTC, or ("22:00", "06:00", "Europe/Berlin").
 Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
+#: "6h", or ("6h", "side").
+Lateness = Duration | tuple[Duration, OnLate | str]
 
 
 class App:
@@ -106,6 +109,7 @@ class App:
         on_timeout: OnTimeout | str = OnTimeout.DISCARD,
         consumption: Consumption | str = Consumption.CUMULATIVE,
         retry: Retry | None = None,
+        late: Lateness | None = None,
         on_change: OnChange | str = OnChange.RESET,
         catch_up: CatchUp = UNBOUNDED,
         enabled: bool = True,
@@ -135,6 +139,8 @@ class App:
             consumption: what a job uses up of what has come. `"cumulative"`: all of it. `"paired"`: the oldest, exactly
                 as much as was asked; the rest stays and may start another job at once (with `overlap="queue"`, a run of
                 its own). `"latest"`: the newest, as much as was asked; older ones are dropped.
+            late: events that come later than this after they happened do not count: `"6h"`. `("6h", "side")` puts them
+                aside on topic `late` too, `("6h", "accept")` counts them and says so in their verdict.
             on_change: what becomes of what it has accumulated, and of its waiting jobs, when a deployment changes it:
                 `"reset"` starts anew, `"keep"` goes on with all that still fits.
             retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
@@ -179,6 +185,7 @@ class App:
                 consumption=choice(Consumption, consumption, "$.consumption"),
                 retry=retry,
                 catch_up=catch_up,
+                late=None if late is None else _late(late, "$.late"),
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)
@@ -224,6 +231,16 @@ def located(program: Program, base: Path) -> Program:
     if not isinstance(executable, SparkJob) or "://" in executable.main:
         return program
     return replace(program, executable=replace(executable, main=str((base / executable.main).resolve())))
+
+
+def _late(late: Lateness, path: str) -> Late:
+    if isinstance(late, str | timedelta):
+        late = late, OnLate.DROP
+    if not isinstance(late, tuple) or len(late) != 2:
+        raise InvalidDefinitionError(path, f"must be a duration, or (duration, 'drop') or the like, but is {late!r}")
+    after, then = late
+    with anchored(path, after=""):
+        return Late(duration(after, "$"), choice(OnLate, then, "$"))
 
 
 def _window(window: Window, *, wait: bool) -> TimeWindow:

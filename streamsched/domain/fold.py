@@ -143,8 +143,8 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
     A `Put` or `Drop` older than the known definition changes nothing; neither does a repeated `Put`.
     """
     match signal:
-        case Occurred(event=event):
-            return Folded(None, verdict=DISABLED) if state is None else _occurred(state, event, at, cells)
+        case Occurred():
+            return Folded(None, verdict=DISABLED) if state is None else _occurred(state, signal, at, cells)
         case Woken(cell=key, due_at=due_at):
             return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
@@ -166,8 +166,8 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
             assert_never(signal)
 
 
-def _occurred(state: TriggerState, event: Event, at: datetime, cells: Mapping[str, Cell]) -> Folded:
-    definition = state.definition
+def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    definition, event = state.definition, signal.event
     if not definition.enabled and not definition.keeping:
         return Folded(state, verdict=DISABLED)
     plan = definition.plan
@@ -177,7 +177,7 @@ def _occurred(state: TriggerState, event: Event, at: datetime, cells: Mapping[st
     else:
         slots = plan.by_key.get(event.key, ())
         late = definition.late
-        if slots and late is not None and late.then is not OnLate.ACCEPT and late.judges(event.time, at=at):
+        if slots and late is not None and late.then is not OnLate.ACCEPT and late.judges(signal.delay):
             return Folded(state, (Aside(event),) if late.then is OnLate.SIDE else (), LATE)
     if not slots:
         return Folded(state, verdict=UNMATCHED)

@@ -12,6 +12,7 @@ from streamsched.domain.constraint import Constraint, Rate
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
+from streamsched.domain.lateness import Late
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.retry import Retry
@@ -86,6 +87,7 @@ class Schedule:
         retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
         catch_up: bounds for making up for missed ticks, as far as `misfire` wants that at all.
+        late: what becomes of events that come long after they happened; None counts them like any other.
     """
 
     ref: ScheduleRef
@@ -101,6 +103,7 @@ class Schedule:
     consumption: Consumption = Consumption.CUMULATIVE
     retry: Retry | None = None
     catch_up: CatchUp = UNBOUNDED
+    late: Late | None = None
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):

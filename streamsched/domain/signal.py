@@ -8,13 +8,16 @@ as the events it governs, so the order of the log decides which definition judge
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event
 from streamsched.domain.lateness import Late
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.trigger import Trigger
+
+IN_TIME: Final = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,14 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Occurred:
-    """An event happened."""
+    """An event happened.
+
+    Attributes:
+        delay: how long after it happened the log had it, to the millisecond; none where it is less than a second.
+    """
 
     event: Event
+    delay: timedelta = IN_TIME
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from streamsched.codec import event as event_codec
 from streamsched.codec import express
@@ -10,12 +11,16 @@ from streamsched.codec import signal as signal_codec
 from streamsched.codec.event import LOG_ID
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.home import home
-from streamsched.domain.signal import Occurred
+from streamsched.domain.lateness import SHORTEST
+from streamsched.domain.signal import IN_TIME, Occurred
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit, dead_letter
 from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Ingest:
@@ -34,16 +39,23 @@ class Ingest:
     def take(self, chunk: Chunk) -> None:
         """Sends every event of the chunk on in order; what cannot be read becomes a dead letter and stops nobody."""
         shards, emit, remember = self._shards, self._emit, self._memo.put
+        stamp, arrived, in_time = -1, _EPOCH, _EPOCH
         for record in chunk.records:
+            if record.time_ms != stamp:  # many records share the time of one append
+                stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)
+                in_time = arrived - SHORTEST
             raw = record.value or b""
             usual = express.occurred(raw)
             if usual is not None:
                 key, signal = usual
+                if signal.event.time <= in_time:
+                    signal = Occurred(signal.event, _delay(arrived, signal.event.time))
+                    raw = signal_codec.delayed(raw, signal.delay)
                 remember(raw, signal)
                 emit(SIGNALS, home(key, shards), key, raw)
                 continue
             try:
-                key, value = self._signal(chunk, record)
+                key, value = self._signal(chunk, record, arrived)
             except InvalidError as error:
                 dead_letter(emit, self._shard, chunk, record, error, ledger=self._ledger)
             else:
@@ -51,16 +63,23 @@ class Ingest:
         if self._ledger is not None:
             self._ledger.close()
 
-    def _signal(self, chunk: Chunk, record: Record) -> tuple[bytes, bytes]:
+    def _signal(self, chunk: Chunk, record: Record, arrived: datetime) -> tuple[bytes, bytes]:
         raw = record.value
         if raw is None:
             raise DecodeError("$", "is empty: a record of a public topic must carry an event")
         event = event_codec.decode(
-            raw,
-            fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}",
-            fallback_time=datetime.fromtimestamp(record.time_ms / 1000, UTC),
+            raw, fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}", fallback_time=arrived
         )
-        signal = Occurred(event)
-        key, value = (event.key.encode(), raw) if signal_codec.says_occurred(raw) else signal_codec.encode(signal)
+        signal = Occurred(event, _delay(arrived, event.time))
+        if not signal_codec.says_occurred(raw):
+            key, value = signal_codec.encode(signal)
+        else:
+            key, value = event.key.encode(), signal_codec.delayed(raw, signal.delay) if signal.delay else raw
         self._memo.put(value, signal)
         return key, value
+
+
+def _delay(arrived: datetime, happened: datetime) -> timedelta:
+    """As exactly as it travels, so that who remembers the signal and who reads it judge alike."""
+    delay = arrived - happened
+    return delay // _MILLISECOND * _MILLISECOND if delay >= SHORTEST else IN_TIME

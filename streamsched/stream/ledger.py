@@ -7,20 +7,26 @@ has no ledger.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from streamsched.codec import event as event_codec
 from streamsched.codec import findings
 from streamsched.codec.findings import Group
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.event import Event
+from streamsched.domain.event import Ticked
 from streamsched.domain.finding import AtSchedule, Ground, Repeated, Unheard, Unread
 from streamsched.domain.fold import TriggerState
-from streamsched.domain.lateness import OnLate
+from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.verdict import Judged
+from streamsched.domain.signal import Occurred
+from streamsched.domain.verdict import Judged, Verdict
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import VERDICTS
 from streamsched.stream.emission import Emit
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Ledger:
@@ -31,23 +37,27 @@ class Ledger:
         self._emit = emit
         self._groups: dict[Hashable, Group] = {}
 
-    def judged(
-        self, home: bytes, state: TriggerState | None, judged: Judged, event: Event, late: OnLate | None = None
-    ) -> None:
-        """What the schedule at `home` (a record key) made of an event; `state` as it was before, None when unknown.
-        `late`: the policy that was applied to an event that came late.
+    def judged(self, home: bytes, state: TriggerState | None, judged: Judged, signal: Occurred) -> None:
+        """What the schedule at `home` (a record key) made of an event; `state` as it was before, None when unknown. Of
+        ticks nothing is kept.
         """
-        generation, sequence = (0, 0) if state is None else (state.generation, state.sequence)
+        event = signal.event
+        if type(event.fact) is Ticked:
+            return
+        generation, sequence, late = 0, 0, None
+        if state is not None:
+            generation, sequence, late = state.definition.generation, state.sequence, state.definition.late
+        was_late = None if late is None else _applied(late, judged, signal.delay)
         # The leaves say what a verdict is, nearly always, and are quicker to look up than `Judged`, a Python hash.
-        same = home, generation, sequence, judged.leaves or judged, judged.cells, late
+        same = home, generation, sequence, judged.leaves or judged, judged.cells, was_late
         group = self._groups.get(same)
         if group is None:
             ref = ScheduleRef.parse(home.partition(b":")[2].decode()) if state is None else state.schedule
-            group = self._open(same, AtSchedule(ref, generation, sequence + 1, judged, late))
+            group = self._open(same, AtSchedule(ref, generation, sequence + 1, judged, was_late))
         group.events.append(event.id)
         group.events.append(event.source)
-        if late is not None:
-            group.since.append(int(event.time.timestamp() * 1000))
+        if was_late is not None:
+            group.since.append((event.time - _EPOCH) // _MILLISECOND)
 
     def repeated(self, key: bytes, event_id: str, source: str, *, first_ms: int) -> None:
         """An event that was seen before, first at `first_ms` by the log."""
@@ -79,3 +89,10 @@ class Ledger:
     def _open(self, same: Hashable, ground: Ground) -> Group:
         group = self._groups[same] = Group(ground, [], [])
         return group
+
+
+def _applied(policy: Late, judged: Judged, delay: timedelta) -> OnLate | None:
+    """What the policy did with an event; None when it was in time, or nothing would have counted it anyway."""
+    if judged.verdict is Verdict.LATE or (judged.verdict is Verdict.COUNTED and policy.judges(delay)):
+        return policy.then
+    return None

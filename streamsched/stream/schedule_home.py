@@ -65,7 +65,7 @@ class ScheduleHome:
             for effect in folded.effects:
                 self._carry_out(effect)
             if ledger is not None and isinstance(signal, Occurred) and folded.verdict is not None:
-                ledger.judged(key, before, folded.verdict, signal.event)
+                ledger.judged(key, before, folded.verdict, signal)
         accumulated.store()
         if ledger is not None:
             ledger.close()

@@ -19,6 +19,7 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
+from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
@@ -185,6 +186,7 @@ def schedules(
             on_timeout=st.sampled_from(OnTimeout),
             consumption=st.sampled_from(Consumption),
             retry=st.none() | retries,
+            late=st.none() | st.builds(Late, durations, st.sampled_from(OnLate)),
             **{name: st.just(value) for name, value in said.items()},
         )
     )

@@ -95,14 +95,15 @@ def test_cells_and_an_accepted_lateness_are_told() -> None:
 
     text, *_ = told(trail(ground, since=NOON - timedelta(hours=2)))
 
-    assert text.endswith("towards gone, under 2013-01-01, though it came 2h late")
+    assert text.endswith("under 2013-01-01, though it came late: it happened at 2026-03-01 10:00:00Z, 2h before")
 
 
 def test_a_late_event_says_how_late_and_where_it_went() -> None:
     late = AtSchedule(WEEKLY, 1, 1, Judged(Verdict.LATE), OnLate.SIDE)
 
     assert told(trail(late, since=NOON - timedelta(minutes=90))) == (
-        "came 1h30m late to default.flights.weekly (generation 1), and was put aside on topic late by its policy",
+        "came too late for default.flights.weekly (generation 1) and was put aside on topic late: "
+        "it happened at 2026-03-01 10:30:00Z, 1h30m before",
     )
     dropped = replace(late, late=OnLate.DROP)
     assert "was dropped" in told(trail(dropped, since=NOON - timedelta(minutes=90)))[0]

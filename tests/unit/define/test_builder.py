@@ -18,6 +18,7 @@ from streamsched.domain.catchup import CatchUp
 from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.event import Outcome
+from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, SparkJob
@@ -134,6 +135,7 @@ def test_constraints_and_policies_are_said_in_words() -> None:
         misfire=Misfire.ALL,
         timeout="2h",
         on_timeout="launch",
+        late=("6h", "side"),
         enabled=False,
     )
     definition = app.definition()
@@ -147,6 +149,7 @@ def test_constraints_and_policies_are_said_in_words() -> None:
     )
     assert (nightly.overlap, nightly.misfire, nightly.on_timeout) == (Overlap.QUEUE, Misfire.ALL, OnTimeout.LAUNCH)
     assert nightly.timeout == timedelta(hours=2)
+    assert nightly.late == Late(timedelta(hours=6), OnLate.SIDE)
     assert definition.enabled == frozenset()
     assert definition.programs[0].executable == BashJob("rm -rf scratch")
     assert definition.programs[0].arguments == {"days": "7"}
@@ -237,6 +240,10 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
         ({"catch_up": CatchUp(spacing=timedelta(1))}, "$.schedules.s.catchUp: bounds how many ticks are made up for"),
         ({"misfire": "skip", "catch_up": CatchUp(at_most=5)}, "$.schedules.s.catchUp: says how to make up"),
         ({"timeout": "-1h"}, "$.schedules.s.timeout: '-1h' is no duration"),
+        ({"late": "-1h"}, "$.schedules.s.late: '-1h' is no duration"),
+        ({"late": timedelta(0)}, "$.schedules.s.late: must be at least 0:00:01 but is 0:00:00"),
+        ({"late": ("1h", "keep")}, "$.schedules.s.late: must be one of accept, drop, side but is 'keep'"),
+        ({"late": ("1h",)}, "$.schedules.s.late: must be a duration, or (duration, 'drop') or the like"),
         ({"timeout": timedelta(0)}, "$.schedules.s.timeout: must be positive but is 0:00:00"),
     ],
 )

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import orjson
+import pytest
+
+from streamsched.codec import event as event_codec
 from streamsched.codec import findings
-from streamsched.domain.event import CustomHappened, Event
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.event import CustomHappened, Event, Ticked
 from streamsched.domain.finding import AtSchedule, Finding, Repeated, Unheard, Unread
+from streamsched.domain.home import home
+from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.leaf import leaf_id
 from streamsched.domain.match import Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName
-from streamsched.domain.trigger import CustomEvent, Partitions
+from streamsched.domain.signal import Occurred
+from streamsched.domain.trigger import CustomEvent, Every, Partitions
 from streamsched.domain.verdict import Verdict
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.topics import EVENTS, PARTITIONS, VERDICTS
+from streamsched.ports.topics import EVENTS, LATE, PARTITIONS, SIGNALS, VERDICTS
 from streamsched.stream.shard import ShardSettings
 from streamsched.testing.clock import SettableClock
 from streamsched.testing.town import NOON, Town, landed, schedule
@@ -111,9 +121,67 @@ async def test_a_dead_letter_is_found_by_the_id_it_claims_or_by_its_place(town: 
     assert (nameless.event, nameless.source) == ("log:events/0/1", "")
 
 
+@pytest.mark.parametrize("then", OnLate)
+async def test_a_late_event_says_when_it_happened_and_what_the_policy_did(town: Town, then: OnLate) -> None:
+    await town.start()
+    await town.put(schedule(), Partitions(FLIGHTS, 9), late=Late(timedelta(hours=1), then))
+    happened = NOON - timedelta(hours=2)
+
+    await town.emit(replace(landed(0), time=happened), landed(1))
+
+    late, in_time = sorted(await found(town), key=lambda each: each.event)
+    assert late.verdict is (Verdict.COUNTED if then is OnLate.ACCEPT else Verdict.LATE)
+    assert isinstance(late.ground, AtSchedule)
+    assert (late.since, late.ground.late) == (happened, then)
+    assert (in_time.verdict, in_time.since) == (Verdict.COUNTED, None)
+    aside = [
+        event_codec.decode(each.value or b"", fallback_id="", fallback_time=NOON) for each in await town.records(LATE)
+    ]
+    assert [event.id for event in aside] == (["flights-0"] if then is OnLate.SIDE else [])
+
+
+async def test_a_backlog_makes_nothing_late(town: Town, clock: SettableClock) -> None:
+    await town.put(schedule(), Partitions(FLIGHTS, 2), late=Late(timedelta(hours=1)))
+    await town.emit(landed(0), landed(1))
+    clock.advance(timedelta(hours=5))
+
+    await town.start()
+
+    assert [each.verdict for each in await found(town)] == [Verdict.COUNTED, Verdict.COUNTED]
+    assert len(await town.jobs()) == 1
+
+
+@pytest.mark.parametrize("spelling", ["ours", "cloudevent"])
+async def test_how_late_an_event_came_is_the_same_after_a_restart(
+    town: Town, clock: SettableClock, spelling: str
+) -> None:
+    """On the edge: late by the microseconds that do not travel would be late for one worker and not for the next."""
+    event = replace(landed(0), time=NOON - timedelta(hours=1, microseconds=300))
+    said = event_codec.encode(event)
+    if spelling == "cloudevent":
+        body = {"specversion": "1.0", "type": "streamsched.partitions.added", **orjson.loads(said), "delay": 7}
+        said = orjson.dumps({**body, "type": "streamsched.partitions.added"})
+    await town.put(schedule(), Partitions(FLIGHTS, 1), late=Late(timedelta(hours=1)))
+    await town.broker.append([Outgoing(PARTITIONS, 0, None, said)])
+    clock.advance(timedelta(minutes=5))
+
+    await town.start()
+
+    (counted,) = await found(town)
+    assert counted.verdict is Verdict.COUNTED
+    values = {record.value for record in await town.records(SIGNALS) if b"flights-0" in (record.value or b"")}
+    assert [signal_codec.decode(b"", value or b"") for value in values] == [Occurred(event, timedelta(hours=1))]
+
+
 async def test_ticks_and_control_have_none(town: Town) -> None:
     await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
+    hourly = Every(timedelta(hours=1))
+    await town.put(schedule(), Partitions(FLIGHTS, 2) | hourly)
+    tick = Event("t", "timers", NOON, Ticked(schedule(), 1, leaf_id(hourly), NOON))
+    key = f"schedule:{schedule()}".encode()
+    await town.broker.append([Outgoing(SIGNALS, home(key, town.count), *signal_codec.encode(Occurred(tick)))])
+    await town.settled()
+    assert len(await town.jobs()) == 1
     await town.drop(schedule(), Partitions(FLIGHTS, 2), 2)
 
     assert await found(town) == []

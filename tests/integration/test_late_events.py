@@ -1,0 +1,49 @@
+"""Late events through real shards on the log in PostgreSQL, whose clock is the real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.ports.clock import SystemClock
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import LATE
+from streamsched.testing.town import Town, event_ids, landed, schedule
+
+pytestmark = pytest.mark.postgres
+
+FLIGHTS = DatasetRef("default", "flights")
+
+
+@pytest.fixture
+async def town(database: str) -> AsyncIterator[Town]:
+    broker = await open_broker(database)
+    made = await Town.found(broker, 2)
+    await made.start()
+    yield made
+    await made.stop()
+    await broker.close()
+
+
+@pytest.mark.parametrize(
+    ("then", "wanted", "aside"),
+    [(OnLate.DROP, ["1", "3"], 0), (OnLate.SIDE, ["1", "3"], 1), (OnLate.ACCEPT, ["1", "2"], 0)],
+)
+async def test_an_event_that_comes_too_late_is_dropped_put_aside_or_counted(
+    town: Town, then: OnLate, wanted: list[str], aside: int
+) -> None:
+    await town.put(schedule(), Partitions(FLIGHTS, 2), late=Late(timedelta(hours=1), then))
+    now = SystemClock().now()
+    in_time, late = now - timedelta(minutes=50), now - timedelta(minutes=70)
+
+    await town.emit(*(replace(landed(n), time=late if n == 2 else in_time) for n in (1, 2, 3)))
+    await town.settled()
+
+    assert [event_ids(job) for job in await town.jobs()] == [[f"flights-{n}" for n in wanted]]
+    assert len(await town.records(LATE)) == aside

@@ -1,0 +1,64 @@
+"""Late events against a model that counts with its fingers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.codec import state as state_codec
+from streamsched.domain.effect import Aside, Launch
+from streamsched.domain.event import Event, Partition, PartitionsAdded
+from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.names import DatasetRef, ScheduleRef
+from streamsched.domain.signal import Occurred, Put
+from streamsched.domain.trigger import Partitions
+from streamsched.domain.verdict import Verdict
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FLIGHTS = DatasetRef("default", "flights")
+WEEKLY = ScheduleRef("default", "flights", "weekly")
+
+#: (appended, happened) in minutes after noon: anything, before its time too, for clocks disagree.
+arrivals = st.lists(st.tuples(st.integers(0, 300), st.integers(-300, 310)), max_size=30).map(sorted)
+policies = st.none() | st.builds(Late, st.integers(1, 200).map(lambda m: timedelta(minutes=m)), st.sampled_from(OnLate))
+
+
+@given(arrivals, policies, st.integers(1, 4), st.booleans())
+def test_late_events_count_go_or_stand_aside_as_the_policy_says(
+    come: list[tuple[int, int]], late: Late | None, wanted: int, restarts: bool
+) -> None:
+    state = fold(None, Put(WEEKLY, 1, True, Partitions(FLIGHTS, wanted), late=late), at=NOON).state
+    told: list[list[str]] = []
+    aside: list[str] = []
+    verdicts: list[Verdict] = []
+    for number, (appended, happened) in enumerate(come):
+        fact = PartitionsAdded(FLIGHTS, (Partition(f"n={number}"),), 1)
+        event = Event(str(number), "test", NOON + timedelta(minutes=happened), fact)
+        delay = timedelta(minutes=max(0, appended - happened))
+        folded = fold(state, Occurred(event, delay), at=NOON + timedelta(minutes=appended))
+        state = again(folded.state) if restarts else folded.state
+        told += [
+            [each.id for part in effect.job.contributions for each in part.events]
+            for effect in folded.effects
+            if isinstance(effect, Launch)
+        ]
+        aside += [effect.event.id for effect in folded.effects if isinstance(effect, Aside)]
+        assert folded.verdict is not None
+        verdicts.append(folded.verdict.verdict)
+
+    minutes = None if late is None else late.after / timedelta(minutes=1)
+    is_late = [minutes is not None and appended - happened > minutes for appended, happened in come]
+    accepts = late is None or late.then is OnLate.ACCEPT
+    counted = [str(n) for n, was in enumerate(is_late) if accepts or not was]
+    whole = len(counted) // wanted * wanted
+    assert told == [counted[n : n + wanted] for n in range(0, whole, wanted)]
+    assert aside == ([str(n) for n, was in enumerate(is_late) if was] if late and late.then is OnLate.SIDE else [])
+    assert verdicts == [Verdict.COUNTED if str(n) in counted else Verdict.LATE for n in range(len(come))]
+
+
+def again(state: TriggerState | None) -> TriggerState | None:
+    """As after a restart."""
+    return None if state is None else state_codec.decode(state_codec.encode(state))
