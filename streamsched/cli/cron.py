@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +12,7 @@ from streamsched.cli.output import Format, FormatOption, console, escaped, print
 from streamsched.codec import forecast as forecast_codec
 from streamsched.domain.cron import check_cron
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.forecast import forecast
 from streamsched.domain.tick import Cron
@@ -66,7 +67,7 @@ def print_forecast(found: Mapping[str, Any]) -> None:
     ]
     lines += [(each["day"], None, None, _words([each]), "dim") for each in found["omitted"]]
     for local, at, fires, words, style in sorted(lines, key=lambda line: (line[0][:10], line[1] or "")):
-        late = "" if fires == at or at is None else f"+{_instant(fires) - _instant(at)}"
+        late = "" if fires == at or at is None else f"+{duration_text(_whole(_instant(fires) - _instant(at)))}"
         shown = f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M:%S %z}" if at else f"{local} -"
         table.add_row(shown, "" if at is None else f"{_instant(at):%Y-%m-%d %H:%M:%SZ}", late, words, style=style)
     out = console()
@@ -77,6 +78,10 @@ def print_forecast(found: Mapping[str, Any]) -> None:
 
 def _words(notes: list[Mapping[str, str]]) -> str:
     return escaped("; ".join(note["text"] for note in notes))
+
+
+def _whole(length: timedelta) -> timedelta:
+    return timedelta(seconds=round(length.total_seconds()))
 
 
 def _instant(text: str) -> datetime:

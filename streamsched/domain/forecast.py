@@ -20,8 +20,9 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.tick import TimeLeaf
 from streamsched.domain.zone import change_at, changes, first_instant
 
-#: Days left out that are told of, at most.
+#: Days left out that are told of, at most; and closed days whose ticks one tick stands for.
 MOST_OMITTED: Final = 100
+MOST_MOVED: Final = 10
 
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
@@ -139,16 +140,19 @@ def _notes(walk: Walk, due: datetime) -> tuple[Note, ...]:
     if isinstance(walk.days, OpenDays):
         notes += [
             Note(Oddity.MOVED, f"stands for {day}, which is closed: {why}")
-            for day, why in _moved_onto(walk.days, wall.date())
+            for day, why in islice(_moved_onto(walk.days, wall.date()), MOST_MOVED)
         ]
     return tuple(notes)
 
 
 def _moved_onto(days: OpenDays, day: date) -> Iterator[tuple[date, str]]:
-    """The closed days whose ticks have moved onto an open one."""
-    step = {OnClosed.SKIP: None, OnClosed.NEXT: -_DAY, OnClosed.PREVIOUS: _DAY}[days.on_closed]
-    closed = day
-    while step is not None and (why := days.calendar.closed_by(closed := closed + step)) is not None:
+    """The closed days whose ticks have moved onto an open one, those of a year at most."""
+    step = {OnClosed.SKIP: 0, OnClosed.NEXT: -1, OnClosed.PREVIOUS: 1}[days.on_closed]
+    for distance in range(1, 366 if step else 0):
+        closed = day + step * distance * _DAY
+        why = days.calendar.closed_by(closed)
+        if why is None:
+            return
         if days.days.day_from(closed) == closed:
             yield closed, why
 

@@ -11,8 +11,8 @@ from croniter import croniter
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamsched.domain.cron import next_fire, parse_cron, previous_fire
-from streamsched.domain.dialect import InGap, InOverlap
+from streamsched.domain.cron import check_cron, next_fire, parse_cron, previous_fire
+from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.trigger import Cron, TimeLeaf
 
@@ -139,6 +139,48 @@ def _ticks(leaf: TimeLeaf, after: datetime, until: datetime) -> list[datetime]:
         ticks.append(following)
         at = following
     return ticks
+
+
+_piece = st.text("0123456789*/,-?LWCH#@+.TZ= ", max_size=6) | st.sampled_from(
+    [
+        "*",
+        "?",
+        "0",
+        "MON",
+        "FRI#3",
+        "LW",
+        "L-3",
+        "15W",
+        "6L",
+        "1-5",
+        "*/7",
+        "JAN-3",
+        "22-2",
+        "@every",
+        "@daily",
+        "TZ=UTC",
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(_piece, max_size=8).map(" ".join) | st.text(max_size=20), st.sampled_from(Dialect))
+@example("9" * 900 + " * * * *", Dialect.UNIX)
+@example("* * * * * FRI#" + "9" * 400, Dialect.QUARTZ)
+@example("@every " + "9" * 900 + "h", Dialect.DAPR)
+def test_whatever_is_written_is_read_or_refused(expression: str, dialect: Dialect) -> None:
+    leaf, now = Cron(expression, dialect=dialect), datetime(2024, 1, 1, tzinfo=UTC)
+    try:
+        check_cron(leaf)
+    except InvalidDefinitionError as exc:
+        refused = exc.path
+    else:
+        refused = ""
+    assert refused in ("", "$.expression")
+    if refused:
+        return
+    tick = next_fire(leaf, now, created_at=now)
+    assert tick is None or previous_fire(leaf, tick + MINUTE / 60, created_at=now) == tick
 
 
 @settings(max_examples=150, deadline=None)

@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from streamsched.cli.cron import print_forecast
 from streamsched.cli.main import make_app
 
 BERLIN = ("--zone", "Europe/Berlin", "--after", "2026-03-28T12:00Z", "--count", "2")
@@ -49,3 +50,16 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: st
     found = CliRunner().invoke(make_app(), ["cron", "next", *arguments])
     assert found.exit_code == 2
     assert message in found.output
+
+
+def test_what_fires_later_says_by_how_much(capsys: pytest.CaptureFixture[str]) -> None:
+    tick = {"at": "2026-01-01T04:00:00Z", "local": "2026-01-01T04:00:00+00:00", "firesAt": "2026-01-01T04:07:29.7Z"}
+    print_forecast({"when": "[x]", "zone": "UTC", "ticks": [{**tick, "notes": []}], "omitted": []})
+    title, _, line = capsys.readouterr().out.splitlines()
+    assert title.strip() == "[x]"
+    assert line.split() == ["Thu", "2026-01-01", "04:00:00", "+0000", "2026-01-01", "04:00:00Z", "+7m30s"]
+
+
+def test_what_never_ticks_again_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_forecast({"when": "at …", "zone": "UTC", "ticks": [], "omitted": []})
+    assert "it never ticks again" in capsys.readouterr().out

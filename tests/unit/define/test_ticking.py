@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, time, timedelta
+from pathlib import Path
 
 import pytest
 
 from streamsched import App, When, calendar, cron, every, window
+from streamsched.define.loading import load_app
 from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
@@ -80,3 +82,28 @@ def test_a_window_may_have_a_calendar() -> None:
     hours = window("09:00", "17:00", "Europe/Berlin", calendar=EXCHANGE)
     assert hours == TimeWindow(time(9), time(17), "Europe/Berlin", calendar=EXCHANGE)
     assert str(hours) == "window 09:00–17:00 Europe/Berlin but for calendar exchange"
+
+
+YAML = """
+application: shop
+calendars:
+  exchange: {weekdays: [sat, sun], dates: [2026-04-03, 2026-12-24/2027-01-03], yearly: [05-01]}
+programs:
+  load: {type: bash, command: "true"}
+schedules:
+  nightly:
+    program: load
+    trigger: {type: TIME, cronExpression: 0 4 * * *, calendar: exchange, onClosed: next, jitter: 5m}
+    constraints:
+      - {type: TIME_RANGE, startTime: "09:00", endTime: "17:00", calendar: exchange}
+"""
+
+
+def test_in_yaml_a_calendar_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(YAML)
+    nightly = load_app(str(tmp_path / "shop.yaml")).schedules[0]
+    exchange = calendar(
+        "exchange", weekdays=["sat", "sun"], dates=["2026-04-03", ("2026-12-24", "2027-01-03")], yearly=["05-01"]
+    )
+    assert nightly.trigger == Cron("0 4 * * *", calendar=exchange, on_closed=OnClosed.NEXT, jitter=timedelta(minutes=5))
+    assert nightly.constraints == (TimeWindow(time(9), time(17), calendar=exchange),)

@@ -180,3 +180,10 @@ def test_a_year_of_closed_days_is_told_no_longer_than_a_hundred() -> None:
     found = forecast(Cron("* * * * *", calendar=closed), after, 1, created_at=after)
     assert found.ticks[0].due_at == datetime(2031, 1, 1, tzinfo=UTC)
     assert len(found.omitted) == 100
+
+
+def test_a_tick_that_stands_for_many_names_ten() -> None:
+    closed, after = Calendar.of(spans=[(date(2000, 1, 1), date(9990, 1, 1))]), datetime(2026, 1, 1, tzinfo=UTC)
+    leaf = Cron("0 4 * * *", calendar=closed, on_closed=OnClosed.NEXT)
+    (tick,) = forecast(leaf, after, 1, created_at=after).ticks
+    assert (tick.local.date(), len(tick.notes)) == (date(9990, 1, 2), 10)
