@@ -159,14 +159,18 @@ def _moved_onto(days: OpenDays, day: date) -> Iterator[tuple[date, str]]:
 
 def _omitted_by_walk(walk: Walk, after: datetime, until: datetime) -> Iterator[Omission]:
     begin, end = _wall(after, walk.zone) + _SECOND, _wall(until, walk.zone)
-    matched: Days = walk.days.days if isinstance(walk.days, OpenDays) else walk.days
-    calendar = walk.days.calendar if isinstance(walk.days, OpenDays) else None
-    leaves_out = calendar is not None and isinstance(walk.days, OpenDays) and walk.days.on_closed is OnClosed.SKIP
+    skips = not walk.passes.gap and not walk.times.hourly
+    if isinstance(walk.days, OpenDays) and walk.days.on_closed is OnClosed.SKIP:
+        matched, calendar = walk.days.days, walk.days.calendar
+    else:
+        matched, calendar = walk.days, None
+    if calendar is None and not skips:
+        return
     for day in _each(matched, begin.date(), end.date()):
-        if calendar is not None and leaves_out and (why := calendar.closed_by(day)) is not None:
+        if calendar is not None and (why := calendar.closed_by(day)) is not None:
             if day > begin.date() or walk.times.time_from(begin.time()) is not None:
                 yield _closed(calendar, day, why)
-        elif not walk.passes.gap and not walk.times.hourly:
+        elif skips:
             yield from _skipped_on(walk, day)
 
 
