@@ -73,7 +73,7 @@ def run_dev(
         migrate(server.url)
         given = {"broker_url": server.url, **given, "database_url": server.url, "data_dir": folder}
         settings = Settings.from_env(environ, **given)
-        held.enter_context(_findable(folder, bound))
+        held.enter_context(_findable(folder, bound, settings))
         started = Started(url_of(bound), folder, resumed, tuple(_warnings(environ)))
         for warning in started.warnings:
             log.info("dev.warned", warning=warning)
@@ -120,11 +120,13 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _findable(folder: Path, bound: socket.socket) -> Iterator[None]:
-    """While it runs, `dev.json` tells the command line where the API is."""
+def _findable(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
+    """While it runs, `dev.json` tells the command line where the API is, and administrators where everything is."""
     note = folder / "dev.json"
     unfinished = folder / "dev.json.new"
-    unfinished.write_text(json.dumps({"url": url_of(bound), "pid": os.getpid()}))
+    unfinished.touch(mode=0o600)
+    known = {"database_url": settings.database_url, "broker_url": settings.broker_url, "shards": settings.shards}
+    unfinished.write_text(json.dumps({"url": url_of(bound), "pid": os.getpid(), "settings": known}))
     unfinished.replace(note)
     try:
         yield

@@ -33,6 +33,14 @@ def control(before: ScheduleRecord | None, after: ScheduleRecord) -> tuple[Outbo
     return tuple(addressed(signal) for signal in _signals(before, after))
 
 
+def judge(after: ScheduleRecord) -> Put:
+    """What makes a schedule's home judge by this generation."""
+    wanted, keep = after.definition, after.kept_from is not None or after.keeping
+    return Put(
+        wanted.ref, after.generation, after.enabled, wanted.trigger, wanted.consumption, keep=keep, late=wanted.late
+    )
+
+
 def addressed(signal: Signal) -> OutboxRecord:
     """A signal on its way to its home."""
     key, value = signal_codec.encode(signal)
@@ -44,12 +52,9 @@ def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[S
     if not after.exists:
         yield Drop(ref, generation)
     else:
-        keeps = after.kept_from is not None
-        if after.keeping and not keeps and before is not None and before.listens:
+        if after.keeping and after.kept_from is None and before is not None and before.listens:
             yield Drop(ref, before.generation)
-        wanted = after.definition
-        keep = keeps or after.keeping
-        yield Put(ref, generation, after.enabled, wanted.trigger, wanted.consumption, keep=keep, late=wanted.late)
+        yield judge(after)
     heard, hears = _listening(before), _listening(after)
     for key in sorted(hears - heard):
         yield Subscribe(key, ref, generation)

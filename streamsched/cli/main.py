@@ -11,7 +11,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from streamsched.cli import cron, deploy, dev, event, group, job, program, roles, run, schedule
+from streamsched.cli import admin, cron, deploy, dev, event, group, job, program, roles, run, schedule
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -75,6 +75,7 @@ def make_app() -> typer.Typer:
     ):
         app.add_typer(commands(), name=name)
     roles.register(app)
+    admin.register(app)
     return app
 
 

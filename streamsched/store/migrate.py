@@ -56,6 +56,15 @@ def migrate(dsn: str, *, patience: float = 60.0) -> None:
         log.info("schema.migrated", before=before, after=after)
 
 
+def newest_revisions() -> tuple[str, ...]:
+    """Where this release's migrations end.
+
+    Raises:
+        ConfigurationError: they are not installed.
+    """
+    return tuple(ScriptDirectory(str(migrations_folder())).get_heads())
+
+
 def migrations_folder() -> Path:
     """Where the migrations are: inside the installed package, or at the root of the source tree.
 

@@ -1,0 +1,139 @@
+"""Accumulations at rest: shown, exported as lines of JSON, and imported while no worker runs.
+
+An export begins with `{"v": 1, "shards": n}`; then each row of each table is `{"topic", "shard", "key", "value"}`, key
+and value in base64. Shards' positions are no part of it: after an import they go on where they stood, so events that
+came after the export are not counted again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from streamsched.admin.changelog import table
+from streamsched.codec import explanation
+from streamsched.codec.scalar import integer, loads, mapping, text
+from streamsched.domain.errors import ConflictError, DecodeError, NotFoundError
+from streamsched.domain.event import schedule_key
+from streamsched.domain.explain import explain, explain_cell
+from streamsched.domain.home import home
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.probe import DatabaseFacts
+from streamsched.ports.topics import APP_ID, CHANGELOGS, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.stream.accumulated import Accumulated
+
+VERSION: Final = 1
+#: Records for one commit.
+_BATCH: Final = 1000
+
+
+async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
+    """What its shard knows of a schedule, from the log itself: definition, counts, and the keys that are open.
+
+    Raises:
+        NotFoundError: its shard has no state of it.
+        UnavailableError: the log is away.
+    """
+    key = schedule_key(ref).encode()
+    shard = home(key, await broker.partitions(SIGNALS))
+    accumulated = Accumulated(await table(broker, TRIGGERS_CHANGELOG, shard))
+    state = accumulated.state(key)
+    if state is None:
+        raise NotFoundError("state of schedule", str(ref))
+    definition = state.definition
+    cells = accumulated.cells(key) if state.plan.per is not None else {}
+    return {
+        "schedule": str(ref),
+        "shard": shard,
+        "generation": state.generation,
+        "enabled": state.enabled,
+        "keeping": definition.keeping,
+        "when": str(state.trigger),
+        "fired": state.sequence,
+        "progress": explanation.to_json(explain(state)),
+        "open": {name: explanation.to_json(explain_cell(state.plan, cell, name)) for name, cell in cells.items()},
+    }
+
+
+async def export(broker: Broker) -> AsyncIterator[bytes]:
+    """The tables of all shards, line by line. While workers run, each shard's is of its own moment.
+
+    Raises:
+        UnavailableError: the log is away.
+    """
+    shards = await broker.partitions(SIGNALS)
+    yield orjson.dumps({"v": VERSION, "shards": shards})
+    for shard in range(shards):
+        for topic in CHANGELOGS:
+            for key, value in (await table(broker, topic, shard)).items():
+                row = {
+                    "topic": topic,
+                    "shard": shard,
+                    "key": b64encode(key).decode(),
+                    "value": b64encode(value).decode(),
+                }
+                yield orjson.dumps(row)
+
+
+async def restore(broker: Broker, facts: DatabaseFacts, lines: Iterable[bytes]) -> int:
+    """Makes the tables of all shards what was exported; returns how many rows were written or removed. A row that is as
+    it was exported is left alone, so a second try after a failure only does the rest.
+
+    Raises:
+        ConflictError: a worker holds a shard: stop the workers first.
+        DecodeError: a line is no export's, or the installation had another number of shards.
+        UnavailableError: the log is away; some tables may be restored, others not.
+    """
+    held = [lease.name for lease in facts.leases if lease.live and lease.name.startswith("shard-")]
+    if held:
+        raise ConflictError(f"workers hold {', '.join(held)}; stop them before state is imported")
+    shards = await broker.partitions(SIGNALS)
+    wanted = _read(lines, shards)
+    written = 0
+    for shard in range(shards):
+        records: list[Outgoing] = []
+        for topic in CHANGELOGS:
+            has, want = await table(broker, topic, shard), wanted.get((topic, shard), {})
+            records += (Outgoing(topic, shard, key, value) for key, value in want.items() if has.get(key) != value)
+            records += (Outgoing(topic, shard, key, None) for key in has if key not in want)
+        writer = await broker.writer(f"{APP_ID}-{shard}")  # fences a worker that we do not know of
+        try:
+            for start in range(0, len(records), _BATCH):
+                await writer.commit(records[start : start + _BATCH])
+        finally:
+            await writer.close()
+        written += len(records)
+    return written
+
+
+def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[bytes, bytes]]:
+    """All of it, checked before anything is written."""
+    found: dict[tuple[str, int], dict[bytes, bytes]] = {}
+    numbered = enumerate(lines, 1)
+    head = mapping(loads(next(numbered, (0, b""))[1], "line 1"), "line 1")
+    if integer(head.get("v"), "line 1.v") != VERSION:
+        raise DecodeError("line 1.v", f"is not version {VERSION}, which this release reads")
+    if (exported := integer(head.get("shards"), "line 1.shards")) != shards:
+        raise DecodeError("line 1.shards", f"is {exported}, but this installation has {shards}")
+    for number, line in numbered:
+        path = f"line {number}"
+        row = mapping(loads(line, path), path)
+        topic, shard = text(row.get("topic"), path, ".topic"), integer(row.get("shard"), path, ".shard")
+        if topic not in CHANGELOGS or shard >= shards:
+            raise DecodeError(path, f"is of {topic}/{shard}, which is no table of this installation")
+        key = _bytes(row.get("key"), f"{path}.key")
+        if key == POSITION_KEY:
+            raise DecodeError(f"{path}.key", "is a shard's position, which is no part of an export")
+        found.setdefault((topic, shard), {})[key] = _bytes(row.get("value"), f"{path}.value")
+    return found
+
+
+def _bytes(value: object, path: str) -> bytes:
+    try:
+        return b64decode(text(value, path), validate=True)
+    except ValueError as exc:
+        raise DecodeError(path, "is no base64") from exc

@@ -1,0 +1,79 @@
+"""`ports.probe.Probe` and other things an administrator asks of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.leases import Lease
+from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.probe import DatabaseFacts
+from streamsched.ports.topics import DEAD_LETTER
+from streamsched.store import outbox
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL = queries("probe")
+
+#: Positions below which dead letters are hidden are kept beside those of the intakes, under this name.
+_HIDDEN = "hidden:"
+
+
+class PostgresProbe:
+    """`Probe`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def facts(self) -> DatabaseFacts:
+        with translated():
+            async with self._pool.acquire() as connection:
+                row = await connection.fetchrow(_SQL["facts"])
+                revision = await connection.fetchval(_SQL["revision"]) if row["migrated"] else None
+                standing = await connection.fetchrow(_SQL["standing"]) if revision else None
+                leases = await connection.fetch(_SQL["leases"]) if revision else ()
+                hidden = await connection.fetch(_SQL["hidden"], _HIDDEN + DEAD_LETTER) if revision else ()
+        return DatabaseFacts(
+            server=row["server"],
+            revision=revision,
+            now=row["now"],
+            forbidden=tuple(row["forbidden"]),
+            outbox=standing["outbox"] if standing else 0,
+            outbox_since=standing["outbox_since"] if standing else None,
+            leases=tuple(Lease(**lease) for lease in leases),
+            hidden={each["partition"]: each["position"] for each in hidden},
+            late=standing["late"] if standing else 0.0,
+        )
+
+
+class PostgresPutAway:
+    """`admin.letters.PutAway`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def hidden(self, topic: str) -> Mapping[int, int]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["hidden"], _HIDDEN + topic)
+        return {row["partition"]: row["position"] for row in rows}
+
+    async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
+        with translated():
+            await self._pool.execute(_SQL["hide"], _HIDDEN + topic, list(positions), list(positions.values()))
+
+
+class PostgresMending:
+    """`admin.resync.Mending`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                standing = await connection.fetchval(_SQL["hold_schedule"], str(ref))
+                if (standing or 0) != generation:
+                    return ()
+                return await outbox.write(connection, records)

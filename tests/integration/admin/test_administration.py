@@ -1,0 +1,330 @@
+"""An administrator's commands beside a worker that runs, on the log in PostgreSQL: what they see, mend, leave alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from streamsched.admin import letters as dead_letters
+from streamsched.admin import resync, state
+from streamsched.admin.changelog import lags
+from streamsched.admin.doctor import Health, examine, worst
+from streamsched.admin.installation import Installation, open_installation
+from streamsched.admin.topics import check_topics, create_topics
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.receipt import acknowledged
+from streamsched.catalog.relay import Relay
+from streamsched.config import Settings
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.errors import ConflictError, DecodeError, InvalidError, NotFoundError, UnavailableError
+from streamsched.domain.event import partition_key
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.pause import Pause
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.signal import Drop, Put, Subscribe, Unsubscribe
+from streamsched.domain.trigger import Partitions
+from streamsched.ports import leases
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import PARTITIONS
+from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.store.leases import PostgresLeases
+from streamsched.store.pool import open_pool
+from streamsched.stream.shard import ShardSettings
+from streamsched.stream.worker import Worker
+from streamsched.testing.clock import SettableClock
+from streamsched.testing.town import Town, landed
+
+pytestmark = pytest.mark.postgres
+
+SHARDS = 3
+APP = AppRef("default", "a")
+RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
+
+
+def schedule(name: str, count: int = 3) -> Schedule:
+    return Schedule(ScheduleRef("default", "a", name), RUN.ref, Partitions(DatasetRef("default", name), count))
+
+
+@dataclass
+class Site:
+    """An installation with a worker and a relay that can be started and stopped."""
+
+    at: Installation
+    town: Town
+    catalog: Catalog
+    pool: asyncpg.Pool
+    worker: Worker | None = None
+    tasks: tuple[asyncio.Task[Any], ...] = ()
+
+    async def start(self) -> None:
+        relay = Relay(broker=self.at.broker, outbox=self.at.outbox, bell=self.at.bell)
+        identity = leases.Worker("w", "localhost", 1)
+        settings = ShardSettings(idle_s=0.1)
+        self.worker = Worker(
+            self.at.broker, PostgresLeases(self.pool), identity, ttl=timedelta(seconds=1), settings=settings
+        )
+        self.tasks = asyncio.create_task(relay.run()), asyncio.create_task(self.worker.run())
+
+    async def stop(self) -> None:
+        if self.worker is not None:
+            await self.worker.stop()
+            await asyncio.wait(self.tasks[1:], timeout=20)
+            self.worker = None
+        for task in self.tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        self.tasks = ()
+
+    async def faults(self) -> list[str]:
+        found = await resync.examine(broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox)
+        return [f"{fault.schedule.name}: {fault.text}" for fault in found]
+
+    async def mend(self) -> int:
+        found = await resync.examine(broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox)
+        told = await resync.mend(found, mending=self.at.mending)
+        await acknowledged(told, receipts=self.at.outbox, bell=self.at.bell, patience=15)
+        return len(told)
+
+    async def have(self, name: str) -> int:
+        """What its shard has of the one leaf of a schedule."""
+        return (await state.show(self.at.broker, schedule(name).ref))["progress"]["have"]
+
+    async def doctor(self) -> dict[str, Health]:
+        findings = await examine(
+            broker=self.at.broker,
+            probe=self.at.probe,
+            clock=self.at.clock,
+            specs=self.at.specs,
+            revisions=self.at.revisions,
+        )
+        return {each.check: each.health for each in findings}
+
+
+@pytest.fixture
+async def site(database: str) -> AsyncIterator[Site]:
+    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+        await create_topics(at.broker, at.specs)
+        pool = await open_pool(database)
+        catalog = Catalog(
+            store=PostgresCatalogStore(pool), reader=at.reader, receipts=at.outbox, bell=at.bell, clock=SettableClock()
+        )
+        made = Site(at, Town(at.broker, SHARDS), catalog, pool)
+        await made.start()
+        await catalog.deploy(
+            AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),
+        )
+        yield made
+        await made.stop()
+        await pool.close()
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not await holds():  # noqa: ASYNC110 - what is watched is the log
+            await asyncio.sleep(0.05)
+
+
+async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
+    await site.town.emit(landed(1, "x"), landed(2, "x"))
+    await until(lambda: _counts(site, "x", 2))
+
+    found = await state.show(site.at.broker, schedule("x").ref)
+
+    assert (found["generation"], found["enabled"], found["fired"]) == (1, True, 0)
+    assert [event["id"] for event in found["progress"]["events"]] == ["x-1", "x-2"]
+    with pytest.raises(NotFoundError):
+        await state.show(site.at.broker, schedule("typo").ref)
+
+
+async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(site: Site) -> None:
+    assert await site.faults() == []
+    await site.catalog.pause(schedule("x").ref, Pause(keep=True))
+    await site.catalog.disable(schedule("y").ref)
+    await site.catalog.delete(schedule("z").ref)
+    assert await site.faults() == []
+
+    async def churn() -> None:
+        for number in range(40):
+            await site.catalog.update(replace(schedule("x", 2 + number % 2), description=str(number)), keep=True)
+
+    changing = asyncio.create_task(churn())
+    while not changing.done():
+        assert await site.faults() == []
+    await changing
+
+
+async def test_what_the_shards_forgot_is_told_again_and_counts_from_there(site: Site) -> None:
+    x, y, z = (schedule(name).ref for name in "xyz")
+    await site.town.signal(
+        Unsubscribe(partition_key(DatasetRef("default", "x")), x, 1),  # deaf
+        Drop(y, 1),  # without a judge
+        Subscribe(partition_key(DatasetRef("default", "nowhere")), z, 1),  # in vain
+        Put(schedule("ghost").ref, 4, True, schedule("ghost").trigger),  # nobody's
+    )
+
+    assert await site.faults() == [
+        "x: does not listen to partition:default.x",
+        "y: its shard has no definition, PostgreSQL 1",
+        "ghost: a shard has a state of it, and nobody knows it",
+        "z: listens to partition:default.nowhere in vain",
+    ]
+    assert await site.mend() == 4
+    assert await site.faults() == []
+    assert await site.mend() == 0
+
+    await site.town.emit(landed(1, "x"), landed(1, "y"), landed(1, "z"))
+    for name in "xyz":
+        await until(lambda name=name: _counts(site, name, 1))
+
+
+async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(site: Site) -> None:
+    await site.town.signal(Put(schedule("x").ref, 7, True, schedule("x").trigger))
+
+    (fault,) = await site.faults()
+
+    assert "older backup" in fault
+    assert await site.mend() == 0
+    for _ in range(7):
+        with suppress(ConflictError):
+            await site.catalog.disable(schedule("x").ref)
+            await site.catalog.enable(schedule("x").ref)
+    assert await site.faults() == []
+
+
+async def test_nothing_is_compared_before_the_shards_have_read_what_was_said(site: Site) -> None:
+    await site.stop()
+    await site.town.signal(Drop(schedule("y").ref, 1))
+
+    with pytest.raises(UnavailableError, match="do launcher and workers run"):
+        await resync.examine(broker=site.at.broker, reader=site.at.reader, outbox=site.at.outbox, patience=0.5)
+
+
+async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> None:
+    await site.town.emit(landed(1, "x"), landed(2, "x"), landed(1, "y"))
+    await until(lambda: _counts(site, "x", 2))
+    await until(lambda: _counts(site, "y", 1))
+    lines = [line async for line in state.export(site.at.broker)]
+    await site.town.emit(landed(2, "y"), landed(3, "x"))
+    await until(lambda: _counts(site, "y", 2))
+    await until(lambda: _counts(site, "x", 0))  # it fired
+
+    with pytest.raises(ConflictError, match="stop them"):
+        await state.restore(site.at.broker, await site.at.probe.facts(), lines)
+    await site.stop()
+    assert await state.restore(site.at.broker, await site.at.probe.facts(), lines) > 0
+    assert await state.restore(site.at.broker, await site.at.probe.facts(), lines) == 0
+
+    assert (await site.have("x"), await site.have("y")) == (2, 1)
+    await site.start()
+    await site.town.emit(landed(3, "y"), landed(4, "y"))
+    await until(lambda: _counts(site, "y", 0))  # one before the export and two now: it fired
+    assert await site.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda lines: lines[1:], "line 1"),
+        (lambda lines: [lines[0].replace(b'"shards":3', b'"shards":4'), *lines[1:]], "this installation has 3"),
+        (lambda lines: [*lines[:2], b'{"topic":"signals","shard":0,"key":"eA==","value":"eA=="}'], "no table"),
+        (lambda lines: [lines[0], lines[1].replace(b'"value":"', b'"value":"!')], "base64"),
+        (lambda lines: [lines[0], b"{"], "line 2"),
+    ],
+    ids=["no head", "other shards", "another topic", "spoilt", "no json"],
+)
+async def test_what_is_no_export_changes_nothing(
+    site: Site, spoil: Callable[[list[bytes]], list[bytes]], words: str
+) -> None:
+    lines = [line async for line in state.export(site.at.broker)]
+    await site.stop()
+
+    with pytest.raises(DecodeError, match=words):
+        await state.restore(site.at.broker, await site.at.probe.facts(), spoil(lines))
+
+    assert [line async for line in state.export(site.at.broker)] == lines
+
+
+async def test_dead_letters_are_listed_shown_sent_again_and_put_away(site: Site) -> None:
+    away, broker = site.at.put_away, site.at.broker
+    await broker.append([Outgoing(PARTITIONS, 1, b"k", b'{"id":"1"}'), Outgoing(PARTITIONS, 2, None, b"\xff")])
+    await until(lambda: _letters(site, 2))
+
+    newest, _ = await dead_letters.letters(broker, away, limit=2)
+    found = {one.value: one for one in await dead_letters.letters(broker, away)}
+    one = found[b'{"id":"1"}']
+    assert (one.topic, one.partition, one.key, one.path) == (PARTITIONS, 1, b"k", one.path)
+    assert await dead_letters.letter(broker, one.id) == one
+    assert len(await dead_letters.letters(broker, away, limit=1)) == 1
+    assert newest in found.values()
+
+    await dead_letters.replay(broker, one)
+    await until(lambda: _letters(site, 3))  # it still cannot be read
+
+    assert await dead_letters.purge(broker, away) == 3
+    assert await dead_letters.letters(broker, away) == []
+    assert await dead_letters.letter(broker, one.id) == one, "put away is not gone"
+    assert await dead_letters.purge(broker, away) == 0
+    with pytest.raises(NotFoundError):
+        await dead_letters.letter(broker, "0/99999")
+    with pytest.raises(InvalidError):
+        await dead_letters.letter(broker, "typo")
+    with pytest.raises(ConflictError, match="no public topic"):
+        await dead_letters.replay(broker, replace(one, topic="signals"))
+
+
+async def test_the_check_up_says_what_is_missing(site: Site, database: str) -> None:
+    await until(lambda: _well(site, "shards"))
+    found = await site.doctor()
+    assert found["shards"] is found["topics"] is found["schema"] is found["permissions"] is Health.OK
+    assert found["relay"] is Health.FAILED, "in this test it plays without a lease"
+    assert sum(sum(lag.values()) for lag in (await lags(site.at.broker, SHARDS)).values()) < 100
+
+    await site.stop()
+    await site.pool.execute("UPDATE leases SET expires_at = now() - interval '1 s'")
+    await site.pool.execute("UPDATE alembic_version SET version_num = '0001'")
+    await site.at.broker.append([Outgoing(PARTITIONS, 0, None, b"?")])
+    found = await site.doctor()
+    assert found["shards"] is found["schema"] is Health.FAILED
+
+
+async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) -> None:
+    clock = SettableClock((await site.at.probe.facts()).now + timedelta(minutes=5))
+    findings = await examine(
+        broker=site.at.broker, probe=site.at.probe, clock=clock, specs=site.at.specs, revisions=site.at.revisions
+    )
+    skewed = next(each for each in findings if each.check == "clock of the database")
+    assert (skewed.health, worst(findings)) == (Health.FAILED, Health.FAILED)
+    assert "300" in skewed.found or "299" in skewed.found
+
+
+async def test_topics_are_checked_and_made(database: str) -> None:
+    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+        assert {report.wrong for report in await check_topics(at.broker, at.specs)} == {"is missing"}
+        assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}
+        assert {report.wrong for report in await create_topics(at.broker, at.specs)} == {""}
+
+        others = [replace(spec, partitions=spec.partitions + 1) for spec in at.specs]
+        assert all("partitions" in report.wrong for report in await check_topics(at.broker, others))
+        assert all(report.wrong for report in await create_topics(at.broker, others))
+
+
+async def _counts(site: Site, name: str, count: int) -> bool:
+    with suppress(NotFoundError):  # its shard has not heard of it yet
+        return await site.have(name) == count
+    return False
+
+
+async def _letters(site: Site, count: int) -> bool:
+    return len(await dead_letters.letters(site.at.broker, site.at.put_away)) >= count
+
+
+async def _well(site: Site, check: str) -> bool:
+    return (await site.doctor()).get(check) is Health.OK

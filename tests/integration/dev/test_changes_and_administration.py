@@ -1,0 +1,90 @@
+"""Commands about changes, pauses and the installation, as a person types them beside `streamsched dev`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamsched.testing.scheduler import Dev
+
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
+
+CHANGED = """
+from streamsched import App, partitions
+
+app = App("demo")
+hello = app.bash("hello", "echo hello from $STREAMSCHED_RUN_ID")
+app.schedule("two", hello, when=partitions("flights", 3))
+"""
+
+
+def progress(dev: Dev) -> int:
+    found = dev.run("schedule", "show", "demo.two", "-o", "json").json["progress"]
+    return 0 if found is None else found["children"][0]["have"]
+
+
+def test_a_difference_is_told_before_it_is_made_and_keeping_is_asked_for(running: Dev) -> None:
+    assert running.run("deploy", "app.py").code == 0
+    assert running.run("diff", "app.py").code == 0
+    assert "nothing would change" in running.run("diff", "app.py").out
+    running.run("event", "emit", "partitions", "flights", "day=1")
+    running.until(lambda: progress(running) == 1)
+    (running.folder / "changed.py").write_text(CHANGED)
+
+    said = running.run("diff", "changed.py")
+    assert said.code == 6
+    assert "1 of 2 of '2 new partitions of default.flights' would be lost" in said.out
+    assert "--keep would save it" in said.out
+    assert "demo.never would be deleted" in said.out
+    kept = running.run("diff", "changed.py", "--keep", "-o", "json")
+    assert (kept.code, kept.json["differs"]) == (6, True)
+    two = next(each for each in kept.json["schedules"] if each["id"].endswith(".two"))
+    assert (two["keeps"], two["accumulated"][0]["fits"]) == (True, True)
+
+    said = running.run("deploy", "changed.py", "--keep")
+    assert "keeping what it had" in said.out
+    running.run("event", "emit", "partitions", "flights", "day=2", "day=3")
+    running.until(lambda: running.run("job", "list", "-o", "json").json)
+
+    assert running.run("deploy", "app.py").code == 0
+
+
+def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(running: Dev) -> None:
+    definition = {
+        "program": "after",
+        "trigger": {"type": "PARTITION", "dataset": "nowhere", "numPartitions": 1},
+        "description": "typed",
+    }
+    (running.folder / "never.json").write_text(json.dumps(definition))
+    assert "description" in running.run("schedule", "update", "demo.never", "never.json", "--dry-run").out
+    assert running.run("schedule", "update", "demo.never", "never.json", "--keep").code == 0
+
+    said = running.run("schedule", "pause", "demo.never", "--keep", "--until", "1d", "--note", "upgrade of disks")
+    assert "keeping what comes: upgrade of disks" in said.out
+    assert "paused until" in running.run("schedule", "show", "demo.never").out
+    assert running.run("schedule", "pause", "demo.never", "--until", "yesterday").code == 2
+    assert running.run("schedule", "resume", "demo.never").code == 0
+    assert running.run("schedule", "resume", "demo.never").code == 4
+
+    assert "is paused" in running.run("schedule", "pause", "--app", "demo", "--keep").out
+    assert "nothing to pause" in running.run("schedule", "pause", "--app", "demo", "--keep").out
+    assert "is resumed" in running.run("schedule", "resume", "--app", "demo").out
+    assert running.run("schedule", "pause").code == 2
+    assert running.run("schedule", "pause", "--app", "nobody").code == 3
+
+
+def test_the_installation_is_looked_at_from_the_same_folder(running: Dev) -> None:
+    running.until(lambda: running.run("doctor").code == 0)
+    assert {each["health"] for each in running.run("doctor", "-o", "json").json} <= {"ok", "warning"}
+    assert running.run("topics", "check").code == 0
+    assert running.run("topics", "create").code == 0
+    assert "agree" in running.run("resync").out
+    assert running.run("state", "show", "demo.two").json["schedule"] == "default.demo.two"
+    assert running.run("state", "show", "demo.typo").code == 3
+    exported = running.run("state", "export", "-")
+    assert json.loads(exported.out.splitlines()[0])["v"] == 1
+    assert running.run("state", "import", "-", stdin=exported.out).code == 4
+    assert "no dead letters" in running.run("dlq", "list").out
+    assert "0 letters" in running.run("dlq", "purge").out
+    assert running.run("dlq", "show", "nonsense").code == 2
