@@ -121,6 +121,8 @@ class Writer(Protocol):
         log whose readers stop before an unfinished transaction: when it returns, or at the latest with the end of those
         that other writers had begun in the same partitions).
 
+        A commit of nothing does nothing, and need not notice a fence.
+
         After any exception the outcome is unknown and the writer must be closed, never used again: open a new one
         (which fences this one) and start over from the log.
 

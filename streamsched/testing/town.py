@@ -116,9 +116,10 @@ class Town:
         """
         async with asyncio.timeout(within_s):
             while True:
+                started = all(shard.positions for shard in self.shards)  # asked first: one may start while we wait
                 positions = {source: at for shard in self.shards for source, at in shard.positions.items()}
                 ends = await self.broker.ends(list(positions))
-                if all(shard.positions for shard in self.shards) and all(positions[at] >= ends[at] for at in ends):
+                if started and all(positions[at] >= ends[at] for at in ends):
                     return
                 await asyncio.sleep(0.002)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from streamsched_brokers.memory import CAPABILITIES, MemoryBroker, MemoryLog, MemoryReader, MemoryWriter, Partition
 
-from streamsched.domain.errors import NotFoundError
+from streamsched.domain.errors import ConfigurationError, FencedError, StreamschedError
 from streamsched.ports.broker import Broker, Chunk, Outgoing, Record, TopicPartition
 from streamsched.testing.broker_contract import BrokerContract, Log
 
@@ -63,6 +63,25 @@ class FencedTooLate(MemoryWriter):
         await super().commit([])
         await asyncio.sleep(_PAUSE)
         self._log.append(records)
+
+
+class TakesItsNameBack(MemoryWriter):
+    """Opens itself anew once it has said that it was fenced."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        try:
+            await super().commit(records)
+        except FencedError:
+            self.__init__(self._log, self._name)
+            raise
+
+
+class Lingering(MemoryWriter):
+    """What it was told to write is written, though its caller gave up and somebody else has the name."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        asyncio.get_running_loop().call_later(30 * _PAUSE, self._log.append, records)
+        await asyncio.sleep(31 * _PAUSE)
 
 
 class NotYetVisible(MemoryWriter):
@@ -135,6 +154,23 @@ class Careless(MemoryReader):
         chunks = await super().read(max_records=max_records, timeout=timeout)
         await asyncio.sleep(_PAUSE)
         return chunks
+
+
+class LooksBack(MemoryReader):
+    """Answers from its last look, and looks again for the next time."""
+
+    _kept: Sequence[Chunk] = ()
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        kept, self._kept = self._kept, await super().read(max_records=max_records, timeout=timeout)
+        return list(kept)
+
+
+class RunsAhead(MemoryReader):
+    """Says that it has read more than it returned."""
+
+    def _take(self, max_records: int) -> list[Chunk]:
+        return [chunk._replace(next_position=chunk.next_position + 2) for chunk in super()._take(max_records)]
 
 
 class OffByOne(MemoryReader):
@@ -229,6 +265,21 @@ class AcceptsAnyShape(driver()):
         await super().create_topics([spec for spec in specs if spec.name not in self._log.specs])
 
 
+class KeepsItsRetention(driver()):
+    async def create_topics(self, specs) -> None:
+        for spec in specs:
+            if self._log.specs.get(spec.name, spec).retention != spec.retention:
+                raise ConfigurationError(spec.name)
+        await super().create_topics(specs)
+
+
+class BelievesReports(driver()):
+    """Looks for the topic of a position it is told."""
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        await self.ends(list(positions))
+
+
 class Forgetful(driver()):
     """Says it is durable, and keeps everything in its process."""
 
@@ -252,6 +303,13 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     "knows no fence": (driver(writer=Unfenced), "an_older_writer_is_fenced_and_shows_nothing"),
     "lets all in": (driver(writer=Unfenced), "of_many_who_open_together_one_remains"),
     "fences too late": (driver(writer=FencedTooLate), "nothing_of_the_old_writer_appears_after_the_new_one_is_open"),
+    "takes its name back": (driver(writer=TakesItsNameBack), "a_fenced_writer_is_refused_however_often_it_tries"),
+    "leaves half behind": (driver(writer=Halving), "a_commit_given_up_halfway_shows_all_or_nothing"),
+    "writes after it was given up": (driver(writer=Lingering), "a_commit_given_up_halfway_shows_all_or_nothing"),
+    "looks back": (driver(reader=LooksBack), "a_look_without_waiting_finds_what_was_acknowledged_before"),
+    "runs ahead": (driver(reader=RunsAhead), "a_reader_opened_where_another_stopped_goes_on_exactly"),
+    "keeps its retention": (KeepsItsRetention, "another_retention_is_taken_over"),
+    "believes reports": (BelievesReports, "reporting_positions_is_a_courtesy_that_changes_nothing"),
     "acknowledges too early": (driver(writer=NotYetVisible), "a_commit_is_visible_everywhere_when_it_returns"),
     "shows offsets out of order": (
         driver(writer=OutOfOrder),
@@ -294,7 +352,7 @@ async def keeps(promise: str, mutant: type[MemoryBroker]) -> bool:
     try:
         async with asyncio.timeout(3):
             await getattr(BrokerContract(), f"test_{promise}")(log)
-    except (AssertionError, TimeoutError, NotFoundError, pytest.fail.Exception):
+    except (AssertionError, StreamschedError, TimeoutError, pytest.fail.Exception):
         return False
     finally:
         await log.close()

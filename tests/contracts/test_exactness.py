@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 from streamsched.domain.event import Event
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
+from streamsched.ports.broker import Broker
+from streamsched.ports.drivers import open_broker
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.stream.tenure import BackOff, Tenure
 from streamsched.testing.faults import Faults, FaultyBroker, When
@@ -56,10 +58,9 @@ def naive(events: Sequence[Event]) -> dict[str, list[list[str]]]:
     return launches
 
 
-async def play(events: Sequence[Event], faults: Faults) -> dict[str, list[list[str]]]:
-    """What two shards launch while the broker breaks under them."""
-    log = MemoryLog()
-    town = await Town.found(MemoryBroker(log), SHARDS)
+async def play(events: Sequence[Event], faults: Faults, broker: Broker | None = None) -> dict[str, list[list[str]]]:
+    """What two shards launch while the broker (one in memory, when none is given) breaks under them."""
+    town = await Town.found(broker or MemoryBroker(MemoryLog()), SHARDS)
     for name, (dataset, wanted) in WANTS.items():
         await town.put(schedule(name), Partitions(DatasetRef("default", dataset), wanted))
     faulty = FaultyBroker(town.broker, faults)
@@ -112,3 +113,16 @@ async def test_many_calls_may_break_one_after_another(seed: int) -> None:
     faults = Faults({call: random.choice(list(When)) for call in range(200) if random.random() < 0.15})
 
     assert await play(events, faults) == naive(events), f"{faults.broken}"
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("seed", range(4))
+async def test_on_kafka_too(kafka_log: str, seed: int) -> None:
+    random = Random(seed)
+    events = script(seed)
+    faults = Faults({call: random.choice(list(When)) for call in range(60) if random.random() < 0.15})
+    broker = await open_broker(kafka_log)
+    try:
+        assert await play(events, faults, broker) == naive(events), f"{faults.broken}"
+    finally:
+        await broker.close()

@@ -20,7 +20,7 @@ from streamsched_brokers.kafka.sending import abandon, begin, send, shut
 
 #: How long a commit waits to become visible. Longer only while somebody else's open transaction stands in front of it:
 #: then it becomes visible with the end of that one.
-VISIBLE_SECONDS: Final = 0.2
+VISIBLE_SECONDS: Final = 1.0
 _ABORT_SECONDS: Final = 2.0
 _FENCED: Final = (kafka.ProducerFenced, kafka.InvalidProducerEpoch)
 

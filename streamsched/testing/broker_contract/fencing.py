@@ -43,6 +43,19 @@ class Fencing:
 
         assert await log.values(at) == [b"mine", b"mine again"]
 
+    async def test_a_fenced_writer_is_refused_however_often_it_tries(self, log: Log) -> None:
+        """A driver that quietly takes the name back would let two owners write in turn."""
+        log.needs("fenced")
+        (at,) = await log.topic()
+        name = fresh("writer")
+        old, new = await log.writer(name), await log.writer(name, await log.another())
+        for number in range(4):
+            with pytest.raises(FencedError):
+                await old.commit(outgoing(at, b"too late"))
+            await new.commit(outgoing(at, b"%d" % number))
+
+        assert await log.values(at) == [b"0", b"1", b"2", b"3"]
+
     async def test_other_names_go_on(self, log: Log) -> None:
         (at,) = await log.topic()
         mine = await log.writer()

@@ -90,6 +90,7 @@ class Log:
         end = await self.end(partition, broker)
         tail = await self.tail(partition, position=position, broker=broker)
         await tail.until(lambda: tail.positions[partition] >= end)
+        await tail.reader.close()
         return tail.seen[partition]
 
     async def values(self, partition: TopicPartition, broker: Broker | None = None) -> list[bytes | None]:

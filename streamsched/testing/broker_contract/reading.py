@@ -88,6 +88,36 @@ class Reading:
 
         assert await tail.read(timeout=0.2) == 1
 
+    async def test_a_look_without_waiting_finds_what_was_acknowledged_before(self, log: Log) -> None:
+        """Nothing may be said not to be there on the strength of an earlier look."""
+        (at,) = await log.topic()
+        tail = await log.tail(at, broker=await log.another())
+        for number in range(20):
+            assert await tail.read(timeout=0) == 0
+
+            await log.broker.append(outgoing(at, b"%d" % number))
+
+            assert await tail.read(timeout=0) == 1
+
+    async def test_a_reader_opened_where_another_stopped_goes_on_exactly(self, log: Log) -> None:
+        partitions = await log.topic(partitions=2)
+        writer = await log.writer()
+        for start in range(0, 120, 6):
+            for at in partitions:
+                await writer.commit(outgoing(at, *numbers(start, start + 3)))
+                await log.broker.append(outgoing(at, *numbers(start + 3, start + 6)))
+        ends = await log.broker.ends(partitions)
+        positions, seen = dict.fromkeys(partitions, 0), {at: list[bytes | None]() for at in partitions}
+        while any(positions[at] < ends[at] for at in partitions):
+            reader = await log.broker.reader(positions)
+            for chunk in await reader.read(max_records=17, timeout=5):
+                at = next(each for each in partitions if each.partition == chunk.partition)
+                positions[at] = chunk.next_position
+                seen[at].extend(record.value for record in chunk.records)
+            await reader.close()
+
+        assert all(seen[at] == numbers(0, 120) for at in partitions)
+
     async def test_readers_do_not_disturb_each_other(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, *numbers(0, 10)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -48,6 +49,24 @@ class Topics:
         await log.broker.create_topics([TopicSpec(name, 2, Cleanup.COMPACT)])
         with pytest.raises(ConfigurationError, match=r"(?s)compact.*delete|delete.*compact"):
             await log.broker.create_topics([TopicSpec(name, 2, Cleanup.DELETE)])
+
+    async def test_another_retention_is_taken_over(self, log: Log) -> None:
+        (at,) = await log.topic(retention=timedelta(days=1))
+        await log.broker.append(outgoing(at, b"kept"))
+        await (await log.another()).create_topics([TopicSpec(at.topic, 1, retention=timedelta(days=2))])
+        await log.broker.create_topics([TopicSpec(at.topic, 1)])
+
+        assert await log.values(at) == [b"kept"]
+
+    async def test_reporting_positions_is_a_courtesy_that_changes_nothing(self, log: Log) -> None:
+        (at,) = await log.topic()
+        await log.broker.append(outgoing(at, b"one", b"two"))
+        tail = await log.tail(at)
+        await log.broker.report(fresh("reader"), {at: 2})
+        await log.broker.report(fresh("reader"), {TopicPartition(fresh("topic"), 7): 99})
+        await tail.until(lambda: len(tail.seen[at]) == 2)
+
+        assert await log.values(at) == [b"one", b"two"]
 
     async def test_an_unknown_topic_is_not_found(self, log: Log) -> None:
         nowhere = TopicPartition(fresh("topic"), 0)

@@ -8,7 +8,7 @@ import pytest
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
+from streamsched.testing.broker_contract.harness import Log, fresh, numbers, outgoing
 
 
 class Transactions:
@@ -87,6 +87,40 @@ class Transactions:
         await (await log.writer()).commit(outgoing(at, b"after"))
 
         assert await log.values(at) == [b"before", b"after"]
+
+    async def test_a_commit_given_up_halfway_shows_all_or_nothing(self, log: Log) -> None:
+        """Whenever its caller loses patience; and once a newer writer is open, it is decided."""
+        log.needs("transactional")
+        left, right = await log.topic(partitions=2)
+        name = fresh("writer")
+        for turn in range(20):
+            writer = await log.writer(name)
+            records = [*outgoing(left, b"%d" % turn, b"'"), *outgoing(right, b"%d" % turn, b"'")]
+            commit = asyncio.create_task(writer.commit(records * 3))
+            await asyncio.sleep(0.0004 * turn)
+            commit.cancel()
+            await asyncio.gather(commit, return_exceptions=True)
+            await writer.close()
+            newer = await log.writer(name)
+            shown = [(await log.values(at)).count(b"%d" % turn) for at in (left, right)]
+            await newer.commit(outgoing(left, b"next") + outgoing(right, b"next"))
+
+            assert shown in ([0, 0], [3, 3]), "half a transaction was visible"
+            assert [(await log.values(at)).count(b"%d" % turn) for at in (left, right)] == shown, "it came later"
+
+            await newer.close()
+
+    async def test_a_writer_that_went_away_in_the_middle_holds_nobody_up(self, log: Log) -> None:
+        (at,) = await log.topic()
+        writer = await log.writer()
+        commit = asyncio.create_task(writer.commit(outgoing(at, *[b"x" * 50_000] * 40)))
+        await asyncio.sleep(0.003)
+        commit.cancel()
+        await asyncio.gather(commit, return_exceptions=True)
+        await writer.close()
+        await log.broker.append(outgoing(at, b"after"))
+
+        assert (await log.values(at))[-1] == b"after"
 
     async def test_writers_of_different_names_do_not_wait_for_each_other_in_a_circle(self, log: Log) -> None:
         partitions = await log.topic(partitions=4)
