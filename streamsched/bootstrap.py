@@ -23,6 +23,7 @@ import uvloop
 from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
 from streamsched.api.serving import HttpServer, bind, url_of
+from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
@@ -190,6 +191,7 @@ def api_services(services: Services) -> ApiServices:
     """What the HTTP application needs."""
     pool = services.pool
     gauges = PostgresGauges(pool)
+    trails = PostgresTrails(pool, services.broker)
 
     async def readiness() -> Mapping[str, str | None]:
         return {
@@ -209,7 +211,8 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobs(pool),
         runs=PostgresRuns(pool),
         groups=PostgresGroups(pool),
-        trails=PostgresTrails(pool, services.broker),
+        trails=trails,
+        audience=Audience(trails, services.clock),
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         metrics=services.metrics,

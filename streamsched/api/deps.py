@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -40,6 +41,7 @@ class ApiServices:
     runs: Runs
     groups: Groups
     trails: Trails
+    audience: Audience
     clock: Clock
     metrics: Metrics
     verdicts_keep: timedelta

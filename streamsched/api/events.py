@@ -25,13 +25,11 @@ from fastapi.responses import Response
 from streamsched.api.body import BodyBytes
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
-from streamsched.catalog.catalog import Catalog
 from streamsched.codec import cloudevents
 from streamsched.codec import event as event_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event
 from streamsched.domain.home import home
-from streamsched.domain.trigger import event_keys
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import public_topic
 
@@ -51,6 +49,7 @@ class Check(StrEnum):
     """What the caller wants to know beside the acknowledgement."""
 
     LISTENERS = "listeners"
+    NONE = "none"
 
 
 class Refused(NamedTuple):
@@ -63,9 +62,14 @@ class Refused(NamedTuple):
 
 @router.post("/v1/events")
 async def accept(
-    request: Request, body: BodyBytes, services: ServicesDep, check: Annotated[Check | None, Query()] = None
+    request: Request, body: BodyBytes, services: ServicesDep, check: Annotated[Check, Query()] = Check.LISTENERS
 ) -> Response:
-    """202 `{"accepted", "ids", "errors"}` when at least one event is in the log, 400 when none was fit for it."""
+    """202 `{"accepted", "ids", "errors", "unheard"}` when at least one event is in the log, 400 when none was fit.
+
+    `unheard` names what the events are about and no schedule listens to now, most often a misspelt name; it is null
+    when nobody could tell in time, and missing with `check=none`. What became of an event in the end says
+    `/v1/events/{id}/verdicts`.
+    """
     dialect = _dialect(request)
     events: list[Event] = []
     refused: list[Refused] = []
@@ -86,24 +90,13 @@ async def accept(
         "errors": [{"index": each.place, "path": each.path, "reason": each.reason} for each in refused],
     }
     if check is Check.LISTENERS:
-        answer["unheard"] = await _unheard(events, services.catalog)
+        answer["unheard"] = await services.audience.unheard(event.key for event in events)
     return _answer(answer, refused)
 
 
 def outgoing(event: Event, shards: int) -> Outgoing:
     """The record of an event on its public topic, in its key's home partition."""
     return Outgoing(public_topic(event.fact), home(event.key, shards), event.key.encode(), event_codec.encode(event))
-
-
-async def _unheard(events: Sequence[Event], catalog: Catalog) -> list[str]:
-    """What the events are about and no enabled schedule listens to: most often a misspelt name."""
-    heard = {
-        key
-        for status in await catalog.list()
-        if status.record.enabled
-        for key in event_keys(status.record.definition.trigger)
-    }
-    return sorted({event.key for event in events} - heard)
 
 
 def _answer(answer: dict[str, Any], refused: Sequence[Refused]) -> Response:

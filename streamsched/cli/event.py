@@ -158,8 +158,10 @@ def _tell(answer: dict[str, Any], output: Format) -> None:
         if count == 1:
             asked = f"streamsched event why {shlex.quote(answer['ids'][0])}"
             console().print(f"what becomes of it: `{asked}`", markup=False, style="dim")
-    for key in answer.get("unheard", ()):
-        typer.secho(f"warning: no schedule listens to {key}", fg=typer.colors.YELLOW, err=True)
+    for key in answer.get("unheard") or ():
+        typer.secho(
+            f"warning: no schedule listens to {key}, so it will start nothing", fg=typer.colors.YELLOW, err=True
+        )
     for error in answer["errors"]:
         typer.secho(f"error: event {error['index']}: {error['path']}: {error['reason']}", fg=typer.colors.RED, err=True)
     if answer["errors"]:

@@ -83,6 +83,15 @@ class Trail:
 class Trails(Protocol):
     """What people ask."""
 
+    async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[Standing]]:
+        """For each event key the schedules that want it, enabled or not; a key about which nobody can tell at a
+        bearable price is missing.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
     async def follow(self, event: str, *, source: str | None = None, limit: int = 100) -> Trail:
         """What became of an event, of any source when none is named. One that was never seen has no findings.
 

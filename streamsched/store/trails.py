@@ -29,6 +29,8 @@ _SQL: Final = queries("trails")
 _JOBS: Final = 500
 _GENERATIONS: Final = 20
 _JOBS_OF_A_LATER_ONE: Final = 20
+#: As many schedules as are looked at for those that listen to a key.
+_MENTIONING: Final = 2000
 
 
 class PostgresTrails:
@@ -46,7 +48,7 @@ class PostgresTrails:
             findings = [finding(row) for row in rows]
             standings = await self._standings(findings)
             takers = [await self._taker(each, standings) for each in findings]
-            listeners = {key: await self._listeners(key) for key in sorted(_unheard(findings))}
+            listeners = await self.listeners(sorted(_unheard(findings)))
         return Trail(event, findings, takers, standings, listeners, behind)
 
     async def _standings(self, findings: Sequence[Finding]) -> Mapping[ScheduleRef, Standing]:
@@ -73,9 +75,15 @@ class PostgresTrails:
             None if row["run_state"] is None else RunState(row["run_state"]),
         )
 
-    async def _listeners(self, key: str) -> Sequence[Standing]:
-        rows = await self._pool.fetch(_SQL["mentioning"], _name(key))
-        return [each for each in map(_standing, rows) if key in event_keys(each.record.definition.trigger)]
+    async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[Standing]]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["mentioning"], sorted(set(map(_name, keys))), _MENTIONING)
+        found: dict[str, list[Standing]] = {key: [] for key in keys}
+        for standing in map(_standing, rows):
+            for key in found.keys() & event_keys(standing.record.definition.trigger):
+                found[key].append(standing)
+        whole = len(rows) < _MENTIONING
+        return {key: standings for key, standings in found.items() if standings or whole}
 
     async def _behind(self) -> int:
         partitions = range(await self._broker.partitions(VERDICTS))

@@ -28,14 +28,15 @@ LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generatio
 WHERE s.id = ANY ($1::text[]);
 
 -- name: mentioning
--- Schedules whose definition has this text anywhere: a first sieve, before definitions are read.
+-- Schedules whose definition has one of these texts anywhere: a first sieve, before definitions are read.
 SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
     z.keep, z.until, z.note, NULL::jsonb AS progress
 FROM schedules s
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
-WHERE s.deleted_at IS NULL AND strpos(s.definition::text, $1) > 0
+WHERE s.deleted_at IS NULL
+    AND EXISTS (SELECT FROM unnest($1::text[]) AS name WHERE strpos(s.definition::text, name) > 0)
 ORDER BY s.id
-LIMIT 1000;
+LIMIT $2;
 
 -- name: positions
 -- How far the log has been taken into the table.

@@ -71,7 +71,8 @@ async def test_every_dialect_is_acknowledged_when_the_log_has_it(
 ) -> None:
     answer = await post(client, body, content_type)
     assert answer.status_code == 202, answer.text
-    assert answer.json() == {"accepted": len(ids), "ids": ids, "errors": []}
+    unheard = ["partition:default.flights"]
+    assert answer.json() == {"accepted": len(ids), "ids": ids, "errors": [], "unheard": unheard}
     assert [event.id for event in await logged(services)] == ids
 
 
@@ -157,11 +158,33 @@ async def test_another_content_type_is_415_and_says_which_are_known(client: http
     assert "application/cloudevents+json" in answer.json()["detail"]
 
 
-async def test_who_asks_is_told_that_nobody_listens(deployed: httpx.AsyncClient) -> None:
+async def test_an_emitter_is_told_that_nobody_listens_unless_it_does_not_care(deployed: httpx.AsyncClient) -> None:
     elsewhere = {**NATIVE, "id": "e", "data": {"dataset": "nowhere", "count": 1}}
-    answer = await deployed.post("/v1/events?check=listeners", json=[NATIVE, elsewhere])
+    answer = await deployed.post("/v1/events", json=[NATIVE, elsewhere])
     assert answer.json()["accepted"] == 2
     assert answer.json()["unheard"] == ["partition:default.nowhere"]
+    assert "unheard" not in (await deployed.post("/v1/events?check=none", json=elsewhere)).json()
+
+
+async def test_nobody_is_told_so_about_a_schedule_that_was_made_just_now(deployed: httpx.AsyncClient) -> None:
+    elsewhere = {**NATIVE, "id": "e", "data": {"dataset": "nowhere", "count": 1}}
+    assert (await deployed.post("/v1/events", json=elsewhere)).json()["unheard"] == ["partition:default.nowhere"]
+    trigger = {"type": "PARTITION", "dataset": "nowhere", "numPartitions": 7}
+    made = {"namespace": "default", "application": "flights", "name": "n", "program": "join", "trigger": trigger}
+    assert (await deployed.post("/v1/schedules", json=made)).status_code == 201
+
+    assert (await deployed.post("/v1/events", json={**elsewhere, "id": "e2"})).json()["unheard"] == []
+
+
+async def test_an_accepted_event_is_accepted_though_nobody_can_tell_who_listens(
+    deployed: httpx.AsyncClient, services: Services
+) -> None:
+    await services.pool.execute("ALTER TABLE schedules RENAME TO gone")
+
+    answer = await deployed.post("/v1/events", json=NATIVE)
+
+    assert answer.status_code == 202
+    assert answer.json()["unheard"] is None
 
 
 async def test_when_the_log_is_away_nothing_is_acknowledged(client: httpx.AsyncClient, services: Services) -> None:
