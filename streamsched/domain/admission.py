@@ -9,6 +9,7 @@ All constraints of a job are evaluated together; one `Unsatisfiable` ends the jo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -208,7 +209,7 @@ def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime
 
 
 def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:
-    within = sum(start > now - rate.per for start in facts.starts)
+    within = bisect_left(facts.starts, rate.per, key=lambda start: now - start)  # newest first
     told = f"{min(within, rate.limit)} of {rate.limit} runs of {facts.program or 'the program'}"
     why = f"{told} were made in the last {duration_text(rate.per)}"
     if within < rate.limit:

@@ -13,6 +13,8 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 
+#: Stands for: count the slots.
+_COUNTED: Final = -1
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]+")
 
 
@@ -55,24 +57,26 @@ class Occupancy:
 
     Attributes:
         limit: as set online; None: nobody did, so each schedule's own counts.
+        taken: how many slots are held, all weights together; counted when it is left out.
         slots: what is held, oldest first. More than the limit when that was lowered, or when a job was launched
             all the same.
     """
 
     limit: int | None = None
     slots: tuple[Slot, ...] = ()
+    taken: int = _COUNTED
 
-    @property
-    def taken(self) -> int:
-        return sum(slot.weight for slot in self.slots)
+    def __post_init__(self) -> None:
+        if self.taken == _COUNTED:
+            object.__setattr__(self, "taken", sum([slot.weight for slot in self.slots]))
 
     def without(self, runs: Collection[str]) -> Occupancy:
         """The group when these runs have ended."""
-        return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs))
+        return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs), taken=_COUNTED)
 
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""
-        return replace(self, slots=(*self.slots, Slot(run, weight)))
+        return replace(self, slots=(*self.slots, Slot(run, weight)), taken=self.taken + weight)
 
 
 def taken_by_hand(groups: Iterable[Group]) -> tuple[Group, ...]:

@@ -22,8 +22,8 @@ from streamsched.ports.runs import FollowUpBook, Silent
 
 log = structlog.get_logger()
 
-#: How many runners are started in one pass, so that the next checks are not kept waiting.
-_AT_ONCE: Final = 32
+#: How many runners are started in one pass at most, so that the next checks are not kept waiting.
+_AT_ONCE: Final = 256
 #: When a full host looks for room again: the end of a process rings no bell.
 _FULL: Final = timedelta(milliseconds=250)
 

@@ -25,7 +25,7 @@ from streamsched.ports.jobs import Decisions
 log = structlog.get_logger()
 
 _PROGRAMS: Final = 64
-_JOBS_OF_PROGRAM: Final = 100
+_JOBS_OF_PROGRAM: Final = 256
 #: Seconds until a launcher looks again at a program another one holds this instant.
 _HELD: Final = 0.02
 _AWAY: Final = 1.0

@@ -20,7 +20,8 @@ from streamsched.store import attempts
 from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, put_down, record
 from streamsched.store.pool import translated
 
-_FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
+#: What the state of an ending tells a run.
+FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
     {
         RunState.COMPLETED: RunFact.SUCCEEDED,
         RunState.FAILED: RunFact.FAILED,
@@ -92,7 +93,7 @@ class PostgresRunBook:
                     return False
                 if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
                     row = {**row, "state": RunState.RUNNING}  # it was quicker than the news of its start
-                fact, code = _FACTS[ending.state], ending.exit_code
+                fact, code = FACTS[ending.state], ending.exit_code
                 failure = failure_of(ending.state, code)
                 again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
                 await end(connection, row, fact, ending.reason, at=ending.at, exit_code=code, announced=again is None)

@@ -80,12 +80,12 @@ async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
         await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
 
 
-async def free(connection: Any, run: str) -> None:
-    """The run's slots are free, and those that wait for them are looked at. The last thing a transaction locks."""
-    names = [row["group_name"] for row in await connection.fetch(_SQL["held"], run)]
+async def free(connection: Any, *runs: str) -> None:
+    """The runs' slots are free, and those that wait for them are looked at. The last thing a transaction locks."""
+    names = [row["group_name"] for row in await connection.fetch(_SQL["held"], runs)]
     if names:
         await connection.execute(_SQL["lock"], names)
-        await connection.execute(_SQL["free"], run)
+        await connection.execute(_SQL["free"], runs)
         await connection.execute(_SQL["wake"], names)
 
 

@@ -40,12 +40,12 @@ INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES ($1, 'g
 INSERT INTO group_slots (group_name, run, weight) SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]);
 
 -- name: held
--- Groups a run holds slots of, in the order of their locks.
-SELECT group_name FROM group_slots WHERE run = $1 ORDER BY group_name;
+-- Groups that runs hold slots of, in the order of their locks.
+SELECT DISTINCT group_name FROM group_slots WHERE run = ANY($1::text[]) ORDER BY group_name;
 
 -- name: free
--- The run ended.
-DELETE FROM group_slots WHERE run = $1;
+-- The runs ended.
+DELETE FROM group_slots WHERE run = ANY($1::text[]);
 
 -- name: hand_over
 -- As many slots are held as before, so the groups need no lock.

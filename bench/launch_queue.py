@@ -1,0 +1,313 @@
+"""Jobs launched and done per second: claim, every constraint, run, end; beside the queues people know, on the same
+PostgreSQL in the same run.
+
+    make bench NAME=launch_queue        python -m bench.launch_queue --jobs 4000 --rounds 3
+
+Ours: jobs of 8 schedules of 8 programs wait in `jobs`, each with five constraints that hold just so (concurrency, a
+shared group, a rate, a delay, a window). Launcher processes decide, admit, give out runs, claim them, end them as
+COMPLETED and announce that, with the whole history; the clock runs from their release to the last end. What a run does
+is nothing, and it does it inside the launcher, as all the others' tasks do: no process is started.
+LAST_RUN is left out: it allows one run at a time by its nature.
+
+PgQueuer and procrastinate: one worker process each, a task that does nothing, batches as their documentation has them.
+Raw: one connection that takes a row with FOR UPDATE SKIP LOCKED and marks it done, two statements a job; `raw_4_per_s`
+is four of them. Numbers of one run compare; those of two runs on a shared machine do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from datetime import time as wall
+from typing import Final
+from uuid import uuid4
+
+import asyncpg
+import orjson
+import structlog
+import uvloop
+from pgqueuer import PgQueuer
+from pgqueuer.types import QueueExecutionMode
+from procrastinate import App, PsycopgConnector
+
+from bench.town import server
+from streamsched import __version__
+from streamsched.codec import launch
+from streamsched.codec.schedule import program_to_json, schedule_to_json
+from streamsched.domain.constraint import Concurrency, Delay, Rate
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.group import Group
+from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.overlap import Overlap
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.trigger import CustomEvent, leaf_id
+from streamsched.domain.window import TimeWindow
+from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.loop import Launcher
+from streamsched.ports.clock import SystemClock
+from streamsched.ports.intake import Batch, Satisfaction
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Ending
+from streamsched.ports.topics import LAUNCH
+from streamsched.store.bell import PostgresBell
+from streamsched.store.crowd import PostgresRunCrowd
+from streamsched.store.docket import PostgresDecisions
+from streamsched.store.followup import PostgresFollowUpBook
+from streamsched.store.intake import PostgresIntake
+from streamsched.store.migrate import migrate
+from streamsched.store.pool import open_pool
+
+PROGRAMS: Final = 8
+GO: Final = EventName("default", "go")
+CONSTRAINTS: Final = (
+    Concurrency(10_000, wait=True),
+    Group("shared", 100_000),
+    Rate(1000, timedelta(milliseconds=1)),
+    Delay(timedelta(milliseconds=1)),
+    TimeWindow(wall(0), wall(23, 59, 59)),
+)
+
+
+class Inside:
+    """`ports.runner.Runners` that executes nothing, here, set by set."""
+
+    def __init__(self, crowd: PostgresRunCrowd) -> None:
+        self._crowd = crowd
+        self._given: list[str] = []
+
+    def spawn(self, run: str) -> None:
+        self._given.append(run)
+
+    def room(self) -> int:
+        return 256
+
+    def alive(self, runner: RunnerId) -> bool | None:
+        return True
+
+    def ending(self, run: str) -> Ending | None:
+        return None
+
+    async def execute(self) -> int:
+        runs, self._given = self._given, []
+        if not runs:
+            return 0
+        now = datetime.now(UTC)
+        claimed = await self._crowd.claim(runs, runner="bench:1:1", log_path="", now=now)
+        done = {each.run: Ending(RunState.COMPLETED, "", datetime.now(UTC), 0) for each in claimed}
+        return len(await self._crowd.finish(done))
+
+
+async def launcher(url: str) -> None:
+    """One launcher process: says it is ready, waits for a line, works until nothing is left."""
+    pool = await open_pool(url, min_size=2, max_size=4)
+    clock, bell = SystemClock(), PostgresBell(url)
+    inside = Inside(PostgresRunCrowd(pool))
+    made = Launcher(
+        PostgresDecisions(pool), FollowUp(PostgresFollowUpBook(pool), inside, clock, Patience()), bell, clock
+    )
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    while True:
+        ruled, done = await asyncio.gather(made.run_once(), inside.execute())
+        if not ruled and not done:
+            if not await pool.fetchval("SELECT EXISTS (SELECT FROM jobs WHERE ended_at IS NULL)"):
+                break
+            await asyncio.sleep(0.005)
+    await bell.close()
+    await pool.close()
+
+
+async def ours(url: str, jobs: int, launchers: int) -> float:
+    """Jobs per second of so many launcher processes."""
+    pool = await open_pool(url)
+    await pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions CASCADE")
+    await waiting(pool, jobs)
+    children = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.launch_queue", "--launcher", url),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        for _ in range(launchers)
+    ]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            await child.stdout.readline()
+        begun = datetime.now(UTC)
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write(b"go\n")
+        for child in children:
+            await asyncio.wait_for(child.wait(), 300)
+    finally:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+    states = {row[0]: row[1] for row in await pool.fetch("SELECT state, count(*) FROM runs GROUP BY state")}
+    assert states == {"COMPLETED": jobs}, states
+    ended = await pool.fetchval("SELECT max(ended_at) FROM runs")
+    await pool.close()
+    return jobs / (ended - begun).total_seconds()
+
+
+async def waiting(pool: asyncpg.Pool, jobs: int) -> None:
+    """Definitions, and ready jobs as the intake leaves them."""
+    now = datetime.now(UTC)
+    await pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
+    await pool.execute("INSERT INTO apps VALUES ('default.bench', 'default', $1, $1) ON CONFLICT DO NOTHING", now)
+    leaf = CustomEvent(GO)
+    readies: list[Satisfaction] = []
+    for place in range(PROGRAMS):
+        program = Program(ProgramRef("default", "bench", f"p{place}"), BashJob("true"))
+        known = Schedule(
+            ScheduleRef("default", "bench", f"s{place}"), program.ref, leaf, CONSTRAINTS, overlap=Overlap.QUEUE
+        )
+        await pool.execute(
+            "INSERT INTO programs VALUES ($1, 'default.bench', $2, $3, $3) ON CONFLICT DO NOTHING",
+            *(str(program.ref), program_to_json(program), now),
+        )
+        await pool.execute(
+            "INSERT INTO schedules VALUES ($1, 'default.bench', $2, $3, 1, true, $4, $4) ON CONFLICT DO NOTHING",
+            *(str(known.ref), str(program.ref), schedule_to_json(known), now),
+        )
+        for sequence in range(1, jobs // PROGRAMS + 1):
+            event = Event(f"{place}-{sequence}", "bench", now, CustomHappened(GO))
+            ready = ReadyJob(known.ref, 1, sequence, now, (Contribution(leaf_id(leaf), 1, (event,)),))
+            readies.append(Satisfaction(ready.id, str(known.ref), 1, sequence, now, launch.encode(ready).decode()))
+    intake = PostgresIntake(pool)
+    await intake.positions(LAUNCH, 1)
+    taken = await intake.take(LAUNCH, [Batch(0, 0, len(readies), readies)], now=now)
+    assert taken.stored == jobs
+    await pool.execute("ANALYZE jobs, runs")
+
+
+async def raw(url: str, jobs: int, connections: int = 1) -> float:
+    """A loop that takes and marks, one row at a time."""
+    pool = await asyncpg.create_pool(url, min_size=connections, max_size=connections)
+    await pool.execute("DROP TABLE IF EXISTS raw")
+    await pool.execute("CREATE TABLE raw (id bigint PRIMARY KEY, state text NOT NULL, payload text)")
+    await pool.execute("CREATE INDEX ON raw (id) WHERE state = 'ready'")
+    await pool.execute("INSERT INTO raw SELECT n, 'ready', 'x' FROM generate_series(1, $1::bigint) n", jobs)
+    await pool.execute("ANALYZE raw")
+
+    async def loop() -> None:
+        async with pool.acquire() as connection:
+            take = await connection.prepare(
+                "UPDATE raw SET state = 'taken' WHERE id = (SELECT id FROM raw WHERE state = 'ready' ORDER BY id "
+                "LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+            )
+            done = await connection.prepare("UPDATE raw SET state = 'done' WHERE id = $1")
+            while (found := await take.fetchval()) is not None:
+                await done.fetchval(found)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(loop() for _ in range(connections)))
+    seconds = time.perf_counter() - begun
+    await pool.close()
+    return jobs / seconds
+
+
+async def pgqueuer(url: str, jobs: int) -> float:
+    """PgQueuer, one worker."""
+    pool = await asyncpg.create_pool(url, min_size=4, max_size=8)
+    queue = PgQueuer.from_asyncpg_pool(pool)
+    queries = queue.qm.queries
+    await queries.install()
+
+    @queue.entrypoint("noop")
+    async def noop(job: object) -> None:
+        """Nothing."""
+
+    await queries.enqueue(["noop"] * jobs, [b"x"] * jobs, [0] * jobs)
+    begun = time.perf_counter()
+    await queue.run(batch_size=100, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(seconds=1))
+    seconds = time.perf_counter() - begun
+    await queries.uninstall()
+    await pool.close()
+    return jobs / seconds
+
+
+async def procrastinate(url: str, jobs: int) -> float:
+    """procrastinate, one worker with 50 tasks at a time."""
+    app = App(connector=PsycopgConnector(conninfo=url, max_size=10))
+
+    @app.task(name="noop")
+    async def noop() -> None:
+        """Nothing."""
+
+    async with app.open_async():
+        await app.schema_manager.apply_schema_async()
+        await noop.batch_defer_async(*({} for _ in range(jobs)))
+        begun = time.perf_counter()
+        await app.run_worker_async(wait=False, concurrency=50, listen_notify=False, install_signal_handlers=False)
+        return jobs / (time.perf_counter() - begun)
+
+
+async def fresh(url: str, name: str) -> str:
+    """URL of an empty database."""
+    made = f"{name}_{uuid4().hex[:6]}"
+    admin = await asyncpg.connect(url)
+    await admin.execute(f"CREATE DATABASE {made}")
+    await admin.close()
+    return url.replace("/postgres?", f"/{made}?")
+
+
+async def measured(name: str, rounds: int, measure: Callable[[], Awaitable[float]]) -> float:
+    """The median of the rounds, and a line with their spread."""
+    found = [await measure() for _ in range(rounds)]
+    print(f"{name:<34} {statistics.median(found):>9,.0f} jobs/s   ({min(found):,.0f} – {max(found):,.0f})", flush=True)
+    return statistics.median(found)
+
+
+async def compare(url: str, jobs: int, rounds: int) -> dict[str, float]:
+    """Everybody in turn."""
+    database = await fresh(url, "ours")
+    await asyncio.to_thread(migrate, database)
+
+    async def elsewhere(run: Callable[[str, int], Awaitable[float]]) -> float:
+        return await run(await fresh(url, "other"), jobs)
+
+    return {
+        "jobs_per_s_1": await measured("ours, 1 launcher", rounds, lambda: ours(database, jobs, 1)),
+        "jobs_per_s_4": await measured("ours, 4 launchers", rounds, lambda: ours(database, jobs, 4)),
+        "pgqueuer_per_s": await measured("PgQueuer", rounds, lambda: elsewhere(pgqueuer)),
+        "procrastinate_per_s": await measured("procrastinate", rounds, lambda: elsewhere(procrastinate)),
+        "raw_per_s": await measured("raw SKIP LOCKED loop", rounds, lambda: elsewhere(raw)),
+        "raw_4_per_s": await measured("raw, 4 connections", rounds, lambda: elsewhere(lambda u, n: raw(u, n, 4))),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measures and prints; the last line is RESULT with the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--launcher", metavar="URL", help="be one launcher process")
+    asked = parser.parse_args(argv)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    logging.disable(logging.WARNING)
+    if asked.launcher:
+        uvloop.run(launcher(asked.launcher))
+        return
+    if asked.jobs % PROGRAMS or asked.jobs < PROGRAMS:
+        parser.error(f"--jobs must be a multiple of {PROGRAMS}")
+    print(f"machine  {platform.machine()} {platform.system()}, streamsched {__version__}")
+    print(f"command  python -m bench.launch_queue --jobs {asked.jobs} --rounds {asked.rounds}\n", flush=True)
+    with server() as url:
+        results = uvloop.run(compare(url, asked.jobs, asked.rounds))
+    print("RESULT " + orjson.dumps({name: round(value) for name, value in results.items()}).decode())
+
+
+if __name__ == "__main__":
+    main()

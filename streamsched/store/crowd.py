@@ -1,0 +1,117 @@
+"""Many runs at once: claimed and ended set by set, in a handful of statements whatever their number.
+
+For whoever executes many short runs in one process. What is not plain (a run that somebody wants to end, a schedule
+that moved on, a failure that may be retried) goes the way of the single run, `store.execution`, so every rule stands
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec import event as event_codec
+from streamsched.codec import launch
+from streamsched.codec.schedule import program_from_json, schedule_from_json
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.retry import failure_of
+from streamsched.domain.run import RunFact, RunState, advance, status_event
+from streamsched.ports.runs import Assignment, Ending
+from streamsched.store import groups
+from streamsched.store.execution import FACTS, PostgresRunBook
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("crowd")
+
+
+class PostgresRunCrowd:
+    """Claims and ends runs in sets; each call is one transaction, and one more for each run that is not plain."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._single = PostgresRunBook(pool)
+
+    async def claim(self, runs: Sequence[str], *, runner: str, log_path: str, now: datetime) -> Sequence[Assignment]:
+        """What `ports.runs.RunBook.claim` answers for each of them, without those that somebody else got or that ended.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                definitions = {
+                    row["id"]: schedule_from_json(row["definition"])
+                    for row in await connection.fetch(_SQL["lock_schedules"], runs)
+                }
+                rows = await connection.fetch(_SQL["claim"], runs, runner, log_path, now)
+        claimed = [
+            Assignment(
+                row["id"],
+                row["attempt"],
+                program_from_json(row["executable"]),
+                row["arguments"],
+                row["job"],
+                launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
+                definitions.get(row["schedule"]),
+            )
+            for row in rows
+        ]
+        for run in set(runs) - {each.run for each in claimed}:
+            assignment = await self._single.claim(run, runner=runner, log_path=log_path, now=now)
+            if assignment is not None:
+                claimed.append(assignment)
+        return claimed
+
+    async def finish(self, endings: Mapping[str, Ending]) -> Sequence[str]:
+        """Ends them as `ports.runs.RunBook.finish` does; returns those that had not ended before.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        plain = {run: each for run, each in endings.items() if failure_of(each.state, each.exit_code) is None}
+        ended: list[str] = []
+        if plain:
+            with translated():
+                async with self._pool.acquire() as connection, connection.transaction():
+                    await connection.execute(_SQL["lock_programs"], list(plain))
+                    rows = await connection.fetch(_SQL["live"], list(plain))
+                    ended = [row["id"] for row in rows]
+                    if rows:
+                        await _end(connection, rows, plain)
+        ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
+        return ended
+
+
+async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Ending]) -> None:
+    out: list[tuple[str, bytes]] = []
+    lines: list[tuple[datetime, str, str, str]] = []
+    ends: list[tuple[str, str, str, datetime, int | None]] = []
+    for row in rows:
+        run, ending, state = row["id"], endings[row["id"]], RunState(row["state"])
+        if state is RunState.STARTING and ending.exit_code is not None:  # it was quicker than the news of its start
+            state = advance(state, RunFact.STARTED)
+            out += _announced(row, state, ending)
+            lines.append((ending.at, run, "run.started", ""))
+        state = advance(state, FACTS[ending.state])
+        out += _announced(row, state, ending)
+        lines.append((ending.at, run, f"run.{state.lower()}", ending.reason))
+        ends.append((run, state, ending.reason, ending.at, ending.exit_code))
+    columns = [*_columns(ends, 5), *_columns(out, 2), *_columns(lines, 4)]
+    await connection.execute(_SQL["finish"], *columns)
+    await connection.execute(_SQL["wake"], sorted({row["program"] for row in rows}))
+    await groups.free(connection, *(row["id"] for row in rows))
+
+
+def _announced(row: Any, state: RunState, ending: Ending) -> list[tuple[str, bytes]]:
+    error = None if state in (RunState.COMPLETED, RunState.RUNNING) else ending.reason
+    program = ProgramRef.parse(row["program"])
+    event = status_event(row["id"], program, state, at=ending.at, arguments=row["arguments"], error=error)
+    return [] if event is None else [(event.key, event_codec.encode(event))]
+
+
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    return [[row[n] for row in rows] for n in range(width)]

@@ -1,0 +1,73 @@
+-- name: lock_programs
+-- Of these runs, in one order; whoever holds them decides about their programs.
+SELECT id FROM programs WHERE id IN (SELECT program FROM runs WHERE id = ANY($1::text[])) ORDER BY id FOR UPDATE;
+
+-- name: lock_schedules
+-- Of the jobs of these runs: disabling waits for us, or we see it done.
+SELECT id, definition FROM schedules
+WHERE id IN (SELECT j.schedule FROM runs r JOIN jobs j ON j.id = r.job WHERE r.id = ANY($1::text[]))
+ORDER BY id FOR SHARE;
+
+-- name: claim
+-- PENDING → STARTING of those that nothing speaks against, their jobs LAUNCHED, with history. It frees and wakes nothing,
+-- so it needs no program's lock. The states repeat domain.run.TRANSITIONS and domain.job.TRANSITIONS.
+WITH plain AS (
+    SELECT r.id FROM runs r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN schedules s ON s.id = j.schedule
+    WHERE r.id = ANY($1::text[]) AND r.state = 'PENDING' AND r.stop_requested IS NULL
+        AND (r.job IS NULL OR (s.enabled AND s.deleted_at IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
+            AND j.generation BETWEEN s.stands_from AND s.generation))
+), claimed AS (
+    UPDATE runs r SET state = 'STARTING', runner = $2, log_path = $3, heartbeat_at = $4::timestamptz, spawn_at = NULL
+    FROM plain WHERE r.id = plain.id AND r.state = 'PENDING'
+    RETURNING r.id, r.attempt, r.job, r.executable, r.arguments
+), launched AS (
+    UPDATE jobs j SET state = 'LAUNCHED', reason = 'run ' || c.id, ended_at = $4::timestamptz
+    FROM claimed c WHERE j.id = c.job AND j.state = 'PENDING_LAUNCH'
+    RETURNING j.id, j.reason
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason)
+    SELECT $4::timestamptz, 'run', id, 'run.claimed', 'by runner ' || $2 FROM claimed
+    UNION ALL SELECT $4::timestamptz, 'job', id, 'job.launched', reason FROM launched
+)
+SELECT c.id, c.attempt, c.job, c.executable, c.arguments, j.schedule, j.ready::text AS ready
+FROM claimed c LEFT JOIN jobs j ON j.id = c.job;
+
+-- name: live
+-- Those that can end, as they are after the wait for their locks.
+SELECT id, program, state, arguments FROM runs
+WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
+
+-- name: finish
+-- Their ends, what goes out on `program-status`, and the history.
+WITH ended AS (
+    UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
+        started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
+        exit_code = n.exit_code
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::integer[]) AS n (id, state, reason, at, exit_code)
+    WHERE r.id = n.id
+), announced AS (
+    INSERT INTO outbox (topic, key, value)
+    SELECT 'program-status', key, value FROM unnest($6::text[], $7::bytea[]) WITH ORDINALITY AS n (key, value, place)
+    ORDER BY place
+)
+INSERT INTO decisions (at, subject_kind, subject, action, reason)
+SELECT at, 'run', run, action, reason
+FROM unnest($8::timestamptz[], $9::text[], $10::text[], $11::text[]) WITH ORDINALITY AS n (at, run, action, reason, place)
+ORDER BY place;
+
+-- name: wake
+-- Runs of these programs ended: of each, those that wait longest are looked at again.
+WITH woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch'
+    WHERE id IN (
+        SELECT first.id FROM unnest($1::text[]) AS ended (program) CROSS JOIN LATERAL (
+            SELECT id FROM jobs j
+            WHERE j.program = ended.program AND state = 'PENDING_CONSTRAINT'
+                AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
+            ORDER BY satisfied_at, sequence
+            LIMIT 100
+        ) AS first
+    )
+    RETURNING id
+)
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;
