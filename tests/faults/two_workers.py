@@ -204,16 +204,16 @@ def _say(*lines: str) -> None:
 
 
 @contextmanager
-def ground(broker: str) -> Iterator[Ground]:
+def ground(broker: str, nodes: int) -> Iterator[Ground]:
     """A fresh database, on `STREAMSCHED_TEST_POSTGRES` or a server of our own; the log in it, or on a Kafka of our own
-    (`STREAMSCHED_TEST_KAFKA` names another, which is not killed)."""
+    with that many nodes (`STREAMSCHED_TEST_KAFKA` names another, which is not killed)."""
     with tempfile.TemporaryDirectory(prefix="ss-faults-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         scratch.chmod(0o755)
         given = os.environ.get("STREAMSCHED_TEST_POSTGRES")
         server = given or start_server(scratch / "pg").url
         name = f"faults_{uuid4().hex[:10]}"
-        cluster = Cluster(scratch / "kafka", Shape(free_addresses(1)))
+        cluster = Cluster(scratch / "kafka", Shape(free_addresses(nodes)))
         try:
             asyncio.run(_execute(server, f'CREATE DATABASE "{name}"'))
             database = server.replace("/postgres?", f"/{name}?")
@@ -240,13 +240,14 @@ async def _execute(server: str, statement: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="of our Kafka; one at a time is killed")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--misfortune", type=Misfortune, nargs="*", default=[], help="only these, in turn")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    with ground(asked.broker) as there:
+    with ground(asked.broker, asked.nodes) as there:
         line, well = asyncio.run(run(there, trials=asked.trials, seed=asked.seed, misfortunes=asked.misfortune))
         if not well:
             for log in sorted(there.scratch.glob("worker-*.log")):
