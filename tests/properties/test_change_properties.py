@@ -1,0 +1,97 @@
+"""Any series of changes of a schedule: which jobs stand, what its home judges by, and who listens, against a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.catalog import change
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.event import Event, PartitionsAdded
+from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.pause import DISABLED, Pause
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
+from streamsched.domain.trigger import Partitions, event_keys
+from streamsched.ports.catalog import AppRecord, ScheduleChange, ScheduleRecord
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
+RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
+BASE = Schedule(ScheduleRef("default", "a", "s"), RUN.ref, Partitions(FLIGHTS, 1000))
+OTHER = replace(BASE, trigger=Partitions(FLIGHTS, 1000) & Partitions(WEATHER))
+
+steps = st.lists(st.sampled_from(["keep", "reset", "widen", "pause", "disable", "enable", "event"]), max_size=20)
+
+
+@given(steps)
+def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[str]) -> None:
+    app = AppRecord(AppRef("default", "a"), {RUN.ref: RUN}, {})
+    (first,) = change.create(app, BASE, enabled=True, now=NOW).schedules
+    record, records = first.after, list(first.records)
+    state: TriggerState | None = None
+    heard: set[str] = set()
+    # The model: what has come and stays, and the oldest generation of which something may still run.
+    counted, stands_from, pause, number = 0, 1, None, 0
+
+    for step in [*taken, "event"]:
+        for _, key, value in records:
+            told = signal_codec.decode(key.encode(), value)
+            match told:
+                case Subscribe(key=listens):
+                    heard.add(listens)
+                case Unsubscribe(key=listens):
+                    heard.remove(listens)
+                case Put() | Drop():
+                    state = fold(state, told, at=NOW).state
+                case _:
+                    raise AssertionError(told)
+        records = []
+        assert state is not None
+        assert (state.generation, state.enabled) == (record.generation, record.enabled)
+        assert heard == (event_keys(record.definition.trigger) if record.listens else set())
+        assert sum(has.count for has in state.cell.accumulations.values()) == counted
+        if step == "event":
+            number += 1
+            event = Event(str(number), "test", NOW, PartitionsAdded(FLIGHTS, (), 1))
+            if event.key in heard:
+                folded = fold(state, Occurred(event), at=NOW)
+                state, counted = folded.state, counted + 1
+                assert folded.jobs == ()
+            continue
+        after = _after(step, record, number)
+        if after is None:
+            continue
+        keeps = {"keep": record.listens, "widen": record.listens, "pause": record.listens, "enable": record.keeping}
+        kept = keeps.get(step, False)
+        stands_from = min(stands_from, record.generation) if kept else record.generation + 1
+        counted = counted if kept else 0
+        pause = {"pause": Pause(keep=True), "disable": None, "enable": None}.get(step, pause)
+        records, record = list(after.records), after.after
+        assert record.pause == pause
+        assert record.generation == after.before.generation + 1  # type: ignore[union-attr]
+        if record.enabled or kept:
+            assert record.stands_from == stands_from
+        else:
+            assert record.stands_from == record.generation + 1
+
+
+def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | None:
+    definition = replace(record.definition, description=f"{record.generation}.{number}")
+    match step:
+        case "keep" | "reset":
+            return change.updated(record, definition, keep=step == "keep", reason="", now=NOW)
+        case "widen":
+            other = OTHER if record.definition.trigger == BASE.trigger else BASE
+            return change.updated(record, replace(definition, trigger=other.trigger), keep=True, reason="", now=NOW)
+        case "pause":
+            return None if record.keeping else change.paused(record, Pause(keep=True), now=NOW)
+        case "disable":
+            off = not record.enabled and not record.keeping
+            return None if off else change.paused(record, DISABLED, now=NOW)
+        case _:
+            return None if record.enabled else change.enabled(record, reason="", now=NOW)
