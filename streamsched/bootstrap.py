@@ -59,7 +59,7 @@ from streamsched.store.migrate import migrate
 from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pauses import PostgresPauses
 from streamsched.store.pool import open_pool
-from streamsched.store.progress import PostgresProgress
+from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
 from streamsched.store.trails import PostgresTrails
@@ -213,6 +213,7 @@ def api_services(services: Services) -> ApiServices:
         groups=PostgresGroups(pool),
         trails=trails,
         audience=Audience(trails, services.clock),
+        keys=PostgresOpenKeys(pool),
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         metrics=services.metrics,

@@ -15,6 +15,7 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.groups import Groups
 from streamsched.ports.jobs import Jobs
+from streamsched.ports.progress import OpenKeys
 from streamsched.ports.runs import Runs
 from streamsched.ports.verdicts import Trails
 from streamsched.telemetry.metrics import Metrics
@@ -42,6 +43,7 @@ class ApiServices:
     groups: Groups
     trails: Trails
     audience: Audience
+    keys: OpenKeys
     clock: Clock
     metrics: Metrics
     verdicts_keep: timedelta
@@ -66,6 +68,7 @@ def _part(name: str) -> Any:
 ServicesDep = Annotated[ApiServices, Depends(_services)]
 CatalogDep = Annotated[Catalog, _part("catalog")]
 JobsDep = Annotated[Jobs, _part("jobs")]
+KeysDep = Annotated[OpenKeys, _part("keys")]
 RunsDep = Annotated[Runs, _part("runs")]
 GroupsDep = Annotated[Groups, _part("groups")]
 ClockDep = Annotated[Clock, _part("clock")]

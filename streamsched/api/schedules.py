@@ -11,9 +11,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import CatalogDep, ClockDep
+from streamsched.api.deps import CatalogDep, ClockDep, KeysDep
 from streamsched.api.rendering import rendered
-from streamsched.api.views import preview_view, schedule_view
+from streamsched.api.views import key_view, preview_view, schedule_view
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import submitted_schedule_from_json
 from streamsched.domain.errors import DecodeError
@@ -43,6 +43,24 @@ async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
 @router.get("/{schedule}")
 async def get_schedule(schedule: str, catalog: CatalogDep) -> Response:
     return rendered(schedule_view(await catalog.get(ScheduleRef.parse(schedule))))
+
+
+@router.get("/{schedule}/keys")
+async def list_keys(
+    schedule: str,
+    catalog: CatalogDep,
+    keys: KeysDep,
+    *,
+    after: Annotated[str, Query()] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """The open keys of a schedule that correlates, by key, each with what it has and what it waits for. `next` is what
+    to say as `after` for more.
+    """
+    status = await catalog.get(ScheduleRef.parse(schedule))
+    found = await keys.of(status.record.definition.ref, after=after, limit=limit)
+    shown = [view for each in found if (view := key_view(status.record, each)) is not None]
+    return rendered({"keys": shown, **({"next": found[-1].key} if len(found) == limit else {})})
 
 
 @router.put("/{schedule}")

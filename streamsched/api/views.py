@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from streamsched.catalog.preview import Preview
+from streamsched.codec import explanation, native
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import program_to_json, schedule_to_json
+from streamsched.codec.state import decode_key
+from streamsched.domain.explain import explain_cell
+from streamsched.domain.fold import Definition
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
-from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleStatus
+from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleRecord, ScheduleStatus
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
+from streamsched.ports.progress import OpenKey
 from streamsched.ports.runs import RunRecord
 
 
@@ -36,6 +41,18 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "waitingJobs": status.waiting_jobs,
         "progress": status.progress,
     }
+
+
+def key_view(record: ScheduleRecord, key: OpenKey) -> dict[str, Any] | None:
+    """An open key as JSON; None when it is of another generation than the definition that stands."""
+    if key.generation != record.generation:
+        return None
+    judge = Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
+    cell = decode_key(native.dumps(key.state), judge, key.key)
+    if cell is None:
+        return None
+    progress = explanation.to_json(explain_cell(judge.plan, cell, key.key))
+    return {"key": key.key, "openedAt": cell.opened_at, "updatedAt": key.at, "progress": progress}
 
 
 def change_view(change: AppChange) -> dict[str, Any]:

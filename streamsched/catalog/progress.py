@@ -10,11 +10,13 @@ from typing import Final
 import structlog
 
 from streamsched.codec import explanation, state
+from streamsched.codec.scalar import integer, loads, mapping
+from streamsched.codec.state import SEPARATOR
 from streamsched.domain.errors import InvalidError, UnavailableError
 from streamsched.domain.explain import explain
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
-from streamsched.ports.progress import Copied, Progress, ProgressStore
+from streamsched.ports.progress import Copied, OpenKey, Progress, ProgressStore
 from streamsched.ports.topics import TRIGGERS_CHANGELOG
 
 log = structlog.get_logger()
@@ -67,7 +69,7 @@ class ProgressCopy:
                     await self.close()  # another copy is ahead of us: go on from where it is
                     return stored
                 self._positions[chunk.partition] = copied.next
-                stored += len(copied.progress) + len(copied.gone)
+                stored += len(copied.progress) + len(copied.gone) + len(copied.keys) + len(copied.closed)
         except BaseException:
             await self.close()
             raise
@@ -90,24 +92,40 @@ class ProgressCopy:
 
 
 def _copied(chunk: Chunk, start: int) -> Copied:
-    """The newest record of each schedule; the shards' own keys are none."""
+    """The newest record of each schedule and open key; the shards' own keys, and pages of events, are neither."""
     newest: Mapping[bytes, Record] = {
         record.key: record for record in chunk.records if record.key is not None and record.key.startswith(_PREFIX)
     }
     progress: list[Progress] = []
     gone: list[ScheduleRef] = []
-    for key, record in newest.items():
+    keys: list[OpenKey] = []
+    closed: list[tuple[ScheduleRef, str]] = []
+    for row, record in newest.items():
+        name, *within = row.removeprefix(_PREFIX).split(SEPARATOR)
+        if len(within) > 1:
+            continue
+        at = datetime.fromtimestamp(record.time_ms / 1000, UTC)
         try:
-            if record.value is None:
-                gone.append(ScheduleRef.parse(key.removeprefix(_PREFIX).decode()))
-            else:
-                progress.append(_progress(record.value, record.time_ms))
+            ref = ScheduleRef.parse(name.decode())
+            match within, record.value:
+                case [], None:
+                    gone.append(ref)
+                case [], bytes(value):
+                    progress.append(_progress(value, at))
+                case [key], None:
+                    closed.append((ref, key.decode()))
+                case [key], bytes(value):
+                    state_of_key = mapping(loads(value), "$")
+                    generation = integer(state_of_key.get("generation"), "$.generation")
+                    keys.append(OpenKey(ref, key.decode(), generation, state_of_key, at))
+                case _:
+                    continue
         except (InvalidError, UnicodeDecodeError) as exc:  # a newer release's state, say: nobody is held up by it
-            log.warning("progress.unreadable", key=repr(key), offset=record.offset, reason=str(exc))
-    return Copied(chunk.partition, start, chunk.next_position, progress, gone)
+            log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=str(exc))
+    return Copied(chunk.partition, start, chunk.next_position, progress, gone, keys, closed)
 
 
-def _progress(value: bytes, time_ms: int) -> Progress:
+def _progress(value: bytes, at: datetime) -> Progress:
     now = state.decode(value)
-    at = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return Progress(now.schedule, now.generation, now.sequence, explanation.to_json(explain(now)), at)
+    lost = {"lost_keys": now.lost} if now.lost else {}
+    return Progress(now.schedule, now.generation, now.sequence, {**explanation.to_json(explain(now)), **lost}, at)

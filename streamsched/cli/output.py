@@ -108,7 +108,8 @@ def _grow(tree: Tree, node: Mapping[str, Any]) -> None:
 
 def _progress_line(node: Mapping[str, Any]) -> str:
     mark = "[green]✓[/]" if node.get("holds") else "[yellow]…[/]"
-    return f"{mark} {escaped(str(node.get('text', '')))}: {node.get('have', 0)} of {node.get('need', 0)}"
+    due = f", {node['then']} {moment(node['due_at'])}" if node.get("due_at") else ""
+    return f"{mark} {escaped(str(node.get('text', '')))}: {node.get('have', 0)} of {node.get('need', 0)}{due}"
 
 
 def escaped(text: str) -> str:

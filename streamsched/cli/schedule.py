@@ -34,6 +34,7 @@ def commands() -> typer.Typer:
     app.command("list")(list_schedules)
     app.command("show")(show)
     app.command("next")(next_ticks)
+    app.command("keys")(keys)
     app.command("enable")(enable)
     app.command("disable")(disable)
     app.command("pause")(pause)
@@ -97,6 +98,30 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
     if found.get("waitingJobs"):
         out.print(f"{found['waitingJobs']} waiting: `streamsched job list --schedule {found['id']}`")
     out.print(progress_tree(found["progress"]) if found.get("progress") else "nothing has come yet")
+
+
+def keys(
+    schedule: Schedule,
+    *,
+    after: Annotated[str, typer.Option(help="Keys after this one.")] = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000)] = 100,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """The open keys of one that correlates: what each has, and what it waits for."""
+    params = {"after": after, "limit": limit}
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out = console()
+    if not found["keys"]:
+        out.print("no key is open", style="dim")
+    for each in found["keys"]:
+        out.print(f"[bold]{escaped(each['key'])}[/] open since {moment(each['openedAt'])}")
+        out.print(progress_tree(each["progress"]))
+    if found.get("next"):
+        out.print(f"more: --after {found['next']}", markup=False)
 
 
 def enable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:

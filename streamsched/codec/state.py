@@ -30,6 +30,8 @@ from streamsched.domain.trigger import Trigger
 
 VERSION: Final = 2
 _VERSIONS: Final = (1, 2)
+#: Stands between the parts of a row's key: schedule, open key, page. No name and no key of ours has it.
+SEPARATOR: Final = b"\x1f"
 
 
 def encode(state: TriggerState, *, paged: bool = False) -> bytes:

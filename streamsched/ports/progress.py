@@ -22,9 +22,20 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenKey:
+    """What one key of a schedule that correlates has; `state` as `codec.state` writes it, `at` (UTC) its log time."""
+
+    schedule: ScheduleRef
+    key: str
+    generation: int
+    state: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Copied:
-    """What was read of one partition from `start` up to, not including, `next`: the newest state of each schedule,
-    and the schedules that are gone.
+    """What was read of one partition from `start` up to, not including, `next`: the newest state of each schedule and
+    of each open key, and the schedules and keys that are gone.
     """
 
     partition: int
@@ -32,6 +43,8 @@ class Copied:
     next: int
     progress: Sequence[Progress]
     gone: Sequence[ScheduleRef]
+    keys: Sequence[OpenKey] = ()
+    closed: Sequence[tuple[ScheduleRef, str]] = ()
 
 
 class ProgressStore(Protocol):
@@ -51,5 +64,17 @@ class ProgressStore(Protocol):
 
         Raises:
             UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+        """
+        ...
+
+
+class OpenKeys(Protocol):
+    """The open keys, for those who ask."""
+
+    async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
+        """Those of a schedule whose key comes after `after`, by key.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
         """
         ...

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 
-from streamsched.ports.progress import Copied
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.progress import Copied, OpenKey
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -34,5 +35,25 @@ class PostgresProgress:
                 if rows:
                     await connection.execute(_SQL["put"], *zip(*rows, strict=True))
                 if copied.gone:
-                    await connection.execute(_SQL["remove"], [str(ref) for ref in copied.gone])
+                    gone = [str(ref) for ref in copied.gone]
+                    await connection.execute(_SQL["remove"], gone)
+                    await connection.execute(_SQL["forget_keys"], gone)
+                if copied.keys:
+                    keys = [(str(k.schedule), k.key, k.generation, k.state, k.at) for k in copied.keys]
+                    await connection.execute(_SQL["put_keys"], *zip(*keys, strict=True))
+                if copied.closed:
+                    closed = [(str(ref), key) for ref, key in copied.closed]
+                    await connection.execute(_SQL["close_keys"], *zip(*closed, strict=True))
         return True
+
+
+class PostgresOpenKeys:
+    """`OpenKeys`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["keys"], str(schedule), after, limit)
+        return [OpenKey(schedule, row["key"], row["generation"], row["state"], row["updated_at"]) for row in rows]

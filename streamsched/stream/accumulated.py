@@ -18,6 +18,7 @@ from typing import Final
 
 from streamsched.codec import cell as cell_codec
 from streamsched.codec import state as state_codec
+from streamsched.codec.state import SEPARATOR
 from streamsched.domain.arrivals import NOBODY, Arrivals
 from streamsched.domain.cell import EMPTY, Cell
 from streamsched.domain.errors import DecodeError
@@ -25,7 +26,6 @@ from streamsched.domain.event import Event
 from streamsched.domain.fold import Folded, TriggerState
 from streamsched.domain.plan import Plan
 
-SEPARATOR: Final = b"\x1f"
 _NO_PAGES: Final = range(0)
 
 

@@ -203,7 +203,7 @@ def test_states_come_back_equal_and_share_their_events(kept: TriggerState) -> No
     back = state.decode(state.encode(kept))
 
     assert back == kept
-    assert back.held == kept.held
+    assert back.cell.held == kept.cell.held
     assert back.plan == kept.plan
     mentioned = [event for has in kept.accumulations.values() for event in has.events]
     again = [event for has in back.accumulations.values() for event in has.events]

@@ -21,3 +21,26 @@ ON CONFLICT (schedule) DO UPDATE SET
 -- name: remove
 -- Schedules that are gone.
 DELETE FROM trigger_progress WHERE schedule = ANY ($1::text[]);
+
+-- name: put_keys
+-- The newest state of each open key of one read.
+INSERT INTO open_keys (schedule, key, generation, state, updated_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::jsonb[], $5::timestamptz[])
+ON CONFLICT (schedule, key) DO UPDATE SET
+    generation = excluded.generation, state = excluded.state, updated_at = excluded.updated_at;
+
+-- name: close_keys
+-- Keys that fired, expired or were dropped.
+DELETE FROM open_keys k USING unnest($1::text[], $2::text[]) AS gone (schedule, key)
+WHERE k.schedule = gone.schedule AND k.key = gone.key;
+
+-- name: forget_keys
+-- Those of schedules that are gone.
+DELETE FROM open_keys WHERE schedule = ANY ($1::text[]);
+
+-- name: keys
+-- A page of the open keys of a schedule.
+SELECT schedule, key, generation, state, updated_at FROM open_keys
+WHERE schedule = $1 AND key > $2
+ORDER BY key
+LIMIT $3;

@@ -8,14 +8,16 @@ import pytest
 
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.codec import state as state_codec
+from streamsched.domain.cell import Cell
 from streamsched.domain.event import Event, Partition, PartitionsAdded
-from streamsched.domain.fold import TriggerState, fold
+from streamsched.domain.fold import Definition, TriggerState, fold
 from streamsched.domain.home import home
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signal import Occurred
+from streamsched.domain.trigger import Partitions, Per
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import TRIGGERS_CHANGELOG
-from streamsched.store.progress import PostgresProgress
+from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
 from streamsched.testing.states import state_of
 
 from .conftest import FLIGHTS, SHARDS, House, app, schedule
@@ -141,7 +143,6 @@ async def test_the_shards_own_keys_are_no_schedules(house: House) -> None:
 async def test_an_accumulation_of_thousands_is_shown_by_its_newest(house: House) -> None:
     from streamsched.codec.explanation import SHOWN, to_json
     from streamsched.domain.explain import explain
-    from streamsched.domain.trigger import Partitions
 
     events = tuple(
         Event(str(n), "test", NOON, PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={n}"),), 1)) for n in range(2000)
@@ -163,3 +164,36 @@ async def copied(progress: ProgressCopy) -> int:
     for _ in range(2 * SHARDS):
         stored += await progress.run_once(timeout=0)
     return stored
+
+
+async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(house: House) -> None:
+    joined = Per(Partitions(FLIGHTS.dataset) & Partitions(DatasetRef("default", "weather")), ("date",))
+    definition = Definition(WEEKLY, 1, True, joined)
+    cells: dict[str, Cell] = {}
+    for number in (1, 2):
+        day = f"2013-01-0{number}"
+        fact = PartitionsAdded(FLIGHTS.dataset, (Partition(day, {"date": day}),), 1)
+        event = Occurred(Event(day, "test", NOON, fact))
+        cells |= {k: c for k, c in fold(TriggerState(definition), event, at=NOON).cells.items() if c is not None}
+    head = f"schedule:{WEEKLY}".encode()
+    rows = {head + b"\x1f" + key.encode(): state_codec.encode_key(definition, cell) for key, cell in cells.items()}
+    page = head + b"\x1f2013-01-01\x1f0.0"
+    records = [(head, state_codec.encode(TriggerState(definition))), *rows.items(), (page, b"{}")]
+    shard = home(head, SHARDS)
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, key, value) for key, value in records])
+
+    await copied(copy(house))
+    keys = PostgresOpenKeys(house.pool)
+    assert [(each.key, each.generation) for each in await keys.of(WEEKLY, after="", limit=9)] == [
+        ("2013-01-01", 1),
+        ("2013-01-02", 1),
+    ]
+    assert [each.key for each in await keys.of(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
+
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, next(iter(rows)), None)])
+    await copied(copy(house))
+    assert [each.key for each in await keys.of(WEEKLY, after="", limit=9)] == ["2013-01-02"]
+
+    await change(house, WEEKLY)
+    await copied(copy(house))
+    assert not await keys.of(WEEKLY, after="", limit=9)

@@ -1,0 +1,12 @@
+"""The open keys of schedules that correlate."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0011_pre"
+down_revision = "0010_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
