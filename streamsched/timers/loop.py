@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
 import structlog
 
-from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.event import Event, Ticked
-from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
-from streamsched.domain.misfire import due_ticks
-from streamsched.domain.signal import Occurred, Woken
 from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.clock import Clock
-from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.timers import DueTimer, Firing, TimerStore
-from streamsched.ports.topics import SIGNALS
+from streamsched.ports.timers import TimerStore
 from streamsched.ports.wakes import WakeStore
+from streamsched.timers.firing import Firings, woken_record
 
 log = structlog.get_logger()
 
-SOURCE: Final = "streamsched/timers"
-
 #: Timers, or wake-ups, for one transaction.
-_BATCH: Final = 200
+_BATCH: Final = 1000
+#: How many transactions are under way when there is more than one batch: while PostgreSQL stores one, the next is made.
+_LANES: Final = 2
 #: The longest sleep, in seconds: the sweep behind the bell, and what a clock that was set may cost.
 _SWEEP: Final = 5.0
 #: The shortest, when the next timer is due but another instance has it.
@@ -65,15 +60,18 @@ class Timers:
         Raises:
             UnavailableError: PostgreSQL is away.
         """
-        while True:
-            now = self._clock.now()
-            ticked = await self._store.fire(now=now, limit=_BATCH, decide=lambda timer, now=now: firing(timer, now))
-            woken = await self._wakes.fire(now=now, limit=_BATCH, record=_woken)
-            if ticked or woken:
-                log.info("timers.fired", timers=ticked, wakes=woken)
-            if ticked < _BATCH and woken < _BATCH:
-                dues = [await self._store.next_due(), await self._wakes.next_due()]
-                return min((due for due in dues if due is not None), default=None)
+        ticked, woken = await _all(self._tick), await _all(self._wake)
+        if ticked or woken:
+            log.info("timers.fired", timers=ticked, wakes=woken)
+        dues = [await self._store.next_due(), await self._wakes.next_due()]
+        return min((due for due in dues if due is not None), default=None)
+
+    async def _tick(self) -> int:
+        now = self._clock.now()
+        return await self._store.fire(now=now, limit=_BATCH, decide=Firings(now))
+
+    async def _wake(self) -> int:
+        return await self._wakes.fire(now=self._clock.now(), limit=_BATCH, record=woken_record)
 
     def _pause(self, next_due: datetime | None) -> float:
         if next_due is None:
@@ -82,37 +80,22 @@ class Timers:
         return min(ahead, _SWEEP) if ahead > 0 else _NOT_MINE
 
 
-def firing(timer: DueTimer, now: datetime) -> Firing:
-    """What a due timer sends to its schedule's home, by the schedule's misfire policy. Pure; the same tick always has
-    the same event id.
-    """
-    if timer.leaf is None:
-        return Firing((), None)
-    leaf, created_at = timer.leaf, timer.created_at
-    ticks = due_ticks(
-        leaf,
-        timer.tick_at or tick_fired_at(leaf, timer.due_at, created_at=created_at),
-        now,
-        timer.misfire,
-        timer.catch_up,
-        created_at=created_at,
-        until=due_until(leaf, now, timer.schedule, created_at=created_at),
-        due_at=timer.due_at if timer.tick_at else None,
-    )
-    records = [_tick(timer, due) for due in ticks.fire]
-    if ticks.tick is None or ticks.next_at != ticks.tick:  # there is none, or it waits for its turn
-        return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
-    next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=created_at)
-    return Firing(records, next_at, skipped=ticks.skipped)
+async def _all(fire: Callable[[], Awaitable[int]]) -> int:
+    """Fires until a batch was not full; returns how many that were. Raises what a lane raised, when all have ended."""
+    first = await fire()
+    if first < _BATCH:
+        return first
 
+    async def lane() -> int:
+        total = 0
+        while fired := await fire():
+            total += fired
+            if fired < _BATCH:
+                break
+        return total
 
-def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:
-    name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
-    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due)
-    key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
-    return OutboxRecord(SIGNALS, key.decode(), value)
-
-
-def _woken(woken: Woken) -> OutboxRecord:
-    key, value = signal_codec.encode(woken)
-    return OutboxRecord(SIGNALS, key.decode(), value)
+    ended = await asyncio.gather(*(lane() for _ in range(_LANES)), return_exceptions=True)
+    for each in ended:
+        if isinstance(each, BaseException):
+            raise each
+    return first + sum(each for each in ended if isinstance(each, int))

@@ -14,7 +14,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Misfire
 from streamsched.domain.tick import At, Cron, Every, TimeLeaf
 from streamsched.ports.timers import DueTimer
-from streamsched.timers.loop import firing
+from streamsched.timers.firing import firing
 
 SCHEDULE = ScheduleRef("default", "app", "nightly")
 CREATED = datetime(2024, 3, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from streamsched.domain.schedule import Misfire
 from streamsched.domain.signal import Occurred
 from streamsched.domain.trigger import At, Every, TimeLeaf, leaf_id
 from streamsched.ports.timers import DueTimer
-from streamsched.timers.loop import firing
+from streamsched.timers.firing import firing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REF = ScheduleRef("default", "a", "s")

@@ -1,0 +1,81 @@
+"""What a due timer sends to its schedule's home, by the schedule's misfire policy. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.cron import ticking
+from streamsched.domain.event import Event, Ticked
+from streamsched.domain.interval import Interval
+from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
+from streamsched.domain.misfire import Ticks, due_ticks
+from streamsched.domain.signal import Occurred, Woken
+from streamsched.domain.tick import jitter_of
+from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.timers import DueTimer, Firing
+from streamsched.ports.topics import SIGNALS
+
+SOURCE: Final = "streamsched/timers"
+
+
+class Firings:
+    """What due timers send at one instant. Timers that tick alike and were due at the same time, such as all that say
+    midnight, are planned once.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._known: dict[Any, Ticks] = {}
+
+    def __call__(self, timer: DueTimer) -> Firing:
+        """The same tick always has the same event id, whoever fires it and when."""
+        leaf = timer.leaf
+        if leaf is None:
+            return Firing((), None)
+        if jitter_of(leaf):
+            ticks = _plan(timer, self._now)
+        else:
+            counted_from = timer.created_at if isinstance(ticking(leaf, timer.created_at), Interval) else None
+            alike = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
+            known = self._known.get(alike)
+            ticks = known or self._known.setdefault(alike, _plan(timer, self._now))
+        records = [_tick(timer, due) for due in ticks.fire]
+        if ticks.tick is None or ticks.next_at != ticks.tick:  # there is none, or it waits for its turn
+            return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
+        next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=timer.created_at)
+        return Firing(records, next_at, skipped=ticks.skipped)
+
+
+def firing(timer: DueTimer, now: datetime) -> Firing:
+    """What one timer sends at `now`."""
+    return Firings(now)(timer)
+
+
+def woken_record(woken: Woken) -> OutboxRecord:
+    """A wake-up on its way to its schedule's home."""
+    key, value = signal_codec.encode(woken)
+    return OutboxRecord(SIGNALS, key.decode(), value)
+
+
+def _plan(timer: DueTimer, now: datetime) -> Ticks:
+    leaf, created_at = timer.leaf, timer.created_at
+    assert leaf is not None
+    return due_ticks(
+        leaf,
+        timer.tick_at or tick_fired_at(leaf, timer.due_at, created_at=created_at),
+        now,
+        timer.misfire,
+        timer.catch_up,
+        created_at=created_at,
+        until=due_until(leaf, now, timer.schedule, created_at=created_at),
+        due_at=timer.due_at if timer.tick_at else None,
+    )
+
+
+def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:
+    name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
+    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due)
+    key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
+    return OutboxRecord(SIGNALS, key.decode(), value)
