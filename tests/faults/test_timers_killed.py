@@ -1,0 +1,165 @@
+"""Two instances of the timers, killed and paused: every tick and every wake-up once, none early (promise G6)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from streamsched.codec import signal as signal_codec
+from streamsched.codec import wakeup
+from streamsched.codec.schedule import schedule_to_json
+from streamsched.domain.effect import Wake
+from streamsched.domain.event import Ticked, schedule_key
+from streamsched.domain.home import home
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedule import Misfire, Schedule
+from streamsched.domain.signal import Occurred, Woken
+from streamsched.domain.trigger import Every, leaf_id
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import WAKEUPS, topic_specs
+from streamsched.store.pool import open_pool
+
+ROOT = Path(__file__).parents[2]
+SHARDS = 4
+SECOND = timedelta(seconds=1)
+SCHEDULES = 40
+CELLS = 30
+
+
+class Crew:
+    """The two processes."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._running = [self._start(), self._start()]
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = (sys.executable, "-m", "tests.faults.timers_process", self._url)
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+    def kill(self, place: int) -> None:
+        self._running[place].kill()
+        self._running[place].wait()
+        self._running[place] = self._start()
+
+    def pause(self, place: int) -> None:
+        self._running[place].send_signal(signal.SIGSTOP)
+
+    def go_on(self, place: int) -> None:
+        self._running[place].send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        for process in self._running:
+            process.kill()
+            process.wait()
+
+
+async def furnish(pool: asyncpg.Pool, now: datetime) -> list[Schedule]:
+    """Schedules that tick every second, each missed tick made up for; their timers."""
+    leaf, program = Every(SECOND), ProgramRef("default", "app", "p")
+    made = [
+        Schedule(ScheduleRef("default", "app", f"s{n}"), program, leaf, misfire=Misfire.ALL) for n in range(SCHEDULES)
+    ]
+    await pool.execute("INSERT INTO namespaces VALUES ('default', $1)", now)
+    await pool.execute("INSERT INTO apps VALUES ('default.app', 'default', $1, $1)", now)
+    for each in made:
+        await pool.execute(
+            "INSERT INTO schedules VALUES ($1, 'default.app', $2, $3, 1, true, $4, $4)",
+            *(str(each.ref), str(program), schedule_to_json(each), now),
+        )
+        await pool.execute("INSERT INTO timers VALUES ($1, $2, 1, $3)", str(each.ref), leaf_id(leaf), now + SECOND)
+    return made
+
+
+def requests(schedules: list[Schedule], now: datetime) -> tuple[list[Outgoing], dict[tuple[str, str], datetime]]:
+    """Wake-ups to append, and those that must be sent: asked for once, put off, or (not) cancelled."""
+    records: list[Outgoing] = []
+    wanted: dict[tuple[str, str], datetime] = {}
+    for schedule in schedules:
+        shard = home(schedule_key(schedule.ref), SHARDS)
+        for number in range(CELLS):
+            times: list[datetime | None] = [now + SECOND * (5 + number / 5)]
+            if number % 3 == 1:
+                times.append(now + SECOND * (6 + number / 5))
+            if number % 3 == 2:
+                times.append(None)
+            for at in times:
+                wake = Wake(schedule.ref, 1, f"c{number}", at)
+                records.append(Outgoing(WAKEUPS, shard, *wakeup.encode(wake)))
+            if times[-1] is not None:
+                wanted[str(schedule.ref), f"c{number}"] = times[-1]
+    return records, wanted
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(database: str, seed: int) -> None:
+    dice, pool, broker = random.Random(seed), await open_pool(database), await open_broker(database)
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    crew = Crew(database)
+    try:
+        now = datetime.now(UTC)
+        schedules = await furnish(pool, now)
+        await pool.execute("SELECT pg_notify('timers', '')")
+        records, wanted = requests(schedules, datetime.now(UTC))
+        for start in range(0, len(records), 100):
+            await broker.append(records[start : start + 100])
+        for _ in range(6):
+            place = dice.randrange(2)
+            await asyncio.sleep(dice.uniform(0.3, 1.5))
+            if dice.random() < 0.7:
+                crew.kill(place)
+            else:
+                crew.pause(place)
+                await asyncio.sleep(dice.uniform(0.3, 1.0))
+                crew.go_on(place)
+        until = datetime.now(UTC) + 2 * SECOND
+        async with asyncio.timeout(90):
+            await settled(pool, until, len(wanted))
+    finally:
+        crew.stop()
+    rows = await pool.fetch("SELECT key, value, created_at FROM outbox ORDER BY id")
+    await broker.close()
+    await pool.close()
+
+    ticks: defaultdict[str, list[datetime]] = defaultdict(list)
+    woken: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        sent = signal_codec.decode(row["key"].encode(), row["value"])
+        if isinstance(sent, Woken):
+            assert row["created_at"] >= sent.due_at == wanted[str(sent.schedule), sent.cell]
+            woken[str(sent.schedule), sent.cell] += 1
+        else:
+            assert isinstance(sent, Occurred)
+            assert isinstance(sent.event.fact, Ticked)
+            assert row["created_at"] >= sent.event.fact.due_at
+            ticks[str(sent.event.fact.schedule)].append(sent.event.fact.due_at)
+    assert woken == Counter(dict.fromkeys(wanted, 1))
+    assert len(ticks) == SCHEDULES
+    for times in ticks.values():
+        assert times[0] == now + SECOND
+        assert all(later - earlier == SECOND for earlier, later in pairwise(times))
+        assert times[-1] >= until - SECOND
+
+
+async def settled(pool: asyncpg.Pool, until: datetime, wakes: int) -> None:
+    """Until every tick before that instant, and so many wake-ups, are in the outbox."""
+    said = "SELECT count(*) FROM outbox WHERE starts_with(encode(value, 'escape'), '{\"signal\":\"woken\"')"
+    for _ in range(1000):
+        next_due = await pool.fetchval("SELECT min(due_at) FROM timers")
+        if next_due > until and await pool.fetchval(said) >= wakes:
+            return
+        await asyncio.sleep(0.2)
