@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from streamsched_brokers.kafka.address import Address
 
+from compose.kafka.distribution import version
 from streamsched.bootstrap import Role
 from streamsched.config import PREFIX, Settings
 
-COMPOSE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[2] / "compose" / "compose.yaml").read_text())
+FOLDER = Path(__file__).parents[2] / "compose"
+COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+KAFKA: dict[str, Any] = yaml.safe_load((FOLDER / "kafka.yaml").read_text())
 OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "streamsched"}
 
 
@@ -31,3 +35,14 @@ def test_every_setting_is_one_we_read() -> None:
 def test_whatever_a_service_waits_for_is_there() -> None:
     for service in COMPOSE["services"].values():
         assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
+
+
+def test_on_kafka_every_role_has_the_log_of_three_brokers_that_are_there() -> None:
+    roles = {name: service for name, service in KAFKA["services"].items() if name in OURS}
+    brokers = KAFKA["services"].keys() - roles.keys()
+
+    assert roles.keys() == {role for role in Role if role is not Role.ALL}
+    for service in roles.values():
+        address = Address.parse(service["environment"]["STREAMSCHED_BROKER_URL"])
+        assert {server.partition(":")[0] for server in address.servers} == brokers == service["depends_on"].keys()
+    assert {KAFKA["services"][name]["image"] for name in brokers} == {f"apache/kafka:{version()}"}
