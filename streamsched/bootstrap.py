@@ -338,6 +338,8 @@ async def _measure(services: Services, gauges: PostgresGauges) -> None:
     overdue = {"ticks": measures.ticks, "wake-ups": measures.wakes}
     metrics.replace("timers_overdue", [({"kind": kind}, amount) for kind, amount in overdue.items()])
     metrics.replace("timers_late_seconds", [({}, measures.late)])
+    given = measures.verdicts.items()
+    metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in given])
     metrics.replace("shards_leased", [({}, measures.shards)])
     lags = {part: end - measures.positions[part] for part, end in ends.items()}
     metrics.replace(

@@ -11,8 +11,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject
-from streamsched.api.deps import CatalogDep, ClockDep, KeysDep
+from streamsched.api.deps import CatalogDep, ClockDep, KeysDep, ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.verdicts import total_view
 from streamsched.api.views import key_view, preview_view, schedule_view
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import submitted_schedule_from_json
@@ -41,8 +42,11 @@ async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
 
 
 @router.get("/{schedule}")
-async def get_schedule(schedule: str, catalog: CatalogDep) -> Response:
-    return rendered(schedule_view(await catalog.get(ScheduleRef.parse(schedule))))
+async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep) -> Response:
+    """With `verdicts`: what it made of events so far, whichever generation."""
+    ref = ScheduleRef.parse(schedule)
+    view = schedule_view(await catalog.get(ref))
+    return rendered({**view, "verdicts": [total_view(total) for total in await services.trails.totals(ref)]})
 
 
 @router.get("/{schedule}/keys")

@@ -11,6 +11,7 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.catalog.account import Account, Line, account
 from streamsched.codec.findings import ground_to_json
+from streamsched.ports.verdicts import Total
 
 router = APIRouter(prefix="/v1/events")
 
@@ -63,3 +64,8 @@ def _line_view(line: Line) -> dict[str, Any]:
     elif standing is not None and standing.progress is not None:
         view["progress"] = standing.progress
     return view
+
+
+def total_view(total: Total) -> dict[str, Any]:
+    """How often a verdict was given, as JSON."""
+    return {"verdict": total.verdict, "late": total.late, "total": total.total, "lastAt": total.last_at}

@@ -97,6 +97,8 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(f"next tick {moment(found['nextTickAt'])}")
     if found.get("waitingJobs"):
         out.print(f"{found['waitingJobs']} waiting: `streamsched job list --schedule {found['id']}`")
+    if found.get("verdicts"):
+        out.print(f"events so far: {', '.join(map(_total, found['verdicts']))}")
     out.print(progress_tree(found["progress"]) if found.get("progress") else "nothing has come yet")
 
 
@@ -219,3 +221,10 @@ def _short(progress: dict[str, Any] | None) -> str:
     if not children:
         return f"{progress['have']} of {progress['need']}"
     return ", ".join(_short(child) for child in children)
+
+
+def _total(total: dict[str, Any]) -> str:
+    """`12 counted`, `3 late (drop)`."""
+    late = f" ({total['late']})" if total["late"] and total["verdict"] == "late" else ""
+    accepted = " though late" if total["late"] and total["verdict"] != "late" else ""
+    return f"{total['total']} {total['verdict']}{late}{accepted}"

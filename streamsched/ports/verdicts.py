@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 from streamsched.domain.finding import Finding
 from streamsched.domain.job import JobState
+from streamsched.domain.lateness import OnLate
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import RunState
+from streamsched.domain.verdict import Verdict
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.intake import IntakeStore
 
@@ -80,12 +82,30 @@ class Trail:
     behind: int
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How often a schedule has given a verdict at all; `late`: to events that its policy did this with."""
+
+    verdict: Verdict
+    late: OnLate | None
+    total: int
+    last_at: datetime
+
+
 class Trails(Protocol):
     """What people ask."""
 
     async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[Standing]]:
         """For each event key the schedules that want it, enabled or not; a key about which nobody can tell at a
         bearable price is missing.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def totals(self, schedule: ScheduleRef) -> Sequence[Total]:
+        """The schedule's verdicts so far, in order of their names.
 
         Raises:
             UnavailableError: PostgreSQL is away.

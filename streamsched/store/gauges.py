@@ -23,6 +23,7 @@ class Measures:
         outbox: control records not yet in the log.
         ticks, wakes: that are due and not yet sent; `late` says for how long the first of them, in seconds.
         shards: that have a living owner.
+        verdicts: how often each was given, by name and what was done with a late event ("" when it was none).
         positions: how far the partitions of the topics that become rows are stored.
     """
 
@@ -35,6 +36,7 @@ class Measures:
     late: float
     shards: int
     positions: Mapping[TopicPartition, int]
+    verdicts: Mapping[tuple[str, str], int]
 
 
 class PostgresGauges:
@@ -61,6 +63,7 @@ class PostgresGauges:
                 runs = await connection.fetch(self._sql["runs"])
                 schedules = await connection.fetch(self._sql["schedules"])
                 positions = await connection.fetch(self._sql["positions"])
+                verdicts = await connection.fetch(self._sql["verdicts"])
                 single = await connection.fetchrow(self._sql["single"], now)
         assert single is not None
         return Measures(
@@ -73,4 +76,5 @@ class PostgresGauges:
             0.0 if single["first_due"] is None else max(0.0, (now - single["first_due"]).total_seconds()),
             single["shards"],
             {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
+            {(row["verdict"], row["late"]): row["amount"] for row in verdicts},
         )

@@ -9,13 +9,14 @@ import asyncpg
 
 from streamsched.domain.finding import KNOWN_BY, AtSchedule, Finding, Unheard
 from streamsched.domain.job import JobState, job_id
+from streamsched.domain.lateness import OnLate
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.run import RunState
 from streamsched.domain.trigger import event_keys
 from streamsched.domain.verdict import Verdict
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.topics import VERDICTS
-from streamsched.ports.verdicts import Standing, Taker, Trail
+from streamsched.ports.verdicts import Standing, Taker, Total, Trail
 from streamsched.store.catalog import schedule_record
 from streamsched.store.listing import pause_of
 from streamsched.store.pool import translated
@@ -84,6 +85,14 @@ class PostgresTrails:
                 found[key].append(standing)
         whole = len(rows) < _MENTIONING
         return {key: standings for key, standings in found.items() if standings or whole}
+
+    async def totals(self, schedule: ScheduleRef) -> Sequence[Total]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["totals"], str(schedule))
+        return [
+            Total(Verdict(row["verdict"]), OnLate(row["late"]) if row["late"] else None, row["total"], row["last_at"])
+            for row in rows
+        ]
 
     async def _behind(self) -> int:
         partitions = range(await self._broker.partitions(VERDICTS))

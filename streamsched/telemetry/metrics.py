@@ -46,6 +46,7 @@ TABLE: Final = (
     Metric("outbox_records", Kind.GAUGE, (), "Control records waiting for the relay"),
     Metric("timers_overdue", Kind.GAUGE, ("kind",), "Ticks and wake-ups that are due and not yet sent"),
     Metric("timers_late_seconds", Kind.GAUGE, (), "For how long the first of them is due"),
+    Metric("verdicts", Kind.GAUGE, ("verdict", "late"), "What became of events so far; late: by which policy"),
     Metric("shards_leased", Kind.GAUGE, (), "Shards that have a live owner"),
     Metric("intake_lag_records", Kind.GAUGE, ("topic", "partition"), "Records of the log not yet in their tables"),
 )

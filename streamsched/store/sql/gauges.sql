@@ -24,3 +24,7 @@ SELECT (SELECT count(*) FROM outbox)::int AS outbox,
 -- name: positions
 -- How far each partition of the topics that are taken into tables is stored.
 SELECT topic, partition, position FROM intake_positions;
+
+-- name: verdicts
+-- How often each verdict was given at all; late ones by what was done with them.
+SELECT verdict, late, sum(total)::bigint AS amount FROM verdict_totals GROUP BY verdict, late;

@@ -41,3 +41,7 @@ LIMIT $2;
 -- name: positions
 -- How far the log has been taken into the table.
 SELECT partition, position FROM intake_positions WHERE topic = $1;
+
+-- name: totals
+-- How often a schedule has given each verdict.
+SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;

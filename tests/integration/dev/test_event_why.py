@@ -40,6 +40,7 @@ def test_a_counted_event_leads_to_its_job_and_run(running: Dev) -> None:
     found = running.run("event", "why", "f1", "-o", "json").json
     assert found["verdicts"][0]["job"]["runs"] == ["default.demo.two.1.1.r1"]
     assert found["behind"] == 0
+    assert "events so far: 3 counted" in running.run("schedule", "show", "demo.two").out
 
 
 def test_a_repeat_and_an_unheard_event_say_so(running: Dev) -> None:
