@@ -1,8 +1,9 @@
 """When to send a wake-up that a fold asked for.
 
-Two clocks meet here. The fold judges its deadlines by the log's time alone, so that replay decides the same; a wake-up
-is sent by our own. Where the log's clock is behind ours, a `Woken` comes before the deadline has passed, and the fold
-asks again. The rule below makes few of these rounds of any difference, however large, and none of a small one late.
+Two clocks meet here. A deadline is an instant of the log's time, so that replay decides the same; a wake-up is sent by
+our own, and the fold takes its word for it that the time has come. Where the log's clock is behind ours, a request may
+look overdue the moment it comes. The rule below gives it time all the same, without making those late that are overdue
+because we were away; and whoever asks again because he was woken too early does so a few times, not as fast as he can.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def send_at(at: datetime, *, logged_at: datetime, now: datetime) -> datetime:
 
     Never before `at`. At `at` when that is still ahead. When it has passed, either we come late or the log's clock is
     behind: then after what the log had left to wait, but no longer than we are late already (or a moment). So coming
-    late at most doubles, and a log that is behind by an hour asks a dozen times, not as fast as it can.
+    late at most doubles.
     """
     if at > now:
         return at

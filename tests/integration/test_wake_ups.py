@@ -1,0 +1,137 @@
+"""Deadlines all the way round: shards ask, timers wake them, the relay brings it to them. In real time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import pytest
+
+from streamsched.catalog.relay import Relay
+from streamsched.codec.schedule import schedule_to_json
+from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import Schedule
+from streamsched.domain.signal import Woken
+from streamsched.domain.timed import OnExpiry, Quiet, Within
+from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.ports.broker import Broker
+from streamsched.ports.clock import SystemClock
+from streamsched.ports.drivers import open_broker
+from streamsched.store.bell import PostgresBell
+from streamsched.store.outbox import PostgresOutbox
+from streamsched.store.pool import open_pool
+from streamsched.store.timers import PostgresTimers
+from streamsched.store.wakes import PostgresWakes
+from streamsched.stream.shard import ShardSettings
+from streamsched.testing.town import Town, event_ids, landed, schedule
+from streamsched.timers.intake import WakeIntake
+from streamsched.timers.loop import Timers
+
+pytestmark = pytest.mark.postgres
+
+SHARDS = 2
+FLIGHTS = Partitions(DatasetRef("default", "flights"), 3)
+MOMENT = timedelta(seconds=1)
+
+
+class Round:
+    """Shards and everything of the timers' room, on the log that PostgreSQL holds."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool, broker: Broker) -> None:
+        self.pool = pool
+        self.town = Town(broker, SHARDS)
+        self._bell, clock, wakes = PostgresBell(url), SystemClock(), PostgresWakes(pool)
+        self._loops = [
+            Relay(broker=broker, outbox=PostgresOutbox(pool), bell=self._bell).run(),
+            WakeIntake(broker, wakes, clock).run(),
+            Timers(store=PostgresTimers(pool), wakes=wakes, bell=self._bell, clock=clock).run(),
+        ]
+        self._running: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        await self.town.start(ShardSettings(idle_s=0.05))
+        self._running = [asyncio.create_task(loop) for loop in self._loops]
+
+    async def stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.wait(self._running)
+        await self.town.stop()
+        await self._bell.close()
+
+    async def put(self, ref: ScheduleRef, trigger: Trigger) -> None:
+        """The schedule as PostgreSQL and the log have it once it was deployed."""
+        now, program = datetime.now(UTC), ProgramRef(ref.namespace, ref.app, "p")
+        definition = schedule_to_json(Schedule(ref, program, trigger))
+        await self.pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
+        await self.pool.execute("INSERT INTO apps VALUES ($1, 'default', $2, $2)", str(ref.owner), now)
+        await self.pool.execute(
+            "INSERT INTO schedules VALUES ($1, $2, $3, $4, 1, true, $5, $5)",
+            *(str(ref), str(ref.owner), str(program), definition, now),
+        )
+        await self.town.put(ref, trigger)
+
+    async def fired(self, jobs: int) -> list[tuple[datetime, list[str]]]:
+        """When jobs went out, and of which events, once there are so many."""
+        async with asyncio.timeout(30):
+            while len(found := await self.town.jobs()) < jobs:  # noqa: ASYNC110 - the log calls nobody
+                await asyncio.sleep(0.05)
+        return [(job.satisfied_at, event_ids(job)) for job in found]
+
+
+@pytest.fixture
+async def round_(database: str) -> AsyncIterator[Round]:
+    pool, broker = await open_pool(database), await open_broker(database)
+    await Town.found(broker, SHARDS)
+    made = Round(database, pool, broker)
+    await made.start()
+    yield made
+    await made.stop()
+    await broker.close()
+    await pool.close()
+
+
+async def test_what_is_not_complete_in_time_runs_with_what_there_is(round_: Round) -> None:
+    await round_.put(schedule(), Within(FLIGHTS, MOMENT, OnExpiry.FIRE))
+    begun = datetime.now(UTC)
+    await round_.town.emit(landed(0), landed(1))
+
+    ((at, events),) = await round_.fired(1)
+
+    assert events == ["flights-0", "flights-1"]
+    assert at >= begun + MOMENT
+    assert await round_.pool.fetchval("SELECT count(*) FROM wakes") == 0
+
+
+async def test_it_is_quiet_only_when_nothing_came_for_so_long(round_: Round) -> None:
+    await round_.put(schedule(), Quiet(Partitions(FLIGHTS.dataset, 1), MOMENT))
+    for number in range(4):
+        await round_.town.emit(landed(number))
+        await asyncio.sleep(0.4)
+    last = datetime.now(UTC) - timedelta(seconds=0.4)
+
+    ((at, events),) = await round_.fired(1)
+
+    assert events == [f"flights-{number}" for number in range(4)]
+    assert at >= last + MOMENT - timedelta(milliseconds=100)
+
+
+async def test_wake_ups_nobody_asked_for_change_nothing(round_: Round) -> None:
+    """Late, repeated, of another generation, of a schedule that is no more."""
+    await round_.put(schedule(), FLIGHTS)
+    await round_.town.emit(landed(0), landed(1))
+    past = datetime.now(UTC) - MOMENT
+    await round_.town.signal(
+        *(
+            Woken(ref, generation, cell, past)
+            for ref in (schedule(), schedule("gone"))
+            for generation, cell in ((1, ""), (1, ""), (7, ""), (1, "no such cell"))
+        )
+    )
+    await round_.town.emit(landed(2))
+
+    ((_, events),) = await round_.fired(1)
+
+    assert events == ["flights-0", "flights-1", "flights-2"]
