@@ -22,7 +22,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=pipeline|fold|launch_queue|log|timers: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=pipeline|fold|groups|launch_queue|log|timers: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle

@@ -4,21 +4,24 @@ the answer are judged by it.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from pydantic import AwareDatetime
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import CatalogDep, ClockDep, KeysDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.verdicts import total_view
-from streamsched.api.views import key_view, preview_view, schedule_view
+from streamsched.api.views import key_view, preview_view, schedule_view, why_not_view
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import submitted_schedule_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
+from streamsched.launcher.whynot import account
 
 router = APIRouter(prefix="/v1/schedules")
 
@@ -65,6 +68,23 @@ async def list_keys(
     found = await keys.of(status.record.definition.ref, after=after, limit=limit)
     shown = [view for each in found if (view := key_view(status.record, each)) is not None]
     return rendered({"keys": shown, **({"next": found[-1].key} if len(found) == limit else {})})
+
+
+@router.get("/{schedule}/why-not")
+async def get_why_not(
+    schedule: str,
+    services: ServicesDep,
+    since: Annotated[AwareDatetime | None, Query()] = None,
+    until: Annotated[AwareDatetime | None, Query()] = None,
+) -> Response:
+    """What kept the schedule from starting anything in a span of time: the last day, unless it says otherwise."""
+    ref = ScheduleRef.parse(schedule)
+    end = until or services.clock.now()
+    begin = since or end - timedelta(days=1)
+    if begin > end:
+        raise DecodeError("$.since", "is after the end of the span")
+    span = await services.jobs.span(ref, since=begin, until=end)
+    return rendered(why_not_view(account(await services.catalog.get(ref), span, since=begin, until=end)))
 
 
 @router.put("/{schedule}")

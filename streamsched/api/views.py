@@ -13,6 +13,7 @@ from streamsched.domain.explain import explain_cell
 from streamsched.domain.fold import Definition
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
+from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleRecord, ScheduleStatus
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
@@ -155,6 +156,17 @@ def why_view(why: Why) -> dict[str, Any]:
             {"at": each.at, "subject": each.subject, "action": each.action, "reason": each.reason}
             for each in why.history
         ],
+    }
+
+
+def why_not_view(told: WhyNot) -> dict[str, Any]:
+    """Why a schedule started nothing, as JSON."""
+    return {
+        "schedule": told.schedule,
+        "summary": told.summary,
+        "lines": [{"at": line.at, "job": line.subject, "text": line.text} for line in told.lines],
+        "events": list(told.events),
+        "progress": told.progress,
     }
 
 

@@ -33,6 +33,7 @@ def commands() -> typer.Typer:
     app = typer.Typer(help="What starts what, when.", no_args_is_help=True)
     app.command("list")(list_schedules)
     app.command("show")(show)
+    app.command("why-not")(why_not)
     app.command("next")(next_ticks)
     app.command("keys")(keys)
     app.command("enable")(enable)
@@ -124,6 +125,31 @@ def keys(
         out.print(progress_tree(each["progress"]))
     if found.get("next"):
         out.print(f"more: --after {found['next']}", markup=False)
+
+
+def why_not(
+    schedule: Schedule,
+    *,
+    since: Annotated[str, typer.Option(help="An instant such as 2026-03-01T00:00:00Z; a day before the end.")] = "",
+    until: Annotated[str, typer.Option(help="The same; now.")] = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Why it started nothing in a span of time."""
+    params = {name: value for name, value in (("since", since), ("until", until)) if value}
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out = console()
+    out.print(f"{found['schedule']}: {found['summary']}", markup=False)
+    for line in found["lines"]:
+        subject = f"{line['job']} " if line["job"] else ""
+        out.print(f"  {moment(line['at'])}  {subject}{line['text']}", markup=False)
+    if found["events"]:
+        out.print(f"events it was told of, ever: {'; '.join(found['events'])}", markup=False)
+    if found["progress"]:
+        out.print(progress_tree(found["progress"]))
 
 
 def enable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:

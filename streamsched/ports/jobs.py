@@ -13,6 +13,7 @@ from streamsched.domain.job import JobState, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
+from streamsched.ports.catalog import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,31 @@ class Background:
     stands_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often a schedule gave this verdict on an event at all; `late` is the policy when it was late, else empty."""
+
+    verdict: str
+    late: str
+    total: int
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What a schedule did in a span of time.
+
+    Attributes:
+        jobs: satisfied in it, oldest first, the newest thousand.
+        changes: of the schedule itself, from its beginning to the end of the span, oldest first, the newest 500.
+        tallies: of all time.
+    """
+
+    jobs: Sequence[JobRecord]
+    changes: Sequence[Decision]
+    tallies: Sequence[Tally]
+
+
 class Decisions(Protocol):
     """What the launcher's loop needs."""
 
@@ -185,6 +211,10 @@ class Jobs(Protocol):
             NotFoundError: no such job.
             ConflictError: it waits for no constraint any more; nothing changed.
         """
+        ...
+
+    async def span(self, schedule: ScheduleRef, *, since: datetime, until: datetime) -> Span:
+        """What happened to a schedule between these (UTC, both included); an unknown one did nothing."""
         ...
 
     async def background(self, job: str) -> Background:

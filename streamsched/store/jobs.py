@@ -15,7 +15,8 @@ from streamsched.domain.job import JobState, Order, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
-from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch
+from streamsched.ports.catalog import Decision
+from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch, Span, Tally
 from streamsched.store import groups
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
@@ -54,6 +55,22 @@ class PostgresJobs:
                 if await connection.fetchrow(_SQL["tell"], job, order, reason, now, action) is None:
                     raise ConflictError(f"job '{job}' waits for no constraint any more")
                 return _record(await connection.fetchrow(_SQL["get"], job))
+
+    async def span(self, schedule: ScheduleRef, *, since: datetime, until: datetime) -> Span:
+        name = str(schedule)
+        with translated():
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                jobs = await connection.fetch(_SQL["satisfied"], name, since, until)
+                changes = await connection.fetch(_SQL["changes"], name, until)
+                tallies = await connection.fetch(_SQL["tallies"], name)
+        return Span(
+            [_record(row) for row in reversed(jobs)],
+            [Decision(**row) for row in reversed(changes)],
+            [Tally(**row) for row in tallies],
+        )
 
     async def background(self, job: str) -> Background:
         with translated():

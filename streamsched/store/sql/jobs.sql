@@ -9,6 +9,25 @@ WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR 
 ORDER BY j.created_at DESC, j.id DESC
 LIMIT $3;
 
+-- name: satisfied
+-- The jobs of a schedule that were satisfied in a span of time, the newest first. The clocks of the log and of the intake
+-- may differ by an hour, no more.
+SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
+WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT 1000;
+
+-- name: changes
+-- What was done to a schedule until then, the newest first.
+SELECT at, subject_kind, subject, action, reason, detail FROM decisions
+WHERE subject = $1 AND subject_kind = 'schedule' AND at <= $2
+ORDER BY id DESC
+LIMIT 500;
+
+-- name: tallies
+-- The verdicts a schedule gave on events, ever.
+SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDER BY verdict, late;
+
 -- name: standing
 -- The schedule of a job as it stands now.
 SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules WHERE id = $1;
