@@ -3,7 +3,8 @@
 {"slots": [[place of the slot, count, level or null, number of the first event, number of the first one here,
             [place in `events`, …], place in `events` of what is left of the first one, or null], …],
  "events": [native event, …],
- "clocks"?: [[place of the watch, since or null, last or null, holds], …], "opened_at"?: instant, "asked"?: instant}
+ "clocks"?: [[place of the watch, since or null, last or null, holds], …], "opened_at"?: instant, "asked"?: instant,
+ "number"?: n}
 
 Old events may be kept elsewhere, in pages of `PAGE` by their numbers, so that a long accumulation is not written anew
 for each event that joins it. A page is {"first": number, "events": [native event, …]}.
@@ -55,6 +56,8 @@ def to_json(plan: Plan, cell: Cell, *, paged: bool = False) -> dict[str, Any]:
         found["opened_at"] = cell.opened_at
     if cell.asked is not None:
         found["asked"] = cell.asked
+    if cell.number:
+        found["number"] = cell.number
     return found
 
 
@@ -88,6 +91,7 @@ def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pag
         clocks,
         opened_at=_instant(found.get("opened_at"), f"{path}.opened_at"),
         asked=_instant(found.get("asked"), f"{path}.asked"),
+        number=integer(found.get("number", 0), f"{path}.number"),
         key=key,
     )
 

@@ -81,5 +81,7 @@ def added_once(had: Accumulation, slot: Slot, value: str, event: Event) -> Accum
 
 def renewed(has: Accumulation, slot: Slot, needed: int) -> Accumulation:
     """Without the oldest that the leaf no longer needs."""
+    if slot.rolls:
+        return Accumulation(needed, None, has.events.without(has.count - needed))
     dropped, events = newest(has.events, has.count - needed, slot.measure)
     return Accumulation(has.count - dropped, has.level, events)

@@ -37,7 +37,8 @@ class Cell(NamedTuple):
         accumulations: slot id → what it has; a slot that has nothing is absent.
         held: the bits of the leaves and watches that hold.
         clocks: place of a watch → its clock; one that has not begun is absent.
-        opened_at: when its key was first seen (log time); None in a trigger that does not correlate.
+        opened_at: when its key opened (log time); None in a trigger that does not correlate.
+        number: greater than that of any key that was open when this one opened; 0 in a trigger that does not correlate.
         asked: the wake-up that was asked for and has not come yet.
     """
 
@@ -46,6 +47,7 @@ class Cell(NamedTuple):
     clocks: Mapping[int, Clock] = NO_CLOCKS
     opened_at: datetime | None = None
     asked: datetime | None = None
+    number: int = 0
 
 
 EMPTY: Final = Cell(MappingProxyType({}))
@@ -58,6 +60,7 @@ def cell_of(
     *,
     opened_at: datetime | None = None,
     asked: datetime | None = None,
+    number: int = 0,
     key: str = "",
 ) -> Cell:
     """A cell with what holds worked out."""
@@ -65,7 +68,7 @@ def cell_of(
     for place, clock in clocks.items():
         if clock.held:
             held |= plan.watches[place].bit
-    return Cell(accumulations, held, clocks, opened_at, asked)
+    return Cell(accumulations, held, clocks, opened_at, asked, number)
 
 
 def held_bits(plan: Plan, accumulations: Mapping[str, Accumulation], key: str) -> int:
@@ -97,9 +100,15 @@ def due_at(watch: Watch, clock: Clock) -> datetime | None:
 def next_due(plan: Plan, cell: Cell) -> datetime | None:
     """When time alone changes this cell."""
     found = [due for place, clock in cell.clocks.items() if (due := due_at(plan.watches[place], clock)) is not None]
-    if plan.per is not None and cell.opened_at is not None:
-        found.append(_later(cell.opened_at, plan.per.expires))
-    return min(found, default=None)
+    end = expires_at(plan, cell)
+    return min(found if end is None else [*found, end], default=None)
+
+
+def expires_at(plan: Plan, cell: Cell) -> datetime | None:
+    """When a key ends, complete or not; None in a trigger that does not correlate."""
+    if plan.per is None or cell.opened_at is None:
+        return None
+    return _later(cell.opened_at, plan.per.expires)
 
 
 def _later(since: datetime, by: timedelta) -> datetime:

@@ -5,18 +5,19 @@
     partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
 
 The key of an event is the values of the columns (of a partition), attributes (of a custom event) or arguments (of a
-program's run) it names. A commit of several partitions counts under the key of each. What has no such value counts
-nowhere. Stream sizes and ticks have no key, so a trigger that correlates has none of them.
+program's run) it names. A commit of several partitions counts under the key of each. What has no such value, or an
+empty one, counts nowhere. Stream sizes and ticks have no key, so a trigger that correlates has none of them.
 
-Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it
-fires, or expires. A roll-up waits for every finer period of the coarser one, each counted once.
+Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
+fired, started over or expired and nothing is left of it; a silence is measured from there. A roll-up waits for every
+finer period of the coarser one, each counted once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from streamsched.domain.composite import Composable, at_least_one
@@ -89,7 +90,10 @@ class Per(Composable):
 
 
 def shares(per: Per, event: Event) -> Iterator[tuple[str, str, Event]]:
-    """The key, the value it comes from, and the part of the event that belongs there; nothing without such a value."""
+    """The key, the value it comes from, and the part of the event that belongs there; nothing without such a value.
+
+    Texts that name the same period are the same value.
+    """
     match event.fact:
         case PartitionsAdded(partitions=partitions) as fact:
             places: dict[str, list[int]] = {}
@@ -107,8 +111,13 @@ def shares(per: Per, event: Event) -> Iterator[tuple[str, str, Event]]:
 
 
 def _value(per: Per, values: Mapping[str, str]) -> str | None:
-    found = [values.get(name) for name in per.by]
-    return None if None in found else SEPARATOR.join(_plain(value) for value in found if value is not None)
+    found = [text for name in per.by if (text := values.get(name))]
+    if len(found) < len(per.by):
+        return None
+    if per.grain is None:
+        return SEPARATOR.join(map(_plain, found))
+    start = started(found[0], per.grain)
+    return None if start is None else named(start, per.grain)
 
 
 def _plain(value: str) -> str:
@@ -117,16 +126,14 @@ def _plain(value: str) -> str:
 
 
 def _cells(per: Per, value: str) -> tuple[str, ...]:
-    if per.grain is None:
+    start = None if per.grain is None else started(value, per.grain)
+    if per.grain is None or start is None:
         return (value,)
-    start: datetime | None = started(value, per.grain)
-    if start is None:
-        return ()
     if per.rolled_up_to is not None:
         return (named(start, per.rolled_up_to),)
     if per.fanned_out_to is not None:
         return within(start, per.grain, per.fanned_out_to)
-    return (named(start, per.grain),)
+    return (value,)
 
 
 def _check_grains(per: Per) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -35,15 +35,18 @@ _LENGTHS: Final = {Grain.HOUR: 13, Grain.DAY: 10, Grain.MONTH: 7, Grain.YEAR: 4}
 
 
 def started(text: str, grain: Grain) -> datetime | None:
-    """When the period that a text of this grain names begins; None when it names none."""
+    """When the period that a text of this grain names begins; None when it names none. The last year of the calendar,
+    whose end has no name, is none.
+    """
     found = _TEXT.fullmatch(text.strip())
     if found is None or found.re.groups - sum(part is None for part in found.groups()) != len(_ORDER) - grain.rank:
         return None
     year, month, day, hour = (None if part is None else int(part) for part in found.groups())
     try:
-        return datetime(year or 0, month or 1, day or 1, hour or 0)  # noqa: DTZ001 - wall-clock time of no zone
+        start = datetime(year or 0, month or 1, day or 1, hour or 0)  # noqa: DTZ001 - wall-clock time of no zone
     except ValueError:
         return None
+    return start if start.year < MAXYEAR else None
 
 
 def named(start: datetime, grain: Grain) -> str:

@@ -103,6 +103,11 @@ class Slot:
     veto: bool = False
     breaks: bool = False
 
+    @property
+    def rolls(self) -> bool:
+        """It counts periods, each event standing for one."""
+        return self.per is not None and self.per.rolled_up_to is not None
+
     def wanted(self, cell: str) -> int:
         """How much it needs under this key."""
         if self.per is None or self.per.rolled_up_to is None:
@@ -119,7 +124,10 @@ class Watch:
         first: what it waits for: the first of two, the wanted one, the only one. A silence's is what breaks it.
         second: what comes then, or what must not come; None in the others.
         mask: the bits of every leaf and watch inside it.
+        second_mask: those inside its second part.
         slots: ids of the leaves inside it.
+        after: what must hold before its events count: the first part of each `then` whose second it stands in.
+        veto: it belongs to what must not come.
     """
 
     place: int
@@ -128,7 +136,10 @@ class Watch:
     first: Node
     second: Node | None
     mask: int
+    second_mask: int
     slots: tuple[str, ...]
+    after: tuple[Node, ...]
+    veto: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +248,8 @@ class _Draft:
 
     def _slot(self, leaf: Leaf, where: _Where) -> Slot:
         name = f"{leaf_id(leaf)}#{where.place}" if where.place else leaf_id(leaf)
-        if where.per is not None and where.per is not self.per:
-            name = f"{name}%{'+'.join(where.per.by)}"
+        if where.per is not None and where.per != self.per:
+            name = f"{name}%{_way(where.per)}"
         slot = self.slots.get(name)
         if slot is None:
             slot = self.slots[name] = _slot(leaf, name, self._next_bit(), where)
@@ -258,21 +269,26 @@ class _Draft:
                 below = (self.shape(only, replace(inside, breaks=True)),)
             case Within(trigger=only) | Quiet(trigger=only):
                 below = (self.shape(only, inside),)
-            case Then(first=one, second=other):
-                first = self.shape(one, replace(inside, place=f"{inside.place}a"))
-                later = replace(inside, place=f"{inside.place}b", after=(*where.after, first.node))
-                below = (first, self.shape(other, later))
-            case Unless(wanted=one, veto=other):
-                wanted_ = self.shape(one, replace(inside, place=f"{inside.place}a"))
-                below = (wanted_, self.shape(other, replace(inside, place=f"{inside.place}b", veto=True)))
+            case Then(first=one) | Unless(wanted=one):
+                below = (self.shape(one, replace(inside, place=f"{inside.place}a")),)
             case _:
                 assert_never(timed)
-        mask = ((1 << self.bits) - 1) & ~((1 << bits) - 1)
-        names = tuple(self.slots)[slots:]
-        second = below[1].node if len(below) > 1 else None
-        watch = Watch(len(self.watches), self._next_bit(), timed, below[0].node, second, mask, names)
+        first, between, second = below[0].node, self.bits, None
+        inside = replace(inside, place=f"{inside.place}b")
+        if isinstance(timed, Then):
+            below = (*below, self.shape(timed.second, replace(inside, after=(*where.after, first))))
+        elif isinstance(timed, Unless):
+            below = (*below, self.shape(timed.veto, replace(inside, veto=True)))
+        if len(below) > 1:
+            second = below[1].node
+        names, mask, second_mask = tuple(self.slots)[slots:], self._bits_since(bits), self._bits_since(between)
+        bit = self._next_bit()
+        watch = Watch(len(self.watches), bit, timed, first, second, mask, second_mask, names, where.after, where.veto)
         self.watches.append(watch)
         return Shape(timed, Node(1, watch.bit, (), (watch.bit,)), watch, below)
+
+    def _bits_since(self, bits: int) -> int:
+        return ((1 << self.bits) - 1) & ~((1 << bits) - 1)
 
     def _next_bit(self) -> int:
         self.bits += 1
@@ -289,6 +305,12 @@ def _node(composite: Composite, below: tuple[Shape, ...]) -> Node:
         else:  # a composite, or a leaf that is named again and so counts again
             children.append(child.node)
     return Node(wanted(composite), mask, tuple(each for each in children if isinstance(each, Node)), tuple(children))
+
+
+def _way(per: Per) -> str:
+    """How it gives an event its keys."""
+    grains = [per.grain, per.rolled_up_to, per.of, per.fanned_out_to]
+    return ":".join(["+".join(per.by), *("" if each is None else str(each) for each in grains)])
 
 
 def _slot(leaf: Leaf, name: str, bit: int, where: _Where) -> Slot:

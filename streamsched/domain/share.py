@@ -92,6 +92,12 @@ def oldest(events: Arrivals, wanted: int, measure: Measure | None) -> Taken:
     return Taken(amount, tuple(taken), events.without(len(events)))
 
 
+def first(events: Arrivals, wanted: int) -> Taken:
+    """The first so many, each whole, whatever it brings."""
+    taken = events[:wanted]
+    return Taken(len(taken), taken, events.without(len(taken)))
+
+
 def newest(events: Arrivals, surplus: int, measure: Measure | None) -> tuple[int, Arrivals]:
     """The events without the oldest, up to `surplus` of them, and how much that took away; never more than that."""
     amount = 0

@@ -80,9 +80,9 @@ class Accumulated:
         if folded.cells:
             cells = dict(self.cells(key)) if key not in self._cells else self._cells[key]
             for name, cell in folded.cells.items():
-                if cell is None:
-                    cells.pop(name, None)
-                else:
+                if cell is None or (name in cells and cells[name].number != cell.number):
+                    cells.pop(name, None)  # one that opens anew is the newest
+                if cell is not None:
                     cells[name] = cell
             self._cells[key] = cells
             self._changed.setdefault(key, set()).update(folded.cells)
@@ -119,7 +119,7 @@ class Accumulated:
             if cell is not None:
                 found[name] = cell
                 self._stored[row] = _Stored(state.plan, cell, pages)
-        return dict(sorted(found.items(), key=lambda item: (str(item[1].opened_at), item[0])))
+        return dict(sorted(found.items(), key=lambda item: (item[1].number, str(item[1].opened_at), item[0])))
 
     def _rows(self) -> dict[bytes, list[bytes]]:
         if self._unread is None:

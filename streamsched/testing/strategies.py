@@ -222,6 +222,10 @@ def event_leaves() -> st.SearchStrategy[Leaf]:
     )
 
 
+def time_leaves() -> st.SearchStrategy[Leaf]:
+    return st.sampled_from(_TIMES)
+
+
 def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
     """Triggers of any shape: all leaves, equal ones too, nested composites, some with a single child."""
     leaf: st.SearchStrategy[Trigger] = event_leaves() | st.sampled_from(_TIMES)
