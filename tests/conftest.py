@@ -15,6 +15,10 @@ import pytest
 #: Contract suites and oracles are shipped, so pytest must be told to explain their asserts.
 pytest.register_assert_rewrite("streamsched.testing")
 
+from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
+
+register_profiles()
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 

@@ -50,7 +50,7 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
         case Occurred():
             return Folded(None, verdict=DISABLED) if state is None else _occurred(state, signal, at, cells)
         case Woken(cell=key, due_at=due_at):
-            return Folded(None) if state is None else _woken(state, key, due_at, at, cells)
+            return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
             if state is not None and generation <= state.generation:
                 return Folded(state)

@@ -16,8 +16,8 @@ from streamsched.domain.state import Definition
 def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
     """Slot of the old plan → slot of the new one that goes on from it.
 
-    The same leaf in the same place, if there is one; else the same leaf; else one that only wants more or less of it. In
-    the same role, and with its keys found in the same way. Each goes on from one.
+    The same leaf in the same place, if there is one; else the same leaf; else one that only wants more or less of it.
+    Always in the same role, with its keys found in the same way. Each goes on from one.
     """
     free = {slot.id: slot for slot in new.slots}
     found: dict[str, str] = {}

@@ -80,7 +80,7 @@ class Occurred:
 @dataclass(frozen=True, slots=True)
 class Woken:
     """Time has passed: the wake-up a fold asked for. Late or repeated it is harmless, as is one asked for no more: the
-    fold knows its own deadlines and judges them by the log's time.
+    fold knows its own deadlines, and judges them by the log's time or what the wake-up was due at, whichever is later.
 
     Attributes:
         cell: which accumulation of the schedule asked; "" in one that does not correlate.

@@ -7,6 +7,7 @@ of the product.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Final, assert_never
 
 from hypothesis import strategies as st
@@ -148,6 +149,7 @@ def columns() -> st.SearchStrategy[dict[str, str]]:
     )
 
 
+@cache
 def matches() -> st.SearchStrategy[Match]:
     """Mostly those that accept anything."""
     wanted = st.builds(OneOf, st.frozensets(st.sampled_from(["7", "8", "a", "b"]), min_size=1)) | st.builds(
@@ -210,6 +212,7 @@ def facts_heard(draw: st.DrawFn, trigger: Trigger, generation: int) -> Fact:
     return draw(facts_for(draw(st.sampled_from([*leaves(trigger)])), generation=max(0, generation - late)))
 
 
+@cache
 def event_leaves() -> st.SearchStrategy[Leaf]:
     some = st.integers(1, 3)
     outcomes = st.frozensets(st.sampled_from(Outcome), min_size=1)
@@ -222,10 +225,12 @@ def event_leaves() -> st.SearchStrategy[Leaf]:
     )
 
 
+@cache
 def time_leaves() -> st.SearchStrategy[Leaf]:
     return st.sampled_from(_TIMES)
 
 
+@cache
 def triggers(max_leaves: int = 6) -> st.SearchStrategy[Trigger]:
     """Triggers of any shape: all leaves, equal ones too, nested composites, some with a single child."""
     leaf: st.SearchStrategy[Trigger] = event_leaves() | st.sampled_from(_TIMES)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamsched.domain.admission import Facts, Satisfied, WaitUntil, check
@@ -16,6 +16,7 @@ from streamsched.domain.cron import next_fire, previous_fire
 from streamsched.domain.cron_days import CronDays, Numbered, Weekdays
 from streamsched.domain.tick import Cron, Every
 from streamsched.domain.window import TimeWindow
+from streamsched.testing.examples import examples
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
@@ -61,7 +62,7 @@ def _moved(calendar: Calendar, days: list[date], on_closed: OnClosed) -> set[dat
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(patterns, calendars, st.sampled_from(OnClosed), _dates)
 def test_days_go_or_move_as_one_looks_at_each(
     pattern: CronDays, calendar: Calendar, on_closed: OnClosed, day: date
@@ -80,7 +81,7 @@ def test_days_go_or_move_as_one_looks_at_each(
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(calendars, _dates)
 def test_the_next_and_last_open_day(calendar: Calendar, day: date) -> None:
     later, earlier = calendar.open_from(day), calendar.open_until(day)
@@ -94,7 +95,7 @@ def test_the_next_and_last_open_day(calendar: Calendar, day: date) -> None:
     assert calendar.is_open(day) == (later == day == earlier)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(calendars, calendars)
 def test_equal_calendars_have_equal_ids(one: Calendar, other: Calendar) -> None:
     assert (one.id == other.id) == (one == other)
@@ -103,7 +104,7 @@ def test_equal_calendars_have_equal_ids(one: Calendar, other: Calendar) -> None:
 instants = st.integers(0, 60 * 24 * 100).map(lambda n: datetime(2024, 1, 5, tzinfo=UTC) + n * MINUTE)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(calendars, st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]), st.integers(1, 50), instants)
 def test_an_interval_ticks_on_open_days_alone(calendar: Calendar, zone: str, hours: int, after: datetime) -> None:
     created_at = datetime(2024, 1, 1, 0, 30, tzinfo=UTC)
@@ -122,7 +123,7 @@ def test_an_interval_ticks_on_open_days_alone(calendar: Calendar, zone: str, hou
     assert before is None or (before <= after and next_fire(leaf, before, created_at=created_at) == wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     calendars, st.sampled_from(OnClosed), st.sampled_from(["30 2 * * *", "0 12 13 * FRI", "*/30 1-2 * * 1-5"]), instants
 )
@@ -141,7 +142,7 @@ def test_backwards_are_the_same_ticks(
 walls = st.builds(time, st.integers(0, 23), st.sampled_from([0, 30]))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(walls, walls, calendars, instants)
 def test_a_window_opens_at_the_first_moment_of_an_open_day_that_lies_in_it(
     start: time, end: time, calendar: Calendar, now: datetime

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamsched.codec import cloudevents, facts, launch, native, state
@@ -23,9 +23,10 @@ from streamsched.domain.job import ReadyJob
 from streamsched.domain.signal import Occurred, Put, Signal
 from streamsched.domain.trigger import Partitions, leaf_id, leaves
 from streamsched.testing import strategies as world
+from streamsched.testing.examples import examples
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
-USUAL = settings(max_examples=120, deadline=None)
+USUAL = examples(120)
 
 
 def decode_event(raw: bytes) -> Event:
@@ -155,7 +156,7 @@ def test_any_json_gives_a_value_or_says_where_it_does_not(value: Any) -> None:
     give_a_value_or_say_where(orjson.dumps(value))
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(valid_documents().flatmap(mutated))
 def test_almost_right_json_gives_a_value_or_says_where_it_does_not(value: Any) -> None:
     give_a_value_or_say_where(orjson.dumps(value))

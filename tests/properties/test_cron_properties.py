@@ -8,13 +8,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from croniter import croniter
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from streamsched.domain.cron import check_cron, next_fire, parse_cron, previous_fire
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.trigger import Cron, TimeLeaf
+from streamsched.testing.examples import examples
 
 ZONES = [
     "UTC",
@@ -163,7 +164,7 @@ _piece = st.text("0123456789*/,-?LWCH#@+.TZ= ", max_size=6) | st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(_piece, max_size=8).map(" ".join) | st.text(max_size=20), st.sampled_from(Dialect))
 @example("9" * 900 + " * * * *", Dialect.UNIX)
 @example("* * * * * FRI#" + "9" * 400, Dialect.QUARTZ)
@@ -183,7 +184,7 @@ def test_whatever_is_written_is_read_or_refused(expression: str, dialect: Dialec
     assert tick is None or previous_fire(leaf, tick + MINUTE / 60, created_at=now) == tick
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(crons, near_changes)
 @example(Cron("30 2 * * *", "Europe/Berlin"), datetime(2024, 3, 30, 12, tzinfo=UTC))
 @example(Cron("*/20 1-2 * * *", "America/Havana"), datetime(2024, 11, 3, 2, tzinfo=UTC))
@@ -194,7 +195,7 @@ def test_ticks_are_those_of_a_clock_watched_every_minute(leaf: Cron, after: date
     assert _ticks(leaf, after, after + minutes * MINUTE) == watched
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(crons, near_changes, st.integers(0, 59_999_999))
 def test_backwards_are_the_same_ticks(leaf: Cron, after: datetime, micros: int) -> None:
     until = after + timedelta(hours=36, microseconds=micros)
@@ -206,7 +207,7 @@ def test_backwards_are_the_same_ticks(leaf: Cron, after: datetime, micros: int) 
     assert ticks == [tick for tick in reversed(forwards) if tick < until]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(any_expression, st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1)))  # noqa: DTZ001
 def test_without_clock_changes_croniter_agrees(expression: str, wall: datetime) -> None:
     day, weekday = expression.split()[2], expression.split()[4]
@@ -250,7 +251,7 @@ def test_where_croniter_differs(expression: str, ours: str, theirs: str) -> None
     assert croniter(expression, after).get_next(datetime) == datetime.fromisoformat(theirs)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(any_expression, st.sampled_from(ZONES), near_changes)
 def test_no_tick_lies_between_a_tick_and_the_one_before_it(expression: str, zone: str, after: datetime) -> None:
     leaf = Cron(expression, zone)
@@ -263,7 +264,7 @@ def test_no_tick_lies_between_a_tick_and_the_one_before_it(expression: str, zone
     assert previous_fire(leaf, tick + timedelta(microseconds=1), created_at=after) == tick
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(any_expression, st.sampled_from(ZONES), near_changes)
 def test_a_tick_is_after_what_was_asked_and_nothing_lies_between(expression: str, zone: str, after: datetime) -> None:
     leaf = Cron(expression, zone)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamsched.codec import event as event_codec
@@ -16,9 +16,10 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
 from streamsched.testing import strategies as world
+from streamsched.testing.examples import examples
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
-USUAL = settings(max_examples=300, deadline=None)
+USUAL = examples(300)
 
 DAY = Partition("day=7", {"day": "7"}, 1, None)
 PLAIN = event_codec.encode(Event("e1", "s", NOW, PartitionsAdded(DatasetRef("default", "flights"), (DAY,), 1)))
@@ -69,7 +70,7 @@ def test_partitions_added_as_we_write_them_are_read_as_the_slow_way_reads_them(e
     )
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(world.events(world.partitions_added()).flatmap(lambda event: odd(native.plain(native.to_json(event)))))
 def test_what_is_almost_as_we_write_it_is_read_alike_or_left_alone(value: object) -> None:
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -20,10 +20,11 @@ from streamsched.domain.signal import Drop, Occurred, Put, Signal
 from streamsched.domain.trigger import AllOf, AnyOf, Trigger
 from streamsched.testing import oracle
 from streamsched.testing import strategies as world
+from streamsched.testing.examples import examples
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
-THOROUGH = settings(max_examples=250, deadline=None)
-USUAL = settings(max_examples=80, deadline=None)
+THOROUGH = examples(250)
+USUAL = examples(80)
 
 
 def run(
@@ -237,5 +238,5 @@ class ScheduleHome(RuleBasedStateMachine):
             assert len(set(ids)) == len(ids)
 
 
-ScheduleHome.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+ScheduleHome.TestCase.settings = examples(60, steps=25)
 TestScheduleHome = ScheduleHome.TestCase

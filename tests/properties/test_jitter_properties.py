@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import orjson
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.cron import next_fire
@@ -14,6 +14,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedule import Misfire
 from streamsched.domain.tick import At, Cron, Every, TimeLeaf
 from streamsched.ports.timers import DueTimer
+from streamsched.testing.examples import examples
 from streamsched.timers.firing import firing
 
 SCHEDULE = ScheduleRef("default", "app", "nightly")
@@ -38,7 +39,7 @@ def _due_at(value: bytes | None) -> datetime:
     return datetime.fromisoformat(orjson.loads(value)["data"]["due_at"])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(leaves, instants)
 def test_a_tick_fires_within_its_jitter_and_before_the_next_is_due(leaf: TimeLeaf, after: datetime) -> None:
     due = next_fire(leaf, after, created_at=CREATED)
@@ -52,7 +53,7 @@ def test_a_tick_fires_within_its_jitter_and_before_the_next_is_due(leaf: TimeLea
     assert tick_fired_at(leaf, fires, created_at=CREATED) == due
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(leaves, instants, st.integers(0, 90))
 def test_due_are_those_ticks_that_have_fired(leaf: TimeLeaf, since: datetime, seconds: int) -> None:
     now = since + timedelta(seconds=seconds)
@@ -64,7 +65,7 @@ def test_due_are_those_ticks_that_have_fired(leaf: TimeLeaf, since: datetime, se
         tick = next_fire(leaf, tick, created_at=CREATED)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(leaves, st.sampled_from(Misfire), st.lists(st.timedeltas(timedelta(0), timedelta(hours=9)), max_size=6))
 def test_timers_fire_each_tick_once_never_early_and_on_time_when_they_look_on_time(
     leaf: TimeLeaf, policy: Misfire, pauses: list[timedelta]

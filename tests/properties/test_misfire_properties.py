@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from streamsched.domain.catchup import CatchUp
@@ -14,6 +14,7 @@ from streamsched.domain.cron import next_fire
 from streamsched.domain.misfire import COUNTED, ON_TIME, due_ticks
 from streamsched.domain.schedule import Misfire
 from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
+from streamsched.testing.examples import examples
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -56,7 +57,7 @@ def wanted(due: list[datetime], now: datetime, misfire: Misfire, bounds: CatchUp
     return fresh[-bounds.at_most :] if misfire is Misfire.ALL else fresh[-1:]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(leaves, moments, absences, st.sampled_from(Misfire), st.builds(CatchUp, windows, st.integers(1, 9)))
 def test_a_plan_fires_what_its_policy_says_and_never_early(
     leaf: TimeLeaf, created_at: datetime, absence: timedelta, misfire: Misfire, bounds: CatchUp
@@ -75,7 +76,7 @@ def test_a_plan_fires_what_its_policy_says_and_never_early(
     assert plan.tick == plan.next_at == next_fire(leaf, now, created_at=created_at)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     rhythms,
     moments,

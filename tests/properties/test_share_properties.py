@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.event import Event, Fact, PartitionsAdded, StreamSize
@@ -12,9 +12,10 @@ from streamsched.domain.names import DatasetRef, StreamRef
 from streamsched.domain.share import Events, measured, newest, oldest
 from streamsched.domain.trigger import Measure
 from streamsched.testing import strategies as world
+from streamsched.testing.examples import examples
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
-USUAL = settings(max_examples=100, deadline=None)
+USUAL = examples(100)
 FLIGHTS, CLICKS = DatasetRef("default", "flights"), StreamRef("default", "clicks")
 
 

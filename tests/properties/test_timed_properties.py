@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.job import ReadyJob
 from streamsched.testing import strategies as world
 from streamsched.testing import timed_strategies as timed
 from streamsched.testing.engine import Engine, told
+from streamsched.testing.examples import examples
 from streamsched.testing.rerun import Expected, Stamped, rerun
 
 LONG = timedelta(days=1)
-THOROUGH = settings(max_examples=250, deadline=None)
-USUAL = settings(max_examples=80, deadline=None)
+THOROUGH = examples(250)
+USUAL = examples(80)
 
 
 def end_of(log: Sequence[Stamped]) -> datetime:
@@ -27,7 +28,7 @@ def plain(job: ReadyJob) -> Expected:
     contributions = tuple(
         (each.leaf, each.count, tuple(dict.fromkeys(event.id for event in each.events))) for each in job.contributions
     )
-    return Expected(job.generation, job.cell, job.satisfied_at, contributions)
+    return Expected(job.generation, job.key, job.satisfied_at, contributions)
 
 
 def jobs_of(engine: Engine) -> list[Expected]:

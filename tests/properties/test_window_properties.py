@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, WaitUntil, check
 from streamsched.domain.window import TimeWindow
+from streamsched.testing.examples import examples
 
 MINUTE = timedelta(minutes=1)
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana", "Asia/Kolkata"]
@@ -30,7 +31,7 @@ def _inside(start: time, end: time, minute: int) -> bool:
     return (minute - opening) % 1440 < (closing - opening) % 1440
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(walls, walls, st.sampled_from(ZONES), instants, st.booleans())
 @example(time(2), time(2, 30), "Europe/Berlin", datetime(2024, 3, 31, 0, tzinfo=UTC), True)  # the gap swallows it
 @example(time(1), time(2, 30), "Europe/Berlin", datetime(2024, 10, 27, 0, 40, tzinfo=UTC), True)  # opens again
@@ -54,7 +55,7 @@ def test_a_window_opens_at_the_first_minute_a_watched_clock_is_inside(
         assert isinstance(verdict, Unsatisfiable)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(walls, walls, st.sampled_from(ZONES), instants, st.integers(0, 59_999_999))
 @example(time(9), time(10), "Europe/Berlin", datetime(2024, 3, 30, 12, tzinfo=UTC), 1_500_000)
 def test_a_job_that_wakes_when_told_finds_the_window_open(

@@ -1,0 +1,31 @@
+"""How many examples a property is tried with: its own number, unless the profile of the run asks for another."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+#: Profiles of `pytest --hypothesis-profile=…`: as each test says; so many as `EXAMPLES` says; 10,000.
+USUAL: Final = "usual"
+ASKED: Final = "asked"
+NIGHTLY: Final = "nightly"
+
+
+def register_profiles() -> None:
+    """Makes the profiles known, and the usual one the one that holds."""
+    settings.register_profile(USUAL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    usual = settings.get_profile(USUAL)
+    settings.register_profile(ASKED, usual, max_examples=int(os.environ.get("EXAMPLES", "1000")))
+    settings.register_profile(NIGHTLY, usual, max_examples=10_000)
+    settings.load_profile(USUAL)
+
+
+def examples(usual: int, *, steps: int | None = None) -> settings:
+    """The settings of one test, or with `steps` of a state machine."""
+    profile = settings()
+    count = usual if settings.get_current_profile_name() == USUAL else profile.max_examples
+    if steps is None:
+        return settings(profile, max_examples=count)
+    return settings(profile, max_examples=count, stateful_step_count=steps)
