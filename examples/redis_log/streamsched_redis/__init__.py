@@ -1,0 +1,1 @@
+"""A log on Redis: what a driver outside of streamsched looks like."""

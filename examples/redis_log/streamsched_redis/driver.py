@@ -1,0 +1,203 @@
+"""The broker port on Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from redis import asyncio as aioredis
+from redis import exceptions
+
+from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError, UnavailableError
+from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Record, TopicPartition, TopicSpec
+from streamsched_redis.scripts import APPEND, CREATE
+
+CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=False, shared=True)
+_PREFIX = "streamsched:"
+#: How often a waiting reader looks, should it have missed that the log grew.
+_RECHECK_SECONDS = 1.0
+
+
+async def open_broker(url: str) -> RedisBroker:
+    """Opens the log behind `redis://host:port/database`.
+
+    Raises:
+        UnavailableError: no Redis answers.
+        ConfigurationError: the URL is wrong, or Redis refuses us.
+    """
+    try:
+        client = aioredis.Redis.from_url(url, max_connections=64)
+    except ValueError as exc:
+        raise ConfigurationError(f"the log's URL must be redis://host:port/database: {exc}") from exc
+    async with translated():
+        await client.ping()
+    return RedisBroker(client)
+
+
+@asynccontextmanager
+async def translated() -> AsyncIterator[None]:
+    """Redis's errors as the port's."""
+    try:
+        yield
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as exc:
+        raise ConfigurationError(f"Redis refuses us: {exc}") from exc
+    except (exceptions.RedisError, OSError) as exc:
+        raise UnavailableError(f"Redis does not answer: {exc}") from exc
+
+
+class RedisBroker:
+    """One process's connections to the log."""
+
+    def __init__(self, client: aioredis.Redis) -> None:
+        self._redis = client
+        self._partitions: dict[str, int] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        for spec in specs:
+            shape = f"{spec.partitions} partitions, cleanup '{spec.cleanup}'"
+            kept = None if spec.retention is None else spec.retention // timedelta(milliseconds=1)
+            told = json.dumps({"shape": shape, "partitions": spec.partitions, "retention_ms": kept})
+            async with translated():
+                there = await self._redis.eval(CREATE, 1, f"{_PREFIX}topics", spec.name, told, shape)
+            if there.decode() != shape:
+                raise ConfigurationError(f"topic '{spec.name}' exists with {there.decode()}; wanted {shape}")
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        await self.write(records)
+
+    async def write(self, records: Sequence[Outgoing], writer: str = "", epoch: int = 0) -> None:
+        """Appends all records or none; fenced, when a `writer` is named."""
+        await self.check((record.topic, record.partition) for record in records)
+        if not records:
+            return
+        flat: list[bytes | str] = [writer, str(epoch)]
+        for topic, partition, key, value in records:
+            flat += [f"{topic}/{partition}", key or b"", value or b"", str(int(key is None)), str(int(value is None))]
+        keys = [_PREFIX + name for name in ("epoch", "end", "log:", "grown")]
+        async with translated():
+            written = await self._redis.eval(APPEND, len(keys), *keys, *flat)
+        if not written:
+            raise FencedError(writer)
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        await self.check(partitions)
+        if not partitions:
+            return {}
+        async with translated():
+            ends = await self._redis.hmget(f"{_PREFIX}end", [f"{topic}/{number}" for topic, number in partitions])
+        return {at: int(end or 0) for at, end in zip(partitions, ends, strict=True)}
+
+    async def partitions(self, topic: str) -> int:
+        if topic not in self._partitions:
+            async with translated():
+                told = await self._redis.hget(f"{_PREFIX}topics", topic)
+            if told is None:
+                raise NotFoundError("topic", topic)
+            self._partitions[topic] = json.loads(told)["partitions"]
+        return self._partitions[topic]
+
+    async def check(self, places: Iterable[tuple[str, int]]) -> None:
+        """All these partitions exist, or `NotFoundError`."""
+        for topic, number in set(places):
+            if not 0 <= number < await self.partitions(topic):
+                raise NotFoundError("partition", f"{topic}/{number}")
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> RedisReader:
+        await self.check(positions)
+        grown = self._redis.pubsub()
+        async with translated():
+            await grown.subscribe(f"{_PREFIX}grown")
+        return RedisReader(self._redis, grown, positions)
+
+    async def writer(self, name: str) -> RedisWriter:
+        async with translated():
+            return RedisWriter(self, name, await self._redis.hincrby(f"{_PREFIX}epoch", name, 1))
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
+
+    async def maintain(self) -> None:
+        """Retention, all but the newest record of a partition: it says where the end is."""
+        async with translated():
+            seconds, micros = await self._redis.time()
+            for name, told in (await self._redis.hgetall(f"{_PREFIX}topics")).items():
+                spec = json.loads(told)
+                if spec["retention_ms"] is not None:
+                    oldest = seconds * 1000 + micros // 1000 - spec["retention_ms"]
+                    for number in range(spec["partitions"]):
+                        await self._expire(f"{_PREFIX}log:{name.decode()}/{number}", oldest)
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+    async def _expire(self, stream: str, oldest_ms: int) -> None:
+        for entry, fields in (await self._redis.xrange(stream))[:-1]:
+            if int(fields[b"t"]) > oldest_ms:
+                return
+            await self._redis.xdel(stream, entry)
+
+
+class RedisWriter:
+    """The writer of a name at one epoch."""
+
+    def __init__(self, broker: RedisBroker, name: str, epoch: int) -> None:
+        self._broker = broker
+        self._name = name
+        self._epoch = epoch
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await self._broker.write(records, self._name, self._epoch)
+
+    async def close(self) -> None: ...
+
+
+class RedisReader:
+    """Positions live here and nowhere else; a message says that something grew, and it looks for itself."""
+
+    def __init__(self, client: aioredis.Redis, grown: aioredis.client.PubSub, positions: Mapping[TopicPartition, int]):
+        self._redis = client
+        self._grown = grown
+        self._positions = dict(positions)
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        async with translated():
+            while not (chunks := await self._take(max_records)):
+                left = deadline - loop.time()
+                if left <= 0:
+                    return []
+                await self._grown.get_message(ignore_subscribe_messages=True, timeout=min(left, _RECHECK_SECONDS))
+        return chunks
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        self._positions[partition] = position
+
+    async def close(self) -> None:
+        await self._grown.aclose()
+
+    async def _take(self, max_records: int) -> list[Chunk]:
+        asked = dict(self._positions)
+        share = max(1, max_records // len(asked))
+        pipe = self._redis.pipeline(transaction=False)
+        for (topic, number), position in asked.items():
+            pipe.xrange(f"{_PREFIX}log:{topic}/{number}", min=f"{max(0, position) + 1}-0", count=share)
+        chunks: list[Chunk] = []
+        for (at, position), entries in zip(asked.items(), await pipe.execute(), strict=True):
+            if entries and self._positions[at] == position:
+                records = [_record(*entry) for entry in entries]
+                self._positions[at] = records[-1].offset + 1
+                chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1))
+        return chunks
+
+
+def _record(entry: bytes, fields: Mapping[bytes, bytes]) -> Record:
+    no_key, no_value = (flag == ord("1") for flag in fields[b"n"])
+    key, value = (None if no_key else fields[b"k"]), (None if no_value else fields[b"v"])
+    return Record(int(entry.partition(b"-")[0]) - 1, key, value, int(fields[b"t"]))

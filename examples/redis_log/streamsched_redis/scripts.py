@@ -1,0 +1,35 @@
+"""The Lua that writes. Redis runs one script at a time and whole, which is all the transaction and the fence need.
+
+Keys of a log: `topics` (hash: name → spec), `epoch` (hash: writer → epoch), `end` (hash: topic/partition → end), and a
+stream `log:<topic>/<partition>` for each partition, in which offset n has the id `<n + 1>-0`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: ARGV: writer or "", its epoch, then for each record: partition's name, key, value, and two flags "1" where they are None.
+APPEND: Final = """
+if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
+  return 0
+end
+local clock = redis.call('TIME')
+local now = string.format('%d', clock[1] * 1000 + math.floor(clock[2] / 1000))
+for i = 3, #ARGV, 5 do
+  local offset = redis.call('HINCRBY', KEYS[2], ARGV[i], 1)
+  redis.call('XADD', KEYS[3] .. ARGV[i], offset .. '-0',
+    't', now, 'k', ARGV[i + 1], 'v', ARGV[i + 2], 'n', ARGV[i + 3] .. ARGV[i + 4])
+end
+redis.call('PUBLISH', KEYS[4], 'grown')
+return 1
+"""
+
+#: ARGV: the topic, its spec as JSON, its shape. Answers with the shape that is there.
+CREATE: Final = """
+local there = redis.call('HGET', KEYS[1], ARGV[1])
+if there and cjson.decode(there)['shape'] ~= ARGV[3] then
+  return cjson.decode(there)['shape']
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return ARGV[3]
+"""
