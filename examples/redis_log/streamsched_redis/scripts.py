@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: ARGV: writer or "", its epoch, then for each record: partition's name, key, value, and two flags "1" where they are None.
+#: ARGV: writer or "", its epoch; then for each record: its partition, key, value, and "1" twice where those are None.
 APPEND: Final = """
 if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
   return 0
