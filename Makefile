@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench faults diagrams clean
+.PHONY: help demo test check bench faults simulate diagrams clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ bench: $(VENV)/.dev ## NAME=pipeline|fold|groups|launch_queue|log|timers: measur
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle
 	@$(BIN)/python -m tests.faults.two_workers --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+
+simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log, clock and network, by seeds, judged by an oracle
+	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
 	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py

@@ -1,0 +1,168 @@
+"""The log as a process of the simulation sees it: the memory broker at the other end of a wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
+
+from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.topics import CHANGELOGS, POSITION_KEY, RELAY_POSITION
+from tests.simulation.loop import SimulationLoop
+from tests.simulation.wire import Wire
+
+_BEGAN: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class SimulationClock:
+    """`ports.clock.Clock` of virtual time: noon of a day, and the seconds since."""
+
+    def __init__(self, loop: SimulationLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return _BEGAN + timedelta(seconds=self._loop.time())
+
+
+class Bug(StrEnum):
+    """What a careless author might have written; switches of this double, so that the product need not have them."""
+
+    POSITION_APART = "position outside the transaction"
+    NO_FENCE = "no fence"
+    TABLE_KEPT = "table kept after an aborted turn"
+    OUTBOX_POSITION = "outbox position not stored"
+
+
+class WatchedLog(MemoryLog):
+    """A memory log that shows every append to a watcher before it is made."""
+
+    def __init__(self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None]) -> None:
+        super().__init__(clock)
+        self._watch = watch
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        self._watch(records)
+        super().append(records)
+
+
+class SimulationReader:
+    """A reader of a memory log whose reads meet misfortunes when they bring something."""
+
+    def __init__(self, reader: MemoryReader, wire: Wire) -> None:
+        self._reader = reader
+        self._wire = wire
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        chunks = await self._reader.read(max_records=max_records, timeout=timeout)
+        if chunks:
+            try:
+                await self._wire.read(f"read {', '.join(f'{c.topic}/{c.partition}' for c in chunks)}")
+            except BaseException:  # a read that fails or is cancelled moves no position
+                for chunk in chunks:
+                    self._reader.seek(TopicPartition(chunk.topic, chunk.partition), chunk.records[0].offset)
+                raise
+        return chunks
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        self._reader.seek(partition, position)
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+
+class SimulationWriter:
+    """A writer over the wire."""
+
+    def __init__(self, log: MemoryLog, name: str, epoch: int, wire: Wire, bug: Bug | None) -> None:
+        self._log = log
+        self._name = name
+        self._epoch = epoch
+        self._wire = wire
+        self._bug = bug
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        name = f"commit {self._name} {len(records)}"
+        match self._bug:
+            case Bug.POSITION_APART:
+                state = [each for each in records if each.key != POSITION_KEY]
+                await self._wire.call(name, lambda: self._commit(state))
+                if position := [each for each in records if each.key == POSITION_KEY]:
+                    await self._wire.call(f"{name}: position", lambda: self._commit(position))
+            case Bug.OUTBOX_POSITION:
+                kept = [each for each in records if each.topic != RELAY_POSITION]
+                await self._wire.call(name, lambda: self._commit(kept))
+            case Bug.TABLE_KEPT:
+                await self._kept(name, records)
+            case _:
+                await self._wire.call(name, lambda: self._commit(records))
+
+    async def _kept(self, name: str, records: Sequence[Outgoing]) -> None:
+        """The next life finds the tables as the aborted turn left them, beside the positions of the turn before."""
+        done: list[bool] = []
+
+        async def commit() -> None:
+            await self._commit(records)
+            done.append(True)
+
+        try:
+            await self._wire.call(name, commit)
+        except UnavailableError:
+            if not done and self._log.epochs[self._name] == self._epoch:
+                self._log.append([each for each in records if each.topic in CHANGELOGS and each.key != POSITION_KEY])
+            raise
+
+    async def _commit(self, records: Sequence[Outgoing]) -> None:
+        await asyncio.sleep(0)
+        if self._log.epochs[self._name] != self._epoch and self._bug is not Bug.NO_FENCE:
+            raise FencedError(self._name)
+        self._log.append(records)
+
+    async def close(self) -> None: ...
+
+
+class SimulationBroker:
+    """One process's view of the log."""
+
+    def __init__(self, log: MemoryLog, wire: Wire, *, bug: Bug | None = None) -> None:
+        self._log = log
+        self._inner = MemoryBroker(log)
+        self._wire = wire
+        self._bug = bug
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._inner.capabilities
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        await self._inner.create_topics(specs)
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        await self._wire.call("append", lambda: self._inner.append(records))
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return await self._wire.call("ends", lambda: self._inner.ends(partitions))
+
+    async def partitions(self, topic: str) -> int:
+        return await self._inner.partitions(topic)
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        return SimulationReader(await self._wire.call("reader", lambda: self._inner.reader(positions)), self._wire)
+
+    async def writer(self, name: str) -> Writer:
+        return await self._wire.call(f"writer {name}", lambda: self._writer(name))
+
+    async def _writer(self, name: str) -> SimulationWriter:
+        epoch = self._log.epochs[name] = self._log.epochs.get(name, 0) + 1
+        return SimulationWriter(self._log, name, epoch, self._wire, self._bug)
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
+
+    async def maintain(self) -> None:
+        await self._inner.maintain()
+
+    async def close(self) -> None: ...

@@ -1,0 +1,120 @@
+"""Runs seed after seed: `make simulate SEEDS=n`, or `make simulate SEED=17` to see one again, call by call.
+
+The last line is `seeds N faults N jobs N lost 0 doubled 0 wrong 0`. A seed that fails is shrunk to the fewest
+misfortunes that still fail, and the same seed fails in the same way on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+from tests.simulation.log import Bug
+from tests.simulation.seed import Outcome, run
+from tests.simulation.shrinking import shrunk
+
+#: Faust makes sets of text when it is imported; they have the same order only where text hashes alike.
+_HASHING = {"PYTHONHASHSEED": "0"}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all seeds so far showed."""
+
+    seeds: int = 0
+    faults: int = 0
+    jobs: int = 0
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.faults += len(outcome.met)
+        self.jobs += outcome.jobs
+        self.lost += outcome.judgement.lost
+        self.doubled += outcome.judgement.doubled
+        self.wrong += outcome.judgement.wrong
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+    def __str__(self) -> str:
+        counts = f"seeds {self.seeds} faults {self.faults} jobs {self.jobs}"
+        return f"{counts} lost {self.lost} doubled {self.doubled} wrong {self.wrong}"
+
+
+def main() -> None:
+    asked = _asked()
+    if os.environ.get("PYTHONHASHSEED") != _HASHING["PYTHONHASHSEED"]:
+        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]], os.environ | _HASHING)
+    warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
+    if asked.seed is not None:
+        _show(run(asked.seed, bug=asked.bug), trace=True)
+        return
+    tally = Tally()
+    seeds = range(asked.first, asked.first + asked.seeds)
+    with _outcomes(seeds, asked.bug, asked.processes) as outcomes:
+        for outcome in outcomes:
+            tally.add(outcome)
+            if not outcome.judgement.clean:
+                _show(outcome, trace=False)
+                _shrink(outcome, asked.bug)
+                break
+            if tally.seeds % 500 == 0:
+                say(str(tally))
+    say(str(tally))
+    sys.exit(not tally.clean)
+
+
+@contextmanager
+def _outcomes(seeds: Iterable[int], bug: Bug | None, processes: int) -> Iterator[Iterable[Outcome]]:
+    if processes == 1:
+        yield (run(seed, bug=bug) for seed in seeds)
+        return
+    with get_context("spawn").Pool(processes) as pool:
+        yield pool.imap_unordered(partial(run, bug=bug), seeds, chunksize=8)
+
+
+def _show(outcome: Outcome, *, trace: bool) -> None:
+    say(f"seed {outcome.seed}: {outcome.calls} calls, {outcome.jobs} jobs, trace {outcome.digest}")
+    for line in outcome.trace if trace else ():
+        say(f"  {line}")
+    for misfortune in outcome.met:
+        say(f"  {misfortune}")
+    for word in outcome.judgement.words:
+        say(f"  {word}")
+
+
+def _shrink(outcome: Outcome, bug: Bug | None) -> None:
+    fewest = shrunk(outcome.met, lambda plan: not run(outcome.seed, plan=plan, bug=bug).judgement.clean)
+    say(f"enough of them to fail ({len(fewest)} of {len(outcome.met)}); make simulate SEED={outcome.seed} shows it all")
+    for misfortune in fewest:
+        say(f"  {misfortune}")
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make simulate")
+    parser.add_argument("--seeds", type=int, default=100, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--seed", type=int, help="this one alone, call by call")
+    parser.add_argument("--processes", type=int, default=1, help="how many run at the same time")
+    parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with this bug in the doubles")
+    return parser.parse_args()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

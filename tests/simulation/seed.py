@@ -1,0 +1,127 @@
+"""One seed: a town, its traffic and its misfortunes, from the beginning to the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched.ports.broker import TopicPartition
+from streamsched.ports.topics import LAUNCH, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG, WAKEUPS, topic_specs
+from streamsched.stream.turn import Positions, decode_positions
+from tests.simulation.database import Database
+from tests.simulation.faust_order import in_order
+from tests.simulation.judge import Judgement, Watch, judge
+from tests.simulation.log import Bug, SimulationClock, WatchedLog
+from tests.simulation.loop import SimulationLoop, StandstillError
+from tests.simulation.misfortune import Fate, Misfortune, draw
+from tests.simulation.town import Town
+from tests.simulation.traffic import Traffic
+from tests.simulation.wire import Trace, Wire
+
+#: Calls among which misfortunes are drawn: about as many as a run without any makes.
+_CALLS: Final = 350
+#: Virtual seconds after the last misfortune within which everything must have come to rest.
+_REST_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run showed. Two runs with the same `digest` were the same, call by call."""
+
+    seed: int
+    met: Sequence[Misfortune]
+    calls: int
+    jobs: int
+    judgement: Judgement
+    digest: str
+    trace: Sequence[str]
+
+
+def run(seed: int, *, plan: Sequence[Misfortune] | None = None, bug: Bug | None = None) -> Outcome:
+    """Runs a seed, with its own misfortunes or with those of `plan`."""
+    loop, trace, judgement = SimulationLoop(f"{seed} order"), Trace(), Judgement()
+    fate = Fate(tuple(plan) if plan is not None else draw(f"{seed} misfortunes", calls=_CALLS))
+    watch = Watch(judgement)
+    with _quiet(), in_order(loop.time):
+        try:
+            wire = Wire(loop, f"{seed} wire", fate, trace)
+            loop.run(_world(seed, loop, wire, watch=watch, judgement=judgement, bug=bug))
+        except StandstillError as standstill:
+            judgement.lose(f"it stands still: {standstill}")
+    return Outcome(seed, tuple(fate.met), fate.calls, watch.jobs, judgement, trace.digest, trace.lines)
+
+
+async def _world(
+    seed: int, loop: SimulationLoop, wire: Wire, *, watch: Watch, judgement: Judgement, bug: Bug | None
+) -> None:
+    dice = random.Random(f"{seed} traffic")
+    clock, shards = SimulationClock(loop), dice.choice((1, 2, 3))
+    log, database = WatchedLog(clock, watch.see), Database(clock)
+    broker = MemoryBroker(log)
+    await broker.create_topics(topic_specs(shards, timedelta(days=7)))
+    town = Town(loop, wire, log, database, max_records=dice.choice((3, 10, 100)), bug=bug)
+    wire.host = town
+    town.open()
+    traffic = Traffic(dice, broker, database, shards=shards, events=dice.choice((20, 60)))
+    await traffic.run()
+    wire.fate.end()
+    until = loop.time() + _REST_S
+    while not _rests(log, database):
+        if loop.time() > until:
+            judgement.lose(f"no rest within {_REST_S:g} s: {_behind(log, database)}")
+            break
+        await asyncio.sleep(0.5)
+    watch.end()
+    for failure in town.failures:
+        judgement.spoil(failure)
+    judge(log, database, traffic.told, judgement)
+
+
+def _rests(log: MemoryLog, database: Database) -> bool:
+    return not _behind(log, database)
+
+
+def _behind(log: MemoryLog, database: Database) -> list[str]:
+    """What has still to be taken, stored or sent."""
+    behind = [f"{len(database.outbox)} in the outbox"] if database.outbox else []
+    behind += [f"{len(database.wakes)} wake-ups"] if database.wakes else []
+    for topic in (LAUNCH, WAKEUPS):
+        for number, part in enumerate(log.topics[topic]):
+            if database.positions.get((topic, number), 0) < part.end:
+                behind.append(f"{topic}/{number}")
+    for number in range(len(log.topics[SIGNALS])):
+        reached = _reached(log, number)
+        sources = [TopicPartition(SIGNALS, number), *(TopicPartition(topic, number) for topic in PUBLIC)]
+        behind += [f"{at.topic}/{at.partition}" for at in sources if reached.get(at, 0) < log.partition(*at).end]
+    return behind
+
+
+def _reached(log: MemoryLog, shard: int) -> Positions:
+    """The positions of a shard, as its changelog has them."""
+    for record in reversed(log.topics[TRIGGERS_CHANGELOG][shard].records):
+        if record.key == POSITION_KEY:
+            return decode_positions(record.value or b"")
+    return {}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the product logs of its misfortunes fills no screen."""
+    logging.disable(logging.CRITICAL)
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), cache_logger_on_first_use=False
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,176 @@
+"""What people and emitters do to a town: schedules made and changed while events flow, some twice, some astray."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from streamsched.catalog import change
+from streamsched.codec import event as event_codec
+from streamsched.domain.consumption import Consumption
+from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
+from streamsched.domain.home import home
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+from streamsched.domain.pause import DISABLED
+from streamsched.domain.schedule import Schedule
+from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Leaf, Partitions, Quiet, StreamGrowth, Trigger, Within
+from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
+from streamsched.ports.topics import public_topic
+from tests.simulation.database import Database
+
+_PLACES: Final = 3
+
+
+class Promise(NamedTuple):
+    """Who emits `event` now has been told that `generation` of the schedule stands."""
+
+    event: str
+    schedule: ScheduleRef
+    generation: int
+
+
+@dataclass(slots=True)
+class Told:
+    """What was done to the town, for its judge.
+
+    Attributes:
+        copies: event id → how many times it was appended.
+        control: (key, value) of every record that a change wrote to the outbox.
+    """
+
+    copies: dict[str, int] = field(default_factory=dict)
+    control: list[tuple[bytes, bytes]] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+
+
+class Traffic:
+    """Drives one town; everything it does is drawn from its dice."""
+
+    def __init__(self, dice: random.Random, broker: Broker, database: Database, *, shards: int, events: int) -> None:
+        self._dice = dice
+        self._broker = broker
+        self._database = database
+        self._shards = shards
+        self._events = events
+        self._sent: list[Event] = []
+        self._standing: dict[ScheduleRef, int] = {}
+        self._busy: set[ScheduleRef] = set()
+        self.told = Told()
+
+    async def run(self) -> None:
+        """Makes the schedules, then emits events while others change them."""
+        refs = [ScheduleRef("default", "town", f"s{number}") for number in range(self._dice.randint(3, 7))]
+        await asyncio.gather(*(self._create(ref) for ref in refs))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._emit())
+            group.create_task(self._meddle(refs))
+
+    # -- definitions
+
+    async def _create(self, ref: ScheduleRef) -> None:
+        before, now = self._database.schedules.get(ref), self._database.clock.now()
+        await self._apply(change.created(before, self._definition(ref), enabled=True, reason="", now=now))
+
+    async def _meddle(self, refs: list[ScheduleRef]) -> None:
+        for _ in range(self._dice.randint(2, 8)):
+            await asyncio.sleep(self._dice.expovariate(1.5))
+            ref = self._dice.choice(refs)
+            record, now = self._database.schedules[ref], self._database.clock.now()
+            await self._apply(self._changed(record, ref)(record, now))
+
+    def _changed(self, record: ScheduleRecord, ref: ScheduleRef) -> Callable[[ScheduleRecord, object], ScheduleChange]:
+        definition = self._definition(ref)
+        if not record.exists:
+            return lambda before, now: change.created(before, definition, enabled=True, reason="", now=now)  # type: ignore[arg-type]
+        if not record.enabled:
+            return lambda before, now: change.enabled(before, reason="", now=now)  # type: ignore[arg-type]
+        kind = self._dice.random()
+        if kind < 0.6:
+            return lambda before, now: change.updated(before, definition, keep=False, reason="", now=now)  # type: ignore[arg-type]
+        if kind < 0.8:
+            return lambda before, now: change.paused(before, DISABLED, now=now)  # type: ignore[arg-type]
+        return lambda before, now: change.deleted(before, reason="", now=now)  # type: ignore[arg-type]
+
+    async def _apply(self, wanted: ScheduleChange) -> None:
+        """A transaction: ids first, visible a moment later; the change returns when the log has it."""
+        rows = self._database.numbered(wanted.records)
+        await asyncio.sleep(self._dice.expovariate(200))
+        self._database.schedules[wanted.after.definition.ref] = wanted.after
+        self._database.committed(rows)
+        self.told.control += [(row.key.encode(), row.value) for row in rows]
+        while any(row.id in self._database.outbox for row in rows):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self._standing[wanted.after.definition.ref] = wanted.after.generation
+
+    def _definition(self, ref: ScheduleRef) -> Schedule:
+        found = [self._leaf() for _ in range(self._dice.choice((1, 1, 2, 3)))]
+        leaves = tuple(dict.fromkeys(found))
+        group: Trigger = leaves[0]
+        if len(leaves) > 1:
+            group = AllOf(leaves) if self._dice.random() < 0.6 else AnyOf(leaves)
+        consumption = self._dice.choice(list(Consumption))
+        match self._dice.randrange(8):
+            case 0:
+                group, consumption = Quiet(group, timedelta(seconds=1), None), Consumption.CUMULATIVE
+            case 1:
+                group, consumption = Within(group, timedelta(seconds=2)), Consumption.CUMULATIVE
+            case _:
+                pass
+        return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption)
+
+    def _leaf(self) -> Leaf:
+        place = self._dice.randrange(_PLACES)
+        match self._dice.randrange(4):
+            case 0:
+                return StreamGrowth(StreamRef("default", f"z{place}"), self._dice.randint(50, 300))
+            case 1:
+                return CustomEvent(EventName("default", f"e{place}"), self._dice.randint(1, 4))
+            case _:
+                return Partitions(DatasetRef("default", f"d{place}"), self._dice.randint(1, 6))
+
+    # -- events
+
+    async def _emit(self) -> None:
+        while len(self._sent) < self._events:
+            await asyncio.sleep(self._dice.expovariate(self._events / 8))
+            batch = [self._event() for _ in range(self._dice.choice((1, 1, 1, 4)))]
+            promised = [
+                Promise(event.id, ref, generation)
+                for event in batch
+                if event.id not in self.told.copies
+                for ref, generation in sorted(self._standing.items())
+            ]
+            await self._broker.append([self._addressed(event) for event in batch])
+            self.told.promises += promised
+            for event in batch:
+                self.told.copies[event.id] = self.told.copies.get(event.id, 0) + 1
+
+    def _event(self) -> Event:
+        """A new one, or one of the last thirty again."""
+        if self._sent and self._dice.random() < 0.15:
+            return self._dice.choice(self._sent[-30:])
+        number, place = len(self._sent), self._dice.randrange(_PLACES)
+        match self._dice.randrange(4):
+            case 0:
+                fact = StreamSize(StreamRef("default", f"z{place}"), self._dice.randint(10, 100), absolute=False)
+            case 1:
+                fact = CustomHappened(EventName("default", f"e{place}"), {})
+            case _:
+                keys = self._dice.choice((1, 1, 3))
+                parts = tuple(
+                    Partition(f"n={number}/k={key}", {"n": str(number), "k": str(key)}) for key in range(keys)
+                )
+                fact = PartitionsAdded(DatasetRef("default", f"d{place}"), parts, keys)
+        event = Event(f"n{number}", "simulation", self._database.clock.now(), fact)
+        self._sent.append(event)
+        return event
+
+    def _addressed(self, event: Event) -> Outgoing:
+        astray = self._dice.random() < 0.2
+        partition = self._dice.randrange(self._shards) if astray else home(event.key, self._shards)
+        return Outgoing(public_topic(event.fact), partition, event.key.encode(), event_codec.encode(event))
