@@ -12,6 +12,7 @@ from streamsched.codec import catchup, lateness, retry
 from streamsched.codec.reading import Fields
 from streamsched.domain.catchup import UNBOUNDED
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import Misfire, OnTimeout, Schedule
 
@@ -23,6 +24,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
         "misfire": schedule.misfire.value,
         "onTimeout": schedule.on_timeout.value,
         "consumption": schedule.consumption.value,
+        "maxDuration": None if schedule.max_duration is None else duration_text(schedule.max_duration),
         "retry": None if schedule.retry is None else retry.to_json(schedule.retry),
         **({} if schedule.catch_up == UNBOUNDED else {"catchUp": catchup.to_json(schedule.catch_up)}),
         **({} if schedule.late is None else {"late": lateness.to_json(schedule.late)}),
@@ -42,6 +44,9 @@ def read(fields: Fields) -> dict[str, Any]:
         "misfire": fields.optional_choice("misfire", Misfire),
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
         "consumption": fields.optional_choice("consumption", Consumption),
+        "max_duration": parse_duration(longest, fields.at("maxDuration"))
+        if (longest := fields.optional_text("maxDuration")) is not None
+        else None,
         "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
         "catch_up": catchup.from_json(inner) if (inner := fields.optional_object("catchUp")) is not None else None,
         "late": None if late is None else lateness.from_json(late, fields.at("late")),

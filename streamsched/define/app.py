@@ -109,6 +109,7 @@ class App:
         on_timeout: OnTimeout | str = OnTimeout.DISCARD,
         consumption: Consumption | str = Consumption.CUMULATIVE,
         retry: Retry | None = None,
+        max_duration: Duration | None = None,
         late: Lateness | None = None,
         on_change: OnChange | str = OnChange.RESET,
         catch_up: CatchUp = UNBOUNDED,
@@ -146,6 +147,7 @@ class App:
             retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
                 out, lost runs are repeated as the installation has it, and failed ones are not.
             catch_up: how far misfire goes back, how many it fires and how fast: `catch_up(window="6h", spacing="30s")`.
+            max_duration: a run that takes longer is asked to end; for `retry` it has failed by `"timeout"`.
             enabled: whether it counts events from its deployment on.
         """
         path = below("$.schedules", name)
@@ -184,6 +186,7 @@ class App:
                 on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
                 consumption=choice(Consumption, consumption, "$.consumption"),
                 retry=retry,
+                max_duration=None if max_duration is None else duration(max_duration, "$.max_duration"),
                 catch_up=catch_up,
                 late=None if late is None else _late(late, "$.late"),
             )

@@ -20,6 +20,8 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.run import RunState
 
 MOST_ATTEMPTS: Final = 100
+#: What is said to a run that is past its deadline; by this it is told from what people say.
+OVERDUE: Final = "it runs longer than it may"
 #: A pause is shortened by up to this share of it, so that what failed together does not come back together.
 _JITTER: Final = 0.25
 
@@ -72,9 +74,11 @@ class Retry:
         return pause * (1 - _JITTER * share)
 
 
-def failure_of(state: RunState, exit_code: int | None) -> Failure | None:
-    """The class of an end; None: it was no failure, or somebody wanted it."""
+def failure_of(state: RunState, exit_code: int | None, *, overdue: bool = False) -> Failure | None:
+    """The class of an end; None: it was no failure, or somebody wanted it. `overdue`: it was asked to end for that."""
     match state:
+        case RunState.KILLED | RunState.FAILED if overdue:
+            return Failure.TIMEOUT
         case RunState.LOST:
             return Failure.LOST
         case RunState.FAILED:

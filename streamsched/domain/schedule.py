@@ -84,6 +84,7 @@ class Schedule:
     Attributes:
         timeout: how long a job may wait on constraints, from satisfaction; None waits for ever.
         properties: arguments this schedule gives to its runs.
+        max_duration: a run that takes longer from its claim on is asked to end; for `retry` that is a timeout.
         retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
         catch_up: bounds for making up for missed ticks, as far as `misfire` wants that at all.
@@ -102,6 +103,7 @@ class Schedule:
     on_timeout: OnTimeout = OnTimeout.DISCARD
     consumption: Consumption = Consumption.CUMULATIVE
     retry: Retry | None = None
+    max_duration: timedelta | None = None
     catch_up: CatchUp = UNBOUNDED
     late: Late | None = None
 
@@ -110,6 +112,8 @@ class Schedule:
             raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
         if self.timeout is not None and self.timeout <= timedelta(0):
             raise InvalidDefinitionError("$.timeout", f"must be positive but is {self.timeout}")
+        if self.max_duration is not None and self.max_duration <= timedelta(0):
+            raise InvalidDefinitionError("$.maxDuration", f"must be positive but is {self.max_duration}")
         self._check_catch_up()
         names = [group.name for group in self.groups]
         for name in names:

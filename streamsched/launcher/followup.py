@@ -100,12 +100,15 @@ class FollowUp:
         return due if self._paced_until is None else max(due, self._paced_until)
 
     async def look_after(self) -> Sequence[str]:
-        """Ends runs whose runner is gone; returns their ids.
+        """Wants runs to end that are past their deadline, and ends those whose runner is gone; returns the ids of the
+        latter.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
         now = self._clock.now()
+        for late in await self._book.overdue(now):
+            log.warning("run.overdue", run=late)
         ended: list[str] = []
         for run in await self._book.silent(now - self._patience.silence, limit=100):
             if await self._end(run, now):

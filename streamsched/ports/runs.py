@@ -155,6 +155,10 @@ class FollowUpBook(RunBook, Protocol):
         """Ends PENDING runs for which that many runner processes were started in vain: FAILED, job LAUNCH_FAILED."""
         ...
 
+    async def overdue(self, now: datetime) -> Sequence[str]:
+        """Wants every live run to end that is past its deadline, unless somebody does already. Returns their ids."""
+        ...
+
     async def put_down(self, now: datetime) -> Sequence[str]:
         """Ends PENDING runs that somebody wants to end: KILLED, job LAUNCH_FAILED. Returns their ids."""
         ...

@@ -36,7 +36,7 @@ async def planned(
         policy = schedule_from_json(standing["definition"]).retry or default
     if policy is None or not policy.allows(failure, row["attempt"]):
         return None
-    stopped = row["stop_requested"] or superseded
+    stopped = superseded if failure is Failure.TIMEOUT else row["stop_requested"] or superseded
     if stopped is not None:
         await record(connection, "job", row["job"], "job.not_retried", stopped, at=at)
         return None

@@ -1,8 +1,8 @@
 """Many runs at once: claimed and ended set by set, in a handful of statements whatever their number.
 
 For whoever executes many short runs in one process. What is not plain (a run that somebody wants to end, a schedule
-that moved on, a failure that may be retried) goes the way of the single run, `store.execution`, so every rule stands
-once.
+that moved on or limits how long runs may take, a failure that may be retried) goes the way of the single run,
+`store.execution`, so every rule stands once.
 """
 
 from __future__ import annotations

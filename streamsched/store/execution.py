@@ -13,7 +13,7 @@ from streamsched.codec import launch
 from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact
-from streamsched.domain.retry import failure_of
+from streamsched.domain.retry import OVERDUE, failure_of
 from streamsched.domain.run import RunFact, RunState, advance
 from streamsched.ports.runs import Assignment, Ending, Stop
 from streamsched.store import attempts
@@ -55,7 +55,10 @@ class PostgresRunBook:
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None
                 state = advance(RunState.PENDING, RunFact.CLAIMED)
-                await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now)
+                schedule = schedule_from_json(standing["definition"]) if standing is not None else None
+                longest = None if schedule is None else schedule.max_duration
+                deadline = None if longest is None else now + longest
+                await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
                 await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
                 await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)
         return Assignment(
@@ -65,7 +68,7 @@ class PostgresRunBook:
             row["arguments"],
             row["job"],
             launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
-            schedule_from_json(standing["definition"]) if standing is not None else None,
+            schedule,
         )
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
@@ -94,7 +97,7 @@ class PostgresRunBook:
                 if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
                     row = {**row, "state": RunState.RUNNING}  # it was quicker than the news of its start
                 fact, code = FACTS[ending.state], ending.exit_code
-                failure = failure_of(ending.state, code)
+                failure = failure_of(ending.state, code, overdue=row["stop_requested"] == OVERDUE)
                 again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
                 await end(connection, row, fact, ending.reason, at=ending.at, exit_code=code, announced=again is None)
                 if again is not None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from streamsched.domain.job import JobFact
 from streamsched.domain.pace import Bucket, Pace
-from streamsched.domain.retry import Failure, Retry
+from streamsched.domain.retry import OVERDUE, Failure, Retry
 from streamsched.domain.run import RunFact, RunState
 from streamsched.ports.runs import Silent, Unclaimed
 from streamsched.store.attempts import make, planned
@@ -60,6 +60,10 @@ class PostgresFollowUpBook(PostgresRunBook):
                     await end(connection, row, RunFact.FAILED, why, at=now)
                     given_up.append(row["id"])
         return given_up
+
+    async def overdue(self, now: datetime) -> Sequence[str]:
+        with translated():
+            return [row["id"] for row in await self._pool.fetch(SQL["overdue"], now, OVERDUE)]
 
     async def put_down(self, now: datetime) -> Sequence[str]:
         ended: list[str] = []

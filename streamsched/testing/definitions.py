@@ -186,6 +186,7 @@ def schedules(
             on_timeout=st.sampled_from(OnTimeout),
             consumption=st.sampled_from(Consumption),
             retry=st.none() | retries,
+            max_duration=st.none() | durations,
             late=st.none() | st.builds(Late, durations, st.sampled_from(OnLate)),
             **{name: st.just(value) for name, value in said.items()},
         )

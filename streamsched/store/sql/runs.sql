@@ -57,7 +57,8 @@ UPDATE runs SET spawn_at = timestamptz 'infinity' WHERE id = $1 AND state = 'PEN
 
 -- name: claim
 -- One runner gets it.
-UPDATE runs SET state = $3, runner = $4, log_path = $5, heartbeat_at = $6::timestamptz, spawn_at = NULL
+UPDATE runs SET state = $3, runner = $4, log_path = $5, heartbeat_at = $6::timestamptz, spawn_at = NULL,
+    deadline_at = $7::timestamptz
 WHERE id = $1 AND state = $2
 RETURNING id;
 
@@ -138,6 +139,24 @@ SELECT min(spawn_at) FROM runs WHERE state = 'PENDING';
 -- name: hopeless
 -- PENDING runs nobody claimed, however often a runner process was started.
 SELECT id FROM runs WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;
+
+-- name: overdue
+-- Live runs past their deadline, which nobody wants to end yet: from here on somebody does.
+WITH stopped AS (
+    UPDATE runs SET stop_requested = $2
+    WHERE id IN (
+        SELECT id FROM runs
+        WHERE deadline_at <= $1::timestamptz AND stop_requested IS NULL AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
+        ORDER BY deadline_at
+        LIMIT 100
+        FOR UPDATE SKIP LOCKED
+    )
+    RETURNING id, stop_requested
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason)
+    SELECT $1::timestamptz, 'run', id, 'run.stop_requested', stop_requested FROM stopped
+)
+SELECT id FROM stopped;
 
 -- name: condemned
 -- PENDING runs that somebody wants to end.

@@ -63,6 +63,7 @@ HOT = [
     ("docket", "own_runs", "'default.app.p1', ARRAY['default.app.s1']"),
     ("docket", "stop_runs", "now(), ARRAY['default.app.s1.1.1000001.r1'], ARRAY['x'], ARRAY[true]"),
     ("runs", "condemned", ""),
+    ("runs", "overdue", "now(), 'late'"),
     ("runs", "schedules", "'default.app.p1'"),
     ("jobs", "satisfied", "'default.app.s1', now() - interval '1 minute', now()"),
     ("jobs", "changes", "'default.app.s1', now()"),

@@ -117,3 +117,54 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
         await launcher.run_once()
     assert len(world.runners.spawned) == 5 + 4
     assert await FollowUp(world.book, world.runners, world.clock, paced).next_due() is not None
+
+
+async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeout(world: World) -> None:
+    policy = Retry(2, frozenset({Failure.TIMEOUT}), delay=MINUTE)
+    slow = schedule("slow", max_duration=10 * MINUTE, retry=policy)
+    await world.define(slow)
+    await world.satisfy(world.ready(slow, 1))
+    await world.launcher.run_once()
+    for run, runs in (("default.app.slow.1.1.r1", 2), ("default.app.slow.1.1.r2", 2)):
+        assert await world.book.claim(run, runner="h:1:1", log_path="", now=world.clock.now())
+        world.clock.advance(9 * MINUTE)
+        assert await world.book.beat(run, runner="h:1:1", now=world.clock.now()) is None
+        await world.followup.look_after()
+        assert await world.book.beat(run, runner="h:1:1", now=world.clock.now()) is None
+
+        world.clock.advance(MINUTE)
+        await world.book.beat(run, runner="h:1:1", now=world.clock.now())
+        await world.followup.look_after()
+        stop = await world.book.beat(run, runner="h:1:1", now=world.clock.now())
+        assert stop == Stop("it runs longer than it may")
+        await world.book.finish(run, Ending(RunState.KILLED, stop.why, world.clock.now(), -15))
+        assert len((await world.jobs.get("default.app.slow.1.1")).runs) == runs
+
+
+async def test_a_timeout_is_not_repeated_when_nobody_said_so_and_an_end_in_time_is_none(world: World) -> None:
+    slow = schedule("slow", max_duration=10 * MINUTE, retry=Retry(3, frozenset({Failure.ERROR}), delay=MINUTE))
+    await world.define(slow)
+    await world.satisfy(world.ready(slow, 1), world.ready(slow, 2))
+    await world.launcher.run_once()
+    now = world.clock.now()
+    for n, (state, code) in enumerate([(RunState.KILLED, -15), (RunState.COMPLETED, 0)], start=1):
+        run = f"default.app.slow.1.{n}.r1"
+        assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
+        await world.book.overdue(now + 10 * MINUTE)
+        await world.book.finish(run, Ending(state, "", now + 11 * MINUTE, code))
+
+        assert (await world.jobs.get(f"default.app.slow.1.{n}")).runs == (run,)
+
+
+async def test_a_run_that_somebody_killed_is_no_timeout_however_late(world: World) -> None:
+    slow = schedule("slow", max_duration=10 * MINUTE, retry=Retry(3, delay=MINUTE))
+    await world.define(slow)
+    await world.satisfy(world.ready(slow, 1))
+    await world.launcher.run_once()
+    run, now = "default.app.slow.1.1.r1", world.clock.now()
+    assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
+    await world.runs.stop(run, Stop("ann"), now=now)
+    await world.book.overdue(now + 10 * MINUTE)
+    await world.book.finish(run, Ending(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
+
+    assert (await world.jobs.get("default.app.slow.1.1")).runs == (run,)
