@@ -47,6 +47,7 @@ from streamsched.ports.topics import LAUNCH, topic_specs
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.store.clock import PostgresClock
 from streamsched.store.docket import PostgresDecisions
 from streamsched.store.followup import PostgresFollowUpBook
 from streamsched.store.gauges import PostgresGauges
@@ -167,6 +168,12 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
 
+    wakes, theirs = PostgresWakes(pool), PostgresClock(pool, clock)
+
+    async def tell_time() -> None:
+        await theirs.compare()
+        await Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()
+
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
         part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease)
         return lambda: part.run(loop)
@@ -180,8 +187,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
         ).run(),
-        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, PostgresWakes(pool), clock).run()),
-        "timers": lambda: Timers(store=PostgresTimers(pool), wakes=PostgresWakes(pool), bell=bell, clock=clock).run(),
+        "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
+        "timers": tell_time,
+        "clock": theirs.run,
         "spool": lambda: _drain(settings),
         "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
     }
