@@ -4,16 +4,18 @@
 
 A signal is the forwarded bytes of one event that names one partition. The schedules want 7 partitions of each of 1, 10
 or 100 datasets, which come in turn; so one in 7, 70 or 700 signals fires. States stay decoded in memory between turns
-of 1,000 signals, as in a worker. Measured in CPU seconds of this process, so neighbours on the machine blur it less.
-`…_launching` encodes the ready jobs too, each event once more in full.
+of 1,000 signals, and a turn's end writes the rows that changed, as in a worker. Measured in CPU seconds of this
+process, so neighbours on the machine blur it less. `…_launching` encodes the ready jobs too, each event once more in
+full.
 
 `cost_100k_over_10_schedules` folds into 100,000 schedules in turn and into 10. `cost_after_10k_counted_over_10` counts
-on top of 10,000 accumulated events and of 10. `bytes_per_open` is an encoded accumulation of one leaf with 3 events.
+on top of 10,000 accumulated events and of 10. `bytes_per_open` is what the table has of one leaf with 3 events.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import platform
 import statistics
 import sys
@@ -26,12 +28,14 @@ from time import process_time
 import orjson
 
 from streamsched import __version__
-from streamsched.codec import launch, signal, state
-from streamsched.domain.event import Event, Partition, PartitionsAdded
-from streamsched.domain.fold import TriggerState, fold
+from streamsched.codec import launch, signal
+from streamsched.domain.event import Event, Partition, PartitionsAdded, schedule_key
+from streamsched.domain.fold import Folded, TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signal import Occurred, Put
 from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.stream.accumulated import Accumulated
+from streamsched.stream.worker import GC_THRESHOLDS
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
 TURN = 1_000
@@ -84,22 +88,37 @@ def record(place: int, leaves: int) -> tuple[bytes, bytes]:
     return signal.encode(Occurred(Event(f"{place:032x}", "pfs/default.bench", AT, fact)))
 
 
-def turns(records: Sequence[tuple[bytes, bytes]], states: list[TriggerState], launching: bool) -> None:
-    """Folds the records into the states in turn, as a schedule's home does."""
-    places = len(states)
-    for start in range(0, len(records), TURN):
-        touched: set[int] = set()
-        for number, (key, value) in enumerate(records[start : start + TURN], start):
-            place = number % places
-            folded = fold(states[place], signal.decode(key, value), at=AT)
-            assert folded.state is not None
-            states[place] = folded.state
-            touched.add(place)
+class Home:
+    """Schedules as a worker has them: states in memory, and the rows of a table that a turn writes at its end."""
+
+    def __init__(self, states: Sequence[TriggerState]) -> None:
+        self.table: dict[bytes, bytes] = {}
+        self.keys = [schedule_key(each.schedule).encode() for each in states]
+        self.accumulated = Accumulated(self.table)
+        for key, each in zip(self.keys, states, strict=True):
+            self.accumulated.state(key)
+            self.accumulated.fold(key, Folded(each))
+        self.accumulated.store()
+
+    def turn(self, records: Sequence[tuple[bytes, bytes]], first: int = 0, *, launching: bool = False) -> None:
+        """Folds the records into the schedules in turn."""
+        places, keys, accumulated = len(self.keys), self.keys, self.accumulated
+        for number, (key, value) in enumerate(records, first):
+            home = keys[number % places]
+            before = accumulated.state(home)
+            folded = fold(before, signal.decode(key, value), at=AT)
+            if folded.state is not before:
+                accumulated.fold(home, folded)
             if launching:
                 for job in folded.jobs:
                     launch.encode(job)
-        for place in touched:
-            state.encode(states[place])
+        accumulated.store()
+
+
+def turns(records: Sequence[tuple[bytes, bytes]], home: Home, size: int = TURN, *, launching: bool = False) -> None:
+    """All records, so many a turn."""
+    for start in range(0, len(records), size):
+        home.turn(records[start : start + size], start, launching=launching)
 
 
 def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], object]]) -> Measured:
@@ -115,19 +134,23 @@ def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], objec
 
 def of_leaves(leaves: int, rounds: int, signals: int, *, launching: bool = False) -> Measured:
     records = [record(place, leaves) for place in range(signals)]
-    return measured(signals, rounds, lambda: partial(turns, records, [created(0, trigger(leaves))], launching))
+    return measured(
+        signals, rounds, lambda: partial(turns, records, Home([created(0, trigger(leaves))]), launching=launching)
+    )
 
 
 def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
-    """Folding alone: what grows with schedules would show here, without the encoding of each one's state."""
-    seen = [signal.decode(*record(place, 1)) for place in range(1_000)]
+    """Decoding and folding: what grows with schedules would show here. Without the rows, of which a turn over 100,000
+    schedules writes 1,000, and one over ten writes ten.
+    """
+    records = [record(place, 1) for place in range(1_000)]
 
     def prepare() -> Callable[[], object]:
         states = [created(place, trigger(1)) for place in range(schedules)]
 
         def work() -> None:
             for number in range(signals):
-                folded = fold(states[number % schedules], seen[number % 1_000], at=AT)
+                folded = fold(states[number % schedules], signal.decode(*records[number % 1_000]), at=AT)
                 assert folded.state is not None
                 states[number % schedules] = folded.state
 
@@ -137,28 +160,21 @@ def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
 
 
 def after_counted(counted: int, rounds: int, signals: int) -> Measured:
-    """Folding alone, each signal on top of the same accumulation of `counted` events."""
-    seen = [signal.decode(*record(place, 1)) for place in range(1_000)]
-    full = created(0, trigger(1, 10 * counted + 10))
-    for number in range(counted):
-        grown = fold(full, seen[number % 1_000], at=AT).state
-        assert grown is not None
-        full = grown
+    """Decoding, folding and rows of turns of 100 signals, each on top of what was counted before."""
+    records = [record(place, 1) for place in range(signals)]
 
-    def work() -> None:
-        for number in range(signals):
-            fold(full, seen[number % 1_000], at=AT)
+    def prepare() -> Callable[[], object]:
+        home = Home([created(0, trigger(1, 10 * (counted + signals)))])
+        turns([record(place, 1) for place in range(counted)], home)
+        return partial(turns, records, home, 100)
 
-    return measured(signals, rounds, lambda: work)
+    return measured(signals, rounds, prepare)
 
 
 def bytes_per_open() -> int:
-    open_state = created(0, trigger(1))
-    for place in range(3):
-        grown = fold(open_state, signal.decode(*record(place, 1)), at=AT).state
-        assert grown is not None
-        open_state = grown
-    return len(state.encode(open_state))
+    home = Home([created(0, trigger(1))])
+    home.turn([record(place, 1) for place in range(3)])
+    return sum(len(key) + len(value) for key, value in home.table.items())
 
 
 def main() -> None:
@@ -173,6 +189,7 @@ def main() -> None:
     print(f"command  python -m bench.fold {' '.join(sys.argv[1:])}".rstrip())
     print(f"rounds   {rounds} of {signals:,} signals; median (spread), CPU time of one process\n")
 
+    gc.set_threshold(*GC_THRESHOLDS)  # as a worker does
     result: dict[str, float] = {}
     for leaves in (1, 10, 100):
         named = "1 leaf" if leaves == 1 else f"{leaves} leaves"
@@ -183,11 +200,11 @@ def main() -> None:
     print(found.line("the same and encode jobs, 1 leaf"))
     result["per_s_1_leaf_launching"] = round(found.per_s)
     many, few = (of_schedules(schedules, rounds, 100_000) for schedules in (100_000, 10))
-    print(many.line("fold alone, 100,000 schedules"))
-    print(few.line("fold alone, 10 schedules"))
+    print(many.line("decode + fold, 100,000 schedules"))
+    print(few.line("decode + fold, 10 schedules"))
     full, fresh = (after_counted(counted, rounds, signals) for counted in (10_000, 10))
-    print(full.line("fold alone, after 10,000 events counted"))
-    print(fresh.line("fold alone, after 10 events counted"))
+    print(full.line("the same in turns of 100, after 10,000 counted"))
+    print(fresh.line("the same in turns of 100, after 10 counted"))
     result["cost_100k_over_10_schedules"] = round(many.microseconds / few.microseconds, 2)
     result["cost_after_10k_counted_over_10"] = round(full.microseconds / fresh.microseconds, 2)
     result["bytes_per_open"] = bytes_per_open()

@@ -18,7 +18,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, assert_never
 
+from streamsched.domain.accumulation import NOTHING, Accumulation, added, renewed
 from streamsched.domain.cell import EMPTY, Cell
+from streamsched.domain.consumption import Consumption
 from streamsched.domain.correlation import shares
 from streamsched.domain.draft import Draft, Share
 from streamsched.domain.effect import Aside, Launch, Wake
@@ -83,14 +85,46 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
         return Folded(state, verdict=UNMATCHED)
     if plan.per is not None:
         return _correlated(state, event, slots, at, cells)
+    if not plan.watches:
+        return _timeless(state, event, slots, at)
     draft = Draft(plan, state.cell, definition.consumption)
-    if plan.watches:
-        draft.elapse(at, fires=definition.enabled)
+    draft.elapse(at, fires=definition.enabled)
     draft.count([Share(slot, event) for slot in slots], at, fires=definition.enabled)
     if not draft.changed:
         return Folded(state, verdict=UNMATCHED)
     verdict = Judged(Verdict.COUNTED, tuple(draft.counted)) if draft.counted else UNMATCHED
     return _settled(state, draft, state.cell, verdict)
+
+
+def _timeless(state: TriggerState, event: Event, slots: tuple[Slot, ...], at: datetime) -> Folded:
+    """As a draft would do it, for the many triggers that mind no clock: nothing is copied unless something counts."""
+    definition, cell = state.definition, state.cell
+    consumption = definition.consumption
+    before, held = cell.accumulations, cell.held
+    after: dict[str, Accumulation] | None = None
+    verdict = UNMATCHED
+    for slot in slots:
+        had = before.get(slot.id, NOTHING)
+        has = added(had, slot, event, consumption)
+        if has is had:
+            continue
+        if has.count >= slot.needed:
+            held |= slot.bit
+            if consumption is Consumption.LATEST:
+                has = renewed(has, slot, slot.needed)
+        if after is None:
+            after, verdict = dict(before), slot.counted
+        else:
+            verdict = Judged(Verdict.COUNTED, (*verdict.leaves, slot.leaf))
+        after[slot.id] = has
+    if after is None:
+        return Folded(state, (), UNMATCHED)
+    now = Cell(after, held)
+    if held != cell.held and definition.enabled and definition.plan.root.holds(held):
+        draft = Draft(definition.plan, now, consumption)
+        draft.settle(at, fires=True)
+        return _settled(state, draft, now, verdict)
+    return Folded(TriggerState(definition, state.sequence, now, state.lost), (), verdict)
 
 
 def _settled(state: TriggerState, draft: Draft, before: Cell, verdict: Judged | None) -> Folded:

@@ -30,6 +30,7 @@ from streamsched.domain.leaf import needed as needed_by
 from streamsched.domain.match import ANYTHING, Match
 from streamsched.domain.timed import Quiet, Silence, Then, Timed, Unless, Within
 from streamsched.domain.trigger import Composite, Trigger, check_correlation
+from streamsched.domain.verdict import Judged, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class Slot:
         after: what must hold before it counts anything: the first part of each `then` whose second it stands in.
         veto: it belongs to what must not come, so no job is told of it.
         breaks: it only breaks a silence and counts nothing.
+        counted: the verdict on an event that counts in this leaf alone.
     """
 
     id: str
@@ -102,6 +104,7 @@ class Slot:
     after: tuple[Node, ...] = ()
     veto: bool = False
     breaks: bool = False
+    counted: Judged = field(default=Judged(Verdict.COUNTED), compare=False, repr=False)
 
     @property
     def rolls(self) -> bool:
@@ -334,4 +337,5 @@ def _slot(leaf: Leaf, name: str, bit: int, where: _Where) -> Slot:
         where.after,
         where.veto,
         where.breaks,
+        Judged(Verdict.COUNTED, (leaf_id(leaf),)),
     )

@@ -55,8 +55,7 @@ class Definition:
         return self.enabled or self.keeping
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerState:
+class TriggerState(NamedTuple):
     """One schedule's definition and accumulation.
 
     Attributes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.domain.arrivals import Arrivals
 from streamsched.domain.event import Event, Fact, PartitionsAdded, StreamSize
 from streamsched.domain.names import DatasetRef, StreamRef
-from streamsched.domain.share import Events, measured, newest, oldest
+from streamsched.domain.share import measured, newest, oldest
 from streamsched.domain.trigger import Measure
 from streamsched.testing import strategies as world
 from streamsched.testing.examples import examples
@@ -19,9 +21,9 @@ USUAL = examples(100)
 FLIGHTS, CLICKS = DatasetRef("default", "flights"), StreamRef("default", "clicks")
 
 
-def several(facts: st.SearchStrategy[Fact]) -> st.SearchStrategy[Events]:
+def several(facts: st.SearchStrategy[Fact]) -> st.SearchStrategy[Arrivals]:
     some = st.lists(facts, min_size=1, max_size=5)
-    return some.map(lambda each: tuple(Event(f"e{place}", "test", AT, fact) for place, fact in enumerate(each)))
+    return some.map(lambda each: Arrivals(Event(f"e{place}", "test", AT, fact) for place, fact in enumerate(each)))
 
 
 COMMITS = several(world.small_commits(FLIGHTS))
@@ -29,20 +31,20 @@ GROWTHS = several(st.integers(1, 9).map(lambda size: StreamSize(CLICKS, size, ab
 ANY = st.tuples(COMMITS, st.none() | st.sampled_from(Measure)) | st.tuples(GROWTHS, st.none())
 
 
-def amount(events: Events, measure: Measure | None) -> int:
+def amount(events: Iterable[Event], measure: Measure | None) -> int:
     facts = [event.fact for event in events]
     commits = sum(measured(fact, measure) for fact in facts if isinstance(fact, PartitionsAdded))
     return commits + sum(fact.bytes for fact in facts if isinstance(fact, StreamSize))
 
 
-def named(events: Events) -> list[tuple[str, object]]:
+def named(events: Iterable[Event]) -> list[tuple[str, object]]:
     """Each named partition with its event, in order."""
     return [(e.id, each) for e in events if isinstance(e.fact, PartitionsAdded) for each in e.fact.partitions]
 
 
 @USUAL
 @given(ANY, st.integers(1, 20))
-def test_the_oldest_and_the_rest_are_all_there_was(some: tuple[Events, Measure | None], wanted: int) -> None:
+def test_the_oldest_and_the_rest_are_all_there_was(some: tuple[Arrivals, Measure | None], wanted: int) -> None:
     events, measure = some
 
     taken = oldest(events, wanted, measure)
@@ -59,7 +61,7 @@ def test_the_oldest_and_the_rest_are_all_there_was(some: tuple[Events, Measure |
 @USUAL
 @given(ANY, st.integers(0, 20))
 def test_the_newest_are_what_is_left_when_no_more_than_the_surplus_goes(
-    some: tuple[Events, Measure | None], surplus: int
+    some: tuple[Arrivals, Measure | None], surplus: int
 ) -> None:
     events, measure = some
 
@@ -74,7 +76,7 @@ def test_the_newest_are_what_is_left_when_no_more_than_the_surplus_goes(
 
 @USUAL
 @given(COMMITS, st.integers(1, 20))
-def test_no_part_of_a_commit_counts_fewer_partitions_than_it_names(events: Events, wanted: int) -> None:
+def test_no_part_of_a_commit_counts_fewer_partitions_than_it_names(events: Arrivals, wanted: int) -> None:
     taken = oldest(events, wanted, None)
     for event in (*taken.events, *taken.rest):
         assert isinstance(event.fact, PartitionsAdded)
