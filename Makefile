@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench faults simulate diagrams clean
+.PHONY: help demo test check bench properties faults simulate diagrams clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ check: $(VENV)/.dev ## style, types and import rules only
 
 bench: $(VENV)/.dev ## NAME=pipeline|fold|groups|launch_queue|log|timers: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
+
+properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
+	@EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/python -m pytest -q --timeout=0 tests/properties --hypothesis-profile=$(or $(PROFILE),asked) $(ARGS)
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause real workers under load, judged by an oracle
 	@$(BIN)/python -m tests.faults.two_workers --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)

@@ -51,7 +51,7 @@ class Arrivals(Sequence[Event]):
 
     def plus(self, event: Event) -> Arrivals:
         """With one more at the end."""
-        if len(self._log) == self._stop:
+        if self._stop and len(self._log) == self._stop:  # nobody's list is nobody's
             log, base, start = self._log, self._base, self._start
         else:
             log, base, start = self._log[self._start : self._stop], self.first, 0

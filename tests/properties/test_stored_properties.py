@@ -1,0 +1,119 @@
+"""What a shard's table holds is what the fold knows, whenever it stops; and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsched.codec import cell as cell_codec
+from streamsched.domain.arrivals import Arrivals
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.fold import fold
+from streamsched.domain.signal import Drop, Put, Signal, Woken
+from streamsched.stream.accumulated import Accumulated
+from streamsched.testing import keyed_strategies as keyed
+from streamsched.testing import strategies as world
+from streamsched.testing import timed_strategies as timed
+from streamsched.testing.engine import Engine
+from streamsched.testing.examples import examples
+from streamsched.testing.rerun import Stamped
+
+KEY = f"schedule:{world.SCHEDULE}".encode()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pages() -> Iterator[None]:
+    """Pages of two events, so that every log fills some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_codec, "PAGE", 2)
+        yield
+
+
+def same(accumulated: Accumulated, engine: Engine) -> None:
+    assert accumulated.state(KEY) == engine.state
+    assert list(accumulated.cells(KEY).items()) == list(engine.cells.items())
+
+
+def tell(accumulated: Accumulated, stamped: Stamped) -> None:
+    before = accumulated.state(KEY)
+    correlates = before is not None and before.plan.per is not None
+    folded = fold(before, stamped[1], at=stamped[0], cells=accumulated.cells(KEY) if correlates else {})
+    if folded.state is not before or folded.cells:
+        accumulated.fold(KEY, folded)
+
+
+def keeping(log: list[Stamped]) -> list[Stamped]:
+    """Every other change keeps what fits, whatever it changes."""
+    return [
+        (at, replace(signal, keep=True) if isinstance(signal, Put) and signal.generation % 2 == 0 else signal)
+        for at, signal in log
+    ]
+
+
+@examples(150)
+@given(st.one_of(timed.logs(), keyed.logs(), timed.logs(timed.leaves())), st.lists(st.sampled_from("tsr"), min_size=1))
+def test_the_table_always_decodes_to_what_is_in_memory_and_a_drop_leaves_no_row(
+    log: list[Stamped], ends: list[str]
+) -> None:
+    """A turn goes on (t), ends (s), or ends and the shard starts again (r)."""
+    table: dict[bytes, bytes] = {}
+    accumulated, engine = Accumulated(table), Engine(world.SCHEDULE)
+    for place, (at, signal) in enumerate(keeping(log)):
+        due = [(asked, key) for key, asked in engine.asked.items() if asked <= at] if place % 3 else []
+        woken: list[Signal] = [Woken(world.SCHEDULE, 1, key, asked) for asked, key in sorted(due)]
+        for each in (*woken, signal):
+            tell(accumulated, (at, each))
+            engine.tell(at, each)
+        same(accumulated, engine)
+        end = ends[place % len(ends)]
+        if end != "t":
+            accumulated.store()
+            same(Accumulated(dict(table)), engine)
+        if end == "r":
+            accumulated = Accumulated(table)
+    tell(accumulated, (log[-1][0] + timedelta(days=9), Drop(world.SCHEDULE, 10**6)))
+    accumulated.store()
+
+    assert table == {}
+
+
+def event(name: int) -> Event:
+    return Event(f"e{name}", "test", timed.START, CustomHappened(timed.NAMES[0]))
+
+
+@examples(200)
+@given(
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from(["plus", "take", "cut"]), st.integers(0, 9)), max_size=120)
+)
+def test_arrivals_are_tuples_however_versions_share(steps: list[tuple[int, str, int]]) -> None:
+    """Any version may go on, also an older one; no other changes by it."""
+    versions: list[tuple[Arrivals, tuple[Event, ...], int]] = [(Arrivals(), (), 0)]
+    for place, (which, step, some) in enumerate(steps):
+        arrivals, model, first = versions[-1 - which % min(3, len(versions))]
+        if step == "plus":
+            versions.append((arrivals.plus(event(place)), (*model, event(place)), first))
+        elif step == "take":
+            taken = min(some, len(model))
+            versions.append((arrivals.without(taken), model[taken:], first + taken))
+        elif model:
+            taken = min(some, len(model) - 1)
+            versions.append((arrivals.without(taken, event(place)), (event(place), *model[taken + 1 :]), first + taken))
+    for arrivals, model, first in versions:
+        assert tuple(arrivals) == model
+        assert (len(arrivals), arrivals.first, arrivals.after) == (len(model), first, first + len(model))
+        whole = arrivals.numbered(first, first + len(model))
+        assert len(whole) == len(model)
+        assert list(whole)[1:] == list(model)[1:]
+    for one, _, _ in versions:
+        for other, _, _ in versions[-5:]:
+            if one.continues(other):
+                common = range(max(one.first, other.first), min(one.after, other.after))
+                if common:
+                    assert list(one.numbered(common.start, common.stop)) == list(
+                        other.numbered(common.start, common.stop)
+                    )
