@@ -8,7 +8,12 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.codec import state as state_codec
+from streamsched.domain.cell import next_due
+from streamsched.domain.explain import explain
 from streamsched.domain.job import ReadyJob
+from streamsched.domain.signal import Drop, Put, Woken
+from streamsched.domain.trigger import AllOf, Trigger
 from streamsched.testing import strategies as world
 from streamsched.testing import timed_strategies as timed
 from streamsched.testing.engine import Engine, told
@@ -43,3 +48,44 @@ def test_the_fold_starts_the_jobs_that_the_naive_machine_starts(log: list[Stampe
     engine = told(log, world.SCHEDULE, end=end_of(log), prompt=prompt)
 
     assert jobs_of(engine) == expected.jobs
+
+
+@examples(100)
+@given(timed.logs(), st.lists(st.integers(0, 5), min_size=1))
+def test_a_wake_up_is_asked_for_whenever_time_alone_would_change_something(log: list[Stamped], lets: list[int]) -> None:
+    """Some wake-ups come, twice, late or when nobody waits for them any more; the jobs are the same."""
+    engine = Engine(world.SCHEDULE)
+    for place, (at, signal) in enumerate(log):
+        let = lets[place % len(lets)]
+        if let == 1:
+            engine.wake_up(at)
+        if let == 2 and engine.state is not None:
+            engine.tell(at, Woken(world.SCHEDULE, 0, "", at - timed.STEP))
+        engine.tell(at, signal)
+        if let == 3 and isinstance(signal, Put | Drop):
+            before = engine.state
+            assert engine.tell(at, signal).state is before, "a change that comes again changes nothing"
+        state = engine.state
+        due = None if state is None else next_due(state.plan, state.cell)
+        assert due is None or (state is not None and state.cell.asked is not None and state.cell.asked <= due)
+        if state is not None:
+            assert state.cell.asked in (None, engine.asked.get("")), "what it waits for is what the timers have"
+            assert state_codec.decode(state_codec.encode(state)) == state
+            assert not explain(state).holds or not state.enabled
+    engine.wake_up(end_of(log))
+
+    assert jobs_of(engine) == rerun(log, end_of(log)).jobs
+
+
+@examples(80)
+@given(timed.triggers(3), timed.triggers(3), timed.logs(control=False))
+def test_and_and_or_commute_and_absorb(a: Trigger, b: Trigger, log: list[Stamped]) -> None:
+    def fired(trigger: Trigger) -> list[tuple[datetime, object]]:
+        mine = [(log[0][0], Put(world.SCHEDULE, 1, True, trigger)), *log[1:]]
+        jobs = jobs_of(told(mine, world.SCHEDULE, end=end_of(log), prompt=False))
+        return [(job.at, sorted(job.told)) for job in jobs]
+
+    assert fired(a & b) == fired(b & a)
+    assert fired(a | b) == fired(b | a)
+    assert fired(AllOf((a, AllOf((b, a))))) == fired(AllOf((AllOf((a, b)), a)))
+    assert [at for at, _ in fired(a & a)] == [at for at, _ in fired(a | a)] == [at for at, _ in fired(a)]
