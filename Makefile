@@ -32,7 +32,7 @@ faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause re
 	@$(BIN)/python -m tests.faults.two_workers --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
 
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log, clock and network, by seeds, judged by an oracle
-	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
 	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py

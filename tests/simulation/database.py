@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signal import Woken
+from streamsched.domain.trigger import Every, leaf_id, leaves
 from streamsched.domain.waking import send_at
 from streamsched.ports import bell
-from streamsched.ports.catalog import ScheduleRecord
+from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import Batch, Satisfaction, Taken
-from streamsched.ports.leases import Lease, View, Worker
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
 from streamsched.ports.timers import DueTimer, Firing
 from streamsched.ports.wakes import WakeRequest
@@ -57,10 +57,25 @@ class Database:
         self.positions: dict[tuple[str, int], int] = {}
         self.jobs: dict[str, StoredJob] = {}
         self.wakes: dict[tuple[ScheduleRef, str], StoredWake] = {}
+        self.timers: dict[tuple[ScheduleRef, str], DueTimer] = {}
         self.leases: dict[str, StoredLease] = {}
         self.workers: dict[str, datetime] = {}
         self.rung: dict[str, list[asyncio.Event]] = {}
         self._ids = 0
+
+    def change(self, wanted: ScheduleChange, rows: Sequence[PendingRecord]) -> None:
+        """A change of a definition commits: the schedule, its timers and its outbox rows are visible from here on."""
+        after, ref = wanted.after, wanted.after.definition.ref
+        self.schedules[ref] = after
+        stay = {place: self.timers.pop(place).due_at for place in list(self.timers) if place[0] == ref}
+        known = {leaf_id(leaf): leaf for leaf in leaves(after.definition.trigger) if isinstance(leaf, Every)}
+        for leaf, due_at in wanted.timers.items():
+            due = stay.get((ref, leaf), due_at) if wanted.keeps else due_at
+            self.timers[ref, leaf] = DueTimer(
+                ref, after.generation, leaf, known[leaf], after.definition.misfire, due, after.created_at
+            )
+        self.committed(rows)
+        self.ring(bell.TIMERS)
 
     def numbered(self, records: Sequence[OutboxRecord]) -> list[PendingRecord]:
         """Rows as a transaction has them before it commits."""
@@ -218,81 +233,30 @@ class SimulationWakes(Positioned):
         return await self._wire.call("wakes.next_due", next_due)
 
 
-class NoTimers:
-    """`TimerStore` of an installation without cron."""
-
-    async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
-        return 0
-
-    async def next_due(self) -> datetime | None:
-        return None
-
-
-class SimulationLeases:
-    """`ports.leases.Leases`."""
+class SimulationTimers:
+    """`TimerStore`."""
 
     def __init__(self, database: Database, wire: Wire) -> None:
+        self._timers = database.timers
         self._database = database
         self._wire = wire
 
-    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
-        async def beat() -> View:
-            now = self._database.clock.now()
-            self._database.workers[worker.id] = now
-            self._renew(held, worker.id, now + ttl)
-            alive = sorted(name for name, seen in self._database.workers.items() if seen > now - ttl)
-            leases = [
-                Lease(name, row.owner, row.epoch, (row.expires_at - now).total_seconds(), row.wanted_by)
-                for name, row in sorted(self._database.leases.items())
-            ]
-            return View(tuple(alive), tuple(leases))
+    async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
+        async def fire() -> int:
+            due = sorted((timer.due_at, str(place[0]), place[1], place) for place, timer in self._timers.items())
+            claimed = [place for at, _, _, place in due if at <= now][:limit]
+            for place in claimed:
+                timer = self._timers.pop(place)
+                firing = decide(timer)
+                if firing.next_at is not None:
+                    self._timers[place] = replace(timer, due_at=firing.next_at, tick_at=firing.tick_at)
+                self._database.committed(self._database.numbered(firing.records))
+            return len(claimed)
 
-        return await self._wire.call("leases.beat", beat)
+        return await self._wire.call("timers.fire", fire)
 
-    async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
-        async def claim() -> dict[str, int]:
-            now, got = self._database.clock.now(), dict[str, int]()
-            for name in names:
-                row = self._database.leases.get(name)
-                if row is None or row.expires_at <= now or row.owner == owner:
-                    got[name] = row.epoch + 1 if row else 1
-                    self._database.leases[name] = StoredLease(owner, got[name], now + ttl)
-            return got
+    async def next_due(self) -> datetime | None:
+        async def next_due() -> datetime | None:
+            return min((timer.due_at for timer in self._timers.values()), default=None)
 
-        return await self._wire.call(f"leases.claim {','.join(names)}", claim)
-
-    async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
-        async def renew() -> frozenset[str]:
-            return self._renew(held, owner, self._database.clock.now() + ttl)
-
-        return await self._wire.call("leases.renew", renew)
-
-    async def want(self, names: Sequence[str], worker: str) -> None:
-        async def want() -> None:
-            for name in names:
-                row = self._database.leases.get(name)
-                if row is not None and row.owner != worker and row.expires_at > self._database.clock.now():
-                    row.wanted_by = worker
-
-        await self._wire.call("leases.want", want)
-
-    async def release(self, held: Mapping[str, int], owner: str) -> None:
-        async def release() -> None:
-            self._renew(held, owner, self._database.clock.now())
-
-        await self._wire.call("leases.release", release)
-
-    async def leave(self, worker: str) -> None:
-        async def leave() -> None:
-            self._database.workers.pop(worker, None)
-
-        await self._wire.call("leases.leave", leave)
-
-    def _renew(self, held: Mapping[str, int], owner: str, until: datetime) -> frozenset[str]:
-        kept: set[str] = set()
-        for name, epoch in held.items():
-            row = self._database.leases.get(name)
-            if row is not None and (row.owner, row.epoch) == (owner, epoch):
-                row.expires_at = until
-                kept.add(name)
-        return frozenset(kept)
+        return await self._wire.call("timers.next_due", next_due)

@@ -1,8 +1,8 @@
 """What must be so at the end of a simulation, station by station, and what must never be so in between.
 
 The log itself says what came in where and in which order; from there on `streamsched.testing.oracle` says, by reading
-it all again for every question, which jobs there must be. Triggers with time in them are judged by folding the log
-anew.
+it all again for every question, which jobs there must be. What that oracle does not know (time in a trigger, changes
+that keep) is judged by folding the log anew.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
 
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.effect import Launch
-from streamsched.domain.event import schedule_key
+from streamsched.domain.event import Ticked, schedule_key
 from streamsched.domain.fold import NO_CELLS, fold
 from streamsched.domain.home import home
 from streamsched.domain.job import job_id
@@ -29,6 +30,9 @@ from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.testing.oracle import expected_jobs
 from tests.simulation.database import Database
 from tests.simulation.traffic import Told
+
+#: The time between two ticks of a schedule here.
+_TICK: Final = timedelta(seconds=1)
 
 #: What a job says: leaf, how much, of which events.
 Content = tuple[tuple[str, int, tuple[str, ...]], ...]
@@ -105,6 +109,7 @@ def judge(log: MemoryLog, database: Database, told: Told, into: Judgement) -> No
     _controlled(log, told, into)
     _forwarded(signals, into)
     _promised(signals, told, into)
+    _ticked(signals, told, into)
     _jobs(signals, launched, into)
     _stored(launched, database, into)
     for part in log.topics[DEAD_LETTER]:
@@ -150,13 +155,15 @@ def _forwarded(signals: Sequence[Sequence[tuple[Record, Signal]]], into: Judgeme
         wanted: dict[tuple[bytes, ScheduleRef], list[str]] = {}
         for record, signal in part:
             key = record.key or b""
+            if key.startswith(b"schedule:"):
+                continue
             here = listeners.setdefault(key, {})
             match signal:
                 case Subscribe(schedule=ref, generation=generation):
                     here[ref] = max(generation, here.get(ref, -1))
                 case Unsubscribe(schedule=ref, generation=generation) if here.get(ref, generation + 1) <= generation:
                     del here[ref]
-                case Occurred(event=event) if not key.startswith(b"schedule:") and (key, event.id) not in seen:
+                case Occurred(event=event) if (key, event.id) not in seen:
                     seen.add((key, event.id))
                     for ref in here:
                         wanted.setdefault((key, ref), []).append(event.id)
@@ -205,6 +212,23 @@ def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, in
             into.spoil(f"event {event} came to {ref} when generation {judged[event, ref]} stood, not {generation}")
 
 
+def _ticked(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, into: Judgement) -> None:
+    """Ticks come a second apart, from the first to the last that is due, each once, in order (promise G6)."""
+    came: dict[tuple[ScheduleRef, int], list[datetime]] = {}
+    for part in signals:
+        for _, signal in part:
+            if isinstance(signal, Occurred) and isinstance(signal.event.fact, Ticked):
+                tick = signal.event.fact
+                came.setdefault((tick.schedule, tick.generation), []).append(tick.due_at)
+    for which, first in told.first_ticks.items():
+        until = told.next_ticks.get(which)
+        ticks = came.get(which, [])
+        last = until - _TICK if until is not None else (ticks[-1] if ticks else first - _TICK)
+        wanted = [first + number * _TICK for number in range((last - first) // _TICK + 1)]
+        if ticks != wanted:
+            _compare(f"ticks of {which}", [str(each) for each in wanted], [str(each) for each in ticks], into)
+
+
 def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence[Record], into: Judgement) -> None:
     """Of each schedule's log, the jobs that the oracle wants, and nothing else."""
     found: dict[str, Content] = {}
@@ -226,7 +250,8 @@ def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence
 
 def _wanted(ref: ScheduleRef, log: Sequence[tuple[Record, Signal]]) -> Mapping[str, Content]:
     """Job id → what it must say."""
-    if not any(isinstance(s, Put) and isinstance(s.trigger, Quiet | Within) for _, s in log):
+    puts = [signal for _, signal in log if isinstance(signal, Put)]
+    if not any(put.keep or isinstance(put.trigger, Quiet | Within) for put in puts):
         jobs = expected_jobs([signal for _, signal in log])
         return {job_id(ref, job.generation, job.sequence): job.contributions for job in jobs}
     state, wanted = None, dict[str, Content]()
@@ -251,3 +276,7 @@ def _stored(launched: Sequence[Record], database: Database, into: Judgement) -> 
         into.lose(f"job {job} was never stored")
     for job in sorted(database.jobs.keys() - ids):
         into.double(f"job {job} was stored but never launched")
+    for job, row in sorted(database.jobs.items()):
+        record = database.schedules[ScheduleRef.parse(row.satisfaction.schedule)]
+        if row.obsolete and record.exists and record.stands_from <= row.satisfaction.generation:
+            into.lose(f"job {job} was stored as obsolete, but its generation stands")

@@ -1,4 +1,4 @@
-"""Runs seed after seed: `make simulate SEEDS=n`, or `make simulate SEED=17` to see one again, call by call.
+"""Runs seed after seed: `make simulate SEEDS=n`, or `make simulate SEED=17 ONLY=40,95` to see one again, call by call.
 
 The last line is `seeds N faults N jobs N lost 0 doubled 0 wrong 0`. A seed that fails is shrunk to the fewest
 misfortunes that still fail, and the same seed fails in the same way on every machine.
@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from tests.simulation.log import Bug
-from tests.simulation.seed import Outcome, run
+from tests.simulation.seed import Outcome, drawn, run
 from tests.simulation.shrinking import shrunk
 
 #: Faust makes sets of text when it is imported; they have the same order only where text hashes alike.
@@ -58,7 +58,8 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulation.run", *sys.argv[1:]], os.environ | _HASHING)
     warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
     if asked.seed is not None:
-        _show(run(asked.seed, bug=asked.bug), trace=True)
+        plan = [each for each in drawn(asked.seed) if asked.only is None or each.at in asked.only]
+        _show(run(asked.seed, plan=plan, bug=asked.bug), trace=True)
         return
     tally = Tally()
     seeds = range(asked.first, asked.first + asked.seeds)
@@ -96,7 +97,8 @@ def _show(outcome: Outcome, *, trace: bool) -> None:
 
 def _shrink(outcome: Outcome, bug: Bug | None) -> None:
     fewest = shrunk(outcome.met, lambda plan: not run(outcome.seed, plan=plan, bug=bug).judgement.clean)
-    say(f"enough of them to fail ({len(fewest)} of {len(outcome.met)}); make simulate SEED={outcome.seed} shows it all")
+    say(f"enough of them to fail ({len(fewest)} of {len(outcome.met)}); see it again:")
+    say(f"  make simulate SEED={outcome.seed} ONLY={','.join(str(each.at) for each in fewest)}")
     for misfortune in fewest:
         say(f"  {misfortune}")
 
@@ -106,9 +108,14 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one alone, call by call")
+    parser.add_argument("--only", type=_numbers, help="with none but the misfortunes of these calls: 17,204")
     parser.add_argument("--processes", type=int, default=1, help="how many run at the same time")
     parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with this bug in the doubles")
     return parser.parse_args()
+
+
+def _numbers(listed: str) -> frozenset[int]:
+    return frozenset(int(number) for number in listed.split(","))
 
 
 def say(line: str) -> None:

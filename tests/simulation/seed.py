@@ -46,10 +46,15 @@ class Outcome:
     trace: Sequence[str]
 
 
+def drawn(seed: int) -> tuple[Misfortune, ...]:
+    """The misfortunes of a seed."""
+    return draw(f"{seed} misfortunes", calls=_CALLS)
+
+
 def run(seed: int, *, plan: Sequence[Misfortune] | None = None, bug: Bug | None = None) -> Outcome:
     """Runs a seed, with its own misfortunes or with those of `plan`."""
     loop, trace, judgement = SimulationLoop(f"{seed} order"), Trace(), Judgement()
-    fate = Fate(tuple(plan) if plan is not None else draw(f"{seed} misfortunes", calls=_CALLS))
+    fate = Fate(tuple(plan) if plan is not None else drawn(seed))
     watch = Watch(judgement)
     with _quiet(), in_order(loop.time):
         try:
@@ -72,6 +77,7 @@ async def _world(
     wire.host = town
     town.open()
     traffic = Traffic(dice, broker, database, shards=shards, events=dice.choice((20, 60)))
+    keeping = asyncio.create_task(_keep_house(broker, dice.uniform(0.3, 5.0)))
     await traffic.run()
     wire.fate.end()
     until = loop.time() + _REST_S
@@ -80,10 +86,18 @@ async def _world(
             judgement.lose(f"no rest within {_REST_S:g} s: {_behind(log, database)}")
             break
         await asyncio.sleep(0.5)
+    keeping.cancel()
     watch.end()
     for failure in town.failures:
         judgement.spoil(failure)
     judge(log, database, traffic.told, judgement)
+
+
+async def _keep_house(broker: MemoryBroker, every_s: float) -> None:
+    """Compacts the changelogs under the shards' feet."""
+    while True:
+        await asyncio.sleep(every_s)
+        await broker.maintain()
 
 
 def _rests(log: MemoryLog, database: Database) -> bool:

@@ -20,13 +20,13 @@ from streamsched.timers.intake import WakeIntake
 from streamsched.timers.loop import Timers
 from tests.simulation.database import (
     Database,
-    NoTimers,
     SimulationBell,
     SimulationJobs,
-    SimulationLeases,
     SimulationOutbox,
+    SimulationTimers,
     SimulationWakes,
 )
+from tests.simulation.leases import SimulationLeases
 from tests.simulation.log import Bug, SimulationBroker, SimulationClock, WatchedLog
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.misfortune import Misfortune
@@ -115,7 +115,7 @@ class Town:
                 "relay": alone("relay", Relay(broker=broker, outbox=SimulationOutbox(database, wire), bell=bell).run),
                 "intake": alone("intake", Intake(broker, SimulationJobs(database, wire), clock).run),
                 "wake-ups": alone("wake-ups", WakeIntake(broker, wakes, clock).run),
-                "timers": Timers(store=NoTimers(), wakes=wakes, bell=bell, clock=clock).run,
+                "timers": Timers(store=SimulationTimers(database, wire), wakes=wakes, bell=bell, clock=clock).run,
             },
             metrics=Metrics(),
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.catalog import change
@@ -15,9 +14,20 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
 from streamsched.domain.home import home
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.pause import DISABLED
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Leaf, Partitions, Quiet, StreamGrowth, Trigger, Within
+from streamsched.domain.pause import Pause
+from streamsched.domain.schedule import Misfire, Schedule
+from streamsched.domain.trigger import (
+    AllOf,
+    AnyOf,
+    CustomEvent,
+    Every,
+    Leaf,
+    Partitions,
+    Quiet,
+    StreamGrowth,
+    Trigger,
+    Within,
+)
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
 from streamsched.ports.topics import public_topic
@@ -39,12 +49,16 @@ class Told:
     """What was done to the town, for its judge.
 
     Attributes:
+        first_ticks: when a generation that begins anew ticks first.
+        next_ticks: when it would have ticked next when the timers were taken away at the end.
         copies: event id → how many times it was appended.
         control: (key, value) of every record that a change wrote to the outbox.
     """
 
     copies: dict[str, int] = field(default_factory=dict)
     control: list[tuple[bytes, bytes]] = field(default_factory=list)
+    first_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
+    next_ticks: dict[tuple[ScheduleRef, int], datetime] = field(default_factory=dict)
     promises: list[Promise] = field(default_factory=list)
 
 
@@ -63,12 +77,16 @@ class Traffic:
         self.told = Told()
 
     async def run(self) -> None:
-        """Makes the schedules, then emits events while others change them."""
+        """Makes the schedules, then emits events while others change them; at the end no timer is left."""
         refs = [ScheduleRef("default", "town", f"s{number}") for number in range(self._dice.randint(3, 7))]
         await asyncio.gather(*(self._create(ref) for ref in refs))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._emit())
             group.create_task(self._meddle(refs))
+        await asyncio.sleep(self._dice.uniform(0, 3))
+        timers = self._database.timers.values()
+        self.told.next_ticks = {(timer.schedule, timer.generation): timer.due_at for timer in timers}
+        self._database.timers.clear()
 
     # -- definitions
 
@@ -79,29 +97,32 @@ class Traffic:
     async def _meddle(self, refs: list[ScheduleRef]) -> None:
         for _ in range(self._dice.randint(2, 8)):
             await asyncio.sleep(self._dice.expovariate(1.5))
-            ref = self._dice.choice(refs)
-            record, now = self._database.schedules[ref], self._database.clock.now()
-            await self._apply(self._changed(record, ref)(record, now))
+            await self._apply(self._changed(self._database.schedules[self._dice.choice(refs)]))
 
-    def _changed(self, record: ScheduleRecord, ref: ScheduleRef) -> Callable[[ScheduleRecord, object], ScheduleChange]:
-        definition = self._definition(ref)
-        if not record.exists:
-            return lambda before, now: change.created(before, definition, enabled=True, reason="", now=now)  # type: ignore[arg-type]
-        if not record.enabled:
-            return lambda before, now: change.enabled(before, reason="", now=now)  # type: ignore[arg-type]
-        kind = self._dice.random()
-        if kind < 0.6:
-            return lambda before, now: change.updated(before, definition, keep=False, reason="", now=now)  # type: ignore[arg-type]
-        if kind < 0.8:
-            return lambda before, now: change.paused(before, DISABLED, now=now)  # type: ignore[arg-type]
-        return lambda before, now: change.deleted(before, reason="", now=now)  # type: ignore[arg-type]
+    def _changed(self, before: ScheduleRecord) -> ScheduleChange:
+        definition, now = self._definition(before.definition.ref), self._database.clock.now()
+        if not before.exists:
+            return change.created(before, definition, enabled=True, reason="", now=now)
+        if not before.enabled:
+            return change.enabled(before, reason="", now=now)
+        keep = self._dice.random() < 0.3
+        match self._dice.randrange(5):
+            case 0:
+                return change.deleted(before, reason="", now=now)
+            case 1:
+                return change.paused(before, Pause(keep=keep), now=now)
+            case _:
+                return change.updated(before, definition, keep=keep, reason="", now=now)
 
     async def _apply(self, wanted: ScheduleChange) -> None:
         """A transaction: ids first, visible a moment later; the change returns when the log has it."""
         rows = self._database.numbered(wanted.records)
         await asyncio.sleep(self._dice.expovariate(200))
-        self._database.schedules[wanted.after.definition.ref] = wanted.after
-        self._database.committed(rows)
+        self._database.change(wanted, rows)
+        if not wanted.keeps:
+            ref, generation = wanted.after.definition.ref, wanted.after.generation
+            for due_at in wanted.timers.values():
+                self.told.first_ticks[ref, generation] = due_at
         self.told.control += [(row.key.encode(), row.value) for row in rows]
         while any(row.id in self._database.outbox for row in rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -114,14 +135,16 @@ class Traffic:
         if len(leaves) > 1:
             group = AllOf(leaves) if self._dice.random() < 0.6 else AnyOf(leaves)
         consumption = self._dice.choice(list(Consumption))
-        match self._dice.randrange(8):
+        match self._dice.randrange(9):
             case 0:
                 group, consumption = Quiet(group, timedelta(seconds=1), None), Consumption.CUMULATIVE
             case 1:
                 group, consumption = Within(group, timedelta(seconds=2)), Consumption.CUMULATIVE
+            case 2:
+                group = Every(timedelta(seconds=1))
             case _:
                 pass
-        return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption)
+        return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption, misfire=Misfire.ALL)
 
     def _leaf(self) -> Leaf:
         place = self._dice.randrange(_PLACES)
