@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 import structlog
 
@@ -22,6 +23,10 @@ from streamsched.stream.reporting import Reporting
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
 
 log = structlog.get_logger()
+
+#: How long a fetch waits, in seconds, when its shard is being stopped. Not for ever: until Python 3.12 a cancellation
+#: is lost when it meets, in `wait_for`, what was waited for.
+_STOPPING_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,9 @@ class Shard:
                 await self._commit()
             self._reporting.reached(self._positions)
             chunks = await self._reader.read(max_records=self._settings.max_records, timeout=self._settings.idle_s)
-            if self._stopping:
-                await asyncio.Future()  # until Faust is stopped; nothing more is taken
+            if self._stopping:  # nothing more is taken, and Faust will cancel this or look whether it should stop
+                await asyncio.sleep(_STOPPING_S)
+                return ()
             if chunks:
                 self._turn.begin(chunks)
                 self._turn_open = True

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
-from streamsched_brokers.memory import MemoryBroker, MemoryLog
+from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
 
 from streamsched.domain.errors import FencedError, NotFoundError
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.trigger import CustomEvent, Partitions
-from streamsched.ports.broker import Outgoing
+from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.testing.clock import SettableClock
@@ -265,3 +266,29 @@ async def test_an_event_cannot_pass_for_control(town: Town, raw: bytes) -> None:
         assert record.value is not None
         if record.value.startswith(b'{"id"'):
             assert b"ignal" not in record.value
+
+
+class DeafReader(MemoryReader):
+    """Loses the cancellation of a read, as `wait_for` does when what it waits for comes at the same moment."""
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        try:
+            return await super().read(max_records=max_records, timeout=timeout)
+        except asyncio.CancelledError:
+            return []
+
+
+class DeafBroker(MemoryBroker):
+    """A memory broker with deaf readers."""
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> MemoryReader:
+        return DeafReader(self._log, positions)
+
+
+async def test_a_shard_stops_although_the_cancellation_of_its_read_was_lost() -> None:
+    town = await Town.found(DeafBroker(MemoryLog()), 1)
+    await town.start()
+    await town.settled()
+    await asyncio.sleep(0)
+
+    await asyncio.wait_for(town.stop(), 5)
