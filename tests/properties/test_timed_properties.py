@@ -13,7 +13,7 @@ from streamsched.domain.cell import next_due
 from streamsched.domain.explain import explain
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.signal import Drop, Put, Woken
-from streamsched.domain.trigger import AllOf, Trigger
+from streamsched.domain.trigger import AllOf, AnyOf, Trigger
 from streamsched.testing import strategies as world
 from streamsched.testing import timed_strategies as timed
 from streamsched.testing.engine import Engine, told
@@ -89,3 +89,32 @@ def test_and_and_or_commute_and_absorb(a: Trigger, b: Trigger, log: list[Stamped
     assert fired(a | b) == fired(b | a)
     assert fired(AllOf((a, AllOf((b, a))))) == fired(AllOf((AllOf((a, b)), a)))
     assert [at for at, _ in fired(a & a)] == [at for at, _ in fired(a | a)] == [at for at, _ in fired(a)]
+
+
+@USUAL
+@given(timed.triggers(2), timed.triggers(2), timed.triggers(2), timed.logs(control=False))
+def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Stamped]) -> None:
+    for kind in (AllOf, AnyOf):
+        fired = [
+            jobs_of(
+                told(
+                    [(log[0][0], Put(world.SCHEDULE, 1, True, shape)), *log[1:]],
+                    world.SCHEDULE,
+                    end=end_of(log),
+                    prompt=True,
+                )
+            )
+            for shape in (kind((a, kind((b, c)))), kind((kind((a, b)), c)), kind((a, b, c)))
+        ]
+        assert fired[0] == fired[1] == fired[2]
+
+
+@USUAL
+@given(timed.logs(), st.booleans())
+def test_two_engines_that_are_told_the_same_log_agree(log: list[Stamped], prompt: bool) -> None:
+    one, other = (told(log, world.SCHEDULE, end=end_of(log), prompt=prompt) for _ in range(2))
+
+    assert one.jobs == other.jobs
+    assert one.state == other.state
+    if one.state is not None and other.state is not None:
+        assert state_codec.encode(one.state) == state_codec.encode(other.state)
