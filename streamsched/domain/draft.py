@@ -96,6 +96,8 @@ class Draft:
             due, place = self._next_due()
             if due is None or due > instant:
                 self._fire(instant, fires=fires)
+                if self._key and self.satisfactions and self.empty:
+                    return  # a key that has fired is closed: no silence of it is measured any more
                 due, place = self._next_due()
 
     def count(self, shares: Iterable[Share], at: datetime, *, fires: bool) -> None:
