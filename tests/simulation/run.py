@@ -1,7 +1,7 @@
 """Runs seed after seed: `make simulate SEEDS=n`, or `make simulate SEED=17 ONLY=40,95` to see one again, call by call.
 
 The last line is `seeds N faults N jobs N lost 0 doubled 0 wrong 0`. A seed that fails is shrunk to the fewest
-misfortunes that still fail, and the same seed fails in the same way on every machine.
+misfortunes that still fail, and the same seed fails in the same way wherever the code is the same.
 """
 
 from __future__ import annotations
