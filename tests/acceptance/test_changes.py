@@ -115,6 +115,14 @@ class House:
         progress = (await self.ask("GET", f"schedules/{schedule}"))["progress"]
         return [event["id"] for node in ends(progress or {}) for event in node.get("events", ())]
 
+    async def shown(self, schedule: str, *events: str) -> None:
+        """Returns once the read model of progress, which follows the log behind the verdicts, shows these events."""
+
+        async def found() -> bool:
+            return set(events) <= set(await self.accumulated(schedule))
+
+        await until(found)
+
 
 async def until(found: Callable[[], Awaitable[Any]]) -> Any:
     async with asyncio.timeout(60):
@@ -163,6 +171,7 @@ async def test_a_definition_edited_with_three_of_four_partitions_in(house: House
     ref = await house.deploy(name)
     events = [await house.emit(name) for _ in range(3)]
     await house.judged(*events)
+    await house.shown(ref, *events)
     preview = await house.update(ref, definition(name, description="typo"), dry_run=True)
     assert [(one["have"], one["need"], one["fits"]) for one in preview["schedules"][0]["accumulated"]] == [(3, 4, True)]
 
