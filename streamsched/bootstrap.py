@@ -68,7 +68,7 @@ from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
-from streamsched.supervisor import Loop, supervise
+from streamsched.supervisor import Loop, once_there, supervise
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
 from streamsched.timers.intake import WakeIntake
@@ -108,23 +108,24 @@ class Services:
 async def open_services(
     settings: Settings, *, name: str | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Services]:
-    """Opens connections and makes the topics that are missing; closes them at the end.
+    """Opens connections and makes the topics that are missing; closes them at the end. While the database or the log
+    is away, it waits for them.
 
     `name` is for a process that is the only one of its name: when it comes back, its leases are its own at once.
 
     Raises:
         ConfigurationError: the topics exist with another number of shards, or a URL is wrong.
-        UnavailableError: the database or the broker is away.
     """
     host = socket.gethostname()
+    specs = topic_specs(settings.shards, settings.retention)
     async with AsyncExitStack() as held:
-        pool = await open_pool(settings.database_url, min_size=2, max_size=12)
+        pool = await once_there("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
         held.callback(pool.terminate)
         bell = PostgresBell(settings.database_url)
         held.push_async_callback(bell.close)
-        broker = await open_broker(settings.broker_url)
+        broker = await once_there("log", lambda: open_broker(settings.broker_url))
         held.push_async_callback(broker.close)
-        await broker.create_topics(topic_specs(settings.shards, settings.retention))
+        await once_there("log", lambda: broker.create_topics(specs))
         yield Services(
             settings=settings,
             identity=Identity(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),

@@ -1,21 +1,28 @@
-"""Keeps loops alive: one that dies of an unexpected error is logged and started again, a little later each time."""
+"""Keeps loops alive: one that dies of an unexpected error is logged and started again, a little later each time. What
+they stand on is waited for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.telemetry.metrics import Metrics
 
 #: Seconds before a loop is started again; a run of more than `_HEALTHY` seconds starts the list anew.
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _HEALTHY: Final = 60.0
+#: Seconds between two looks at what is away, at most, and between two lines about it.
+_LOOK: Final = 2.0
+_SAY: Final = 30.0
 
 Loop = Callable[[], Awaitable[None]]
+_T = TypeVar("_T")
 
 log = structlog.get_logger()
 
@@ -34,6 +41,32 @@ async def supervise(loops: Mapping[str, Loop], *, metrics: Metrics) -> None:
                 group.create_task(_keep(name, loop, metrics), name=name)
     except ExceptionGroup as several:
         raise several.exceptions[0] from several
+
+
+async def once_there(what: str, attempt: Callable[[], Awaitable[_T]]) -> _T:
+    """What `attempt` returns, tried again while it says that the far end (`what`, for the log) is away: a role that was
+    started before its database or its log waits for them. Says so at once, then every half a minute, and when the
+    wait is over.
+
+    Raises:
+        ConfigurationError: as `attempt` does; waiting cannot help.
+    """
+    clock = asyncio.get_running_loop()
+    began, pause = clock.time(), _PAUSES[0]
+    said: float | None = None
+    while True:
+        try:
+            found = await attempt()
+        except UnavailableError as exc:
+            if said is None or clock.time() - said >= _SAY:
+                said = clock.time()
+                log.warning("role.waits", what=what, reason=str(exc), seconds=round(said - began, 1))
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, _LOOK)
+        else:
+            if said is not None:
+                log.info("role.waited", what=what, seconds=round(clock.time() - began, 1))
+            return found
 
 
 async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:

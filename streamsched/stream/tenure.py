@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from streamsched.domain.errors import FencedError
+from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.stream.shard import Shard
 
 log = structlog.get_logger()
@@ -57,7 +57,10 @@ class Tenure:
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
                 pause = next(pauses)
-                log.exception("shard.failed", shard=self.number, error=repr(error), again_in_s=pause)
+                if isinstance(error, UnavailableError):  # the far end's, so our own stack explains nothing
+                    log.warning("shard.interrupted", shard=self.number, reason=str(error), again_in_s=pause)
+                else:
+                    log.exception("shard.failed", shard=self.number, error=repr(error), again_in_s=pause)
                 await self._ended_within(pause)
 
     def end(self) -> None:

@@ -90,7 +90,12 @@ def _formatter(rendered: list[Processor]) -> logging.Formatter:
 
 
 def _columns(*, colours: bool) -> list[Processor]:
-    return [structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time", sort_keys=False)]
+    """Tracebacks are plain: others would show every variable on the stack, passwords and whole turns among them."""
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=colours, timestamp_key="time", sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        )
+    ]
 
 
 _SHARED: Final[list[Processor]] = [

@@ -134,9 +134,10 @@ async def test_another_number_of_copies_is_refused_where_one_was_asked_for(kafka
         await picky.close()
 
 
-async def test_more_copies_than_brokers_is_refused_before_anything_is_made(kafka_log: str, broker: KafkaBroker) -> None:
+async def test_with_fewer_brokers_than_copies_no_topic_is_made(kafka_log: str, broker: KafkaBroker) -> None:
+    """The others may still be coming up: a topic made now would have too few copies for ever."""
     greedy = await open_broker(f"{kafka_log}&replication=9")
-    with pytest.raises(ConfigurationError, match="replication=9 is wanted of a Kafka with"):
+    with pytest.raises(UnavailableError, match="too few for replication=9"):
         await greedy.create_topics([TopicSpec("topic", 1)])
     await greedy.close()
     with pytest.raises(NotFoundError):

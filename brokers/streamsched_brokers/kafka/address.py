@@ -35,8 +35,8 @@ class Address:
         passwordfile: has the password, so that it need not stand in the URL.
         cafile: PEM file of the authority that signed the brokers' certificates; the system's own when not given.
         prefix: in front of every topic, transactional id and group, for a Kafka that is shared.
-        replication: copies of a topic; topics with another number are refused. Not given: three, or as many as there
-            are brokers, and any number that exists is taken.
+        replication: copies of a topic; topics with another number are refused. Not given: Kafka's own
+            `default.replication.factor`, or three if there are so many brokers; and any number that exists is taken.
         min_insync: copies that must have a record before it is acknowledged; not given: one less than `replication`.
         transaction_seconds: how long the transaction of a writer that stands still may hold up readers.
         max_record_bytes: the largest record topics take.

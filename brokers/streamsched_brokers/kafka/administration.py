@@ -15,6 +15,8 @@ from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, 
 from streamsched_brokers.kafka.link import Link
 
 _TOPIC: Final = 2
+_BROKER: Final = 4
+_COPIES: Final = "default.replication.factor"
 _SET: Final = 0
 _CREATE_MS: Final = 15_000
 
@@ -53,9 +55,17 @@ async def layouts(link: Link, topics: Sequence[str]) -> dict[str, Layout]:
     return found
 
 
-async def brokers(link: Link) -> int:
-    """How many there are now."""
-    return len((await link.anyone(MetadataRequest([], allow_auto_topic_creation=False))).brokers)
+async def brokers(link: Link) -> Sequence[int]:
+    """Those that are there now, by their numbers."""
+    answer = await link.anyone(MetadataRequest([], allow_auto_topic_creation=False))
+    return sorted(broker[0] for broker in answer.brokers)
+
+
+async def usual_copies(link: Link, node: int) -> int:
+    """How many copies this broker would give a topic for which nobody says how many; 1 when it does not tell us."""
+    answer = await link.client.send(node, DescribeConfigsRequest([(_BROKER, str(node), [_COPIES])]))
+    (_error, _message, _type, _name, entries), *_ = answer.resources
+    return next((int(entry[1]) for entry in entries if entry[0] == _COPIES), 1)
 
 
 async def create(link: Link, plans: Sequence[Plan]) -> None:

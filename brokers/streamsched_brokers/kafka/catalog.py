@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from aiokafka import errors as kafka
 
-from streamsched.domain.errors import ConfigurationError, NotFoundError
+from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.ports.broker import Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.address import Address
@@ -65,16 +65,14 @@ class Catalog:
 
         Raises:
             ConfigurationError: a topic exists in another shape.
+            UnavailableError: fewer brokers are there than a new topic gets copies.
         """
         address, link = self._link.address, self._link
         names = {address.prefix + spec.name: spec for spec in specs}
         there = await administration.layouts(link, list(names))
         missing = [name for name in names if name not in there]
         if missing:
-            count = await administration.brokers(link)
-            copies = address.replication or min(_COPIES, count)
-            if copies > count:
-                raise ConfigurationError(f"replication={copies} is wanted of a Kafka with {count} brokers")
+            copies = await self._copies()
             plans = [
                 Plan(name, names[name].partitions, copies, _settings(names[name], address, copies)) for name in missing
             ]
@@ -93,6 +91,21 @@ class Catalog:
                 log.warning("log.topic.weak", topic=name, reason="one broker's word acknowledges a record")
             self._partitions[spec.name] = spec.partitions
         await link.follow(spec.name for spec in specs)
+
+    async def _copies(self) -> int:
+        """How many copies a new topic gets: as many as asked for, else as Kafka itself would make, else three.
+
+        Raises:
+            UnavailableError: so many brokers are not there yet; with fewer copies it would stay for ever.
+        """
+        nodes = await administration.brokers(self._link)
+        asked = self._link.address.replication
+        usual = asked or await administration.usual_copies(self._link, nodes[0])
+        copies = asked or max(usual, min(_COPIES, len(nodes)))
+        if copies > len(nodes):
+            why = f"replication={asked}" if asked else f"its default.replication.factor={usual}"
+            raise UnavailableError(f"Kafka has {len(nodes)} brokers now, too few for {why}; no topic was made")
+        return copies
 
     async def _learn(self, topics: Sequence[str]) -> None:
         prefix = self._link.address.prefix

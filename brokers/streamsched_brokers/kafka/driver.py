@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka.address import Address
@@ -17,6 +18,8 @@ from streamsched_brokers.kafka.reader import KafkaReader
 from streamsched_brokers.kafka.sending import open_producer
 from streamsched_brokers.kafka.writer import KafkaWriter
 
+#: How long opening tries: whoever can wait longer asks again, and a person at a terminal is told.
+OPENING_SECONDS: Final = 2.0
 CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
 
 
@@ -29,7 +32,7 @@ async def open_broker(url: str) -> KafkaBroker:
     """
     address = Address.parse(url)
     with translated():
-        return KafkaBroker(await Link.open(address))
+        return KafkaBroker(await Link.open(address, patience_seconds=OPENING_SECONDS))
 
 
 class KafkaBroker:

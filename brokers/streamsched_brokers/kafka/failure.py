@@ -83,10 +83,13 @@ class Patience:
 
 
 async def patiently(
-    attempt: Callable[[], Awaitable[_T]], *, before_next: Callable[[], Awaitable[object]] | None = None
+    attempt: Callable[[], Awaitable[_T]],
+    *,
+    before_next: Callable[[], Awaitable[object]] | None = None,
+    seconds: float = PATIENCE_SECONDS,
 ) -> _T:
     """The first success of `attempt`, with `before_next` after each failure. Raises Kafka's own errors."""
-    patience = Patience()
+    patience = Patience(seconds)
     while True:
         try:
             return await attempt()

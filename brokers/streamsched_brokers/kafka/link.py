@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition as KafkaPartition
 
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.failure import patiently
+from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, patiently
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -46,11 +46,11 @@ class Link:
         self._followed: frozenset[str] = frozenset()
 
     @classmethod
-    async def open(cls, address: Address) -> Self:
+    async def open(cls, address: Address, *, patience_seconds: float = PATIENCE_SECONDS) -> Self:
         """Connects, with patience for brokers that are just coming up."""
         client = AIOKafkaClient(**address.client_options())
         try:
-            await patiently(lambda: _bootstrap(client, address))
+            await patiently(lambda: _bootstrap(client, address), seconds=patience_seconds)
         except BaseException:
             await client.close()
             raise

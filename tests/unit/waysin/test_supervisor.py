@@ -1,9 +1,10 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
-from streamsched.domain.errors import ConfigurationError
-from streamsched.supervisor import supervise
+from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.supervisor import once_there, supervise
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -51,3 +52,28 @@ async def test_a_loop_that_returns_is_done() -> None:
         return
 
     await asyncio.wait_for(supervise({"short": short}, metrics=Metrics()), 5)
+
+
+async def test_what_is_away_is_waited_for_and_said_once() -> None:
+    asked: list[int] = []
+
+    async def opened() -> str:
+        asked.append(1)
+        if len(asked) < 4:
+            raise UnavailableError("nobody there")
+        return "open"
+
+    with capture_logs() as said:
+        found = await asyncio.wait_for(once_there("log", opened), 30)
+
+    assert (found, len(asked)) == ("open", 4)
+    assert [(line["event"], line["what"]) for line in said] == [("role.waits", "log"), ("role.waited", "log")]
+    assert said[0]["reason"] == "nobody there"
+
+
+async def test_what_cannot_become_right_by_waiting_is_not_waited_for() -> None:
+    async def refused() -> None:
+        raise ConfigurationError("wrong password")
+
+    with pytest.raises(ConfigurationError, match="wrong password"):
+        await asyncio.wait_for(once_there("database", refused), 5)

@@ -48,6 +48,18 @@ def test_an_exception_is_in_its_line(lines: io.StringIO) -> None:
     assert "ValueError: boom" in orjson.loads(lines.getvalue())["exception"]
 
 
+def test_a_traceback_in_columns_shows_no_variables(lines: io.StringIO) -> None:
+    out = io.StringIO()
+    configure_logs(style="console", stream=out)
+    secret = "s3" + "cret"  # so that no line of this file has it
+    try:
+        raise ValueError("boom " + str(len(secret)))
+    except ValueError:
+        structlog.get_logger().exception("task.died")
+    assert "ValueError: boom 6" in out.getvalue()
+    assert "s3cret" not in out.getvalue()
+
+
 def test_two_sets_of_metrics_never_mix() -> None:
     one, other = Metrics(), Metrics()
     one.add("events_rejected_total", 5, dialect="cdap")
