@@ -73,7 +73,10 @@ def decode(key: bytes, value: bytes) -> Signal:
     found = mapping(loads(value), "$")
     kind = found.get("signal")
     if kind is None:
-        return Occurred(native.from_json(found), timedelta(milliseconds=integer(found.get("delay", 0), "$.delay")))
+        event = native.from_json(found)
+        if "delay" not in found:
+            return Occurred(event)
+        return Occurred(event, timedelta(milliseconds=integer(found["delay"], "$.delay")))
     ref = schedule(found.get("schedule"), "$.schedule")
     generation = integer(found.get("generation"), "$.generation")
     match kind:

@@ -51,12 +51,13 @@ class Arrivals(Sequence[Event]):
 
     def plus(self, event: Event) -> Arrivals:
         """With one more at the end."""
-        if self._stop and len(self._log) == self._stop:  # nobody's list is nobody's
-            log, base, start = self._log, self._base, self._start
-        else:
-            log, base, start = self._log[self._start : self._stop], self.first, 0
+        log, stop = self._log, self._stop
+        if not stop or len(log) != stop:  # nobody's list is nobody's
+            log = log[self._start : stop]
+            log.append(event)
+            return _window(log, self.first, 0, len(log), self._cut)
         log.append(event)
-        return _window(log, base, start, len(log), self._cut)
+        return _window(log, self._base, self._start, stop + 1, self._cut)
 
     def without(self, taken: int, cut: Event | None = None) -> Arrivals:
         """Without the first `taken`; `cut` is what stays of the one that is first then."""
@@ -80,12 +81,10 @@ class Arrivals(Sequence[Event]):
         return self._stop - self._start
 
     def __iter__(self) -> Iterator[Event]:
-        log, start = self._log, self._start
-        if self._cut is not None and start < self._stop:
-            yield self._cut
-            start += 1
-        for place in range(start, self._stop):
-            yield log[place]
+        shown = self._log[self._start : self._stop]
+        if self._cut is not None and shown:
+            shown[0] = self._cut
+        return iter(shown)
 
     @overload
     def __getitem__(self, place: int) -> Event: ...

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import assert_never
+from types import MappingProxyType
+from typing import NamedTuple, assert_never
 
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 
@@ -27,8 +28,7 @@ class Outcome(StrEnum):
     KILLED = "killed"
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """One partition of a dataset.
 
     Attributes:
@@ -39,7 +39,7 @@ class Partition:
     """
 
     key: str
-    values: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = MappingProxyType({})
     bytes: int | None = None
     rows: int | None = None
 

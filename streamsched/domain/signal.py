@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event
@@ -65,8 +65,7 @@ class Unsubscribe:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Occurred:
+class Occurred(NamedTuple):
     """An event happened.
 
     Attributes:

@@ -55,14 +55,15 @@ class Accumulated:
 
     def state(self, key: bytes) -> TriggerState | None:
         """The state of a schedule, by its record key."""
-        if key not in self._states:
+        known = self._states.get(key)
+        if known is None and key not in self._states:
             raw = self._table.get(key)
             pages: dict[int, range] = {}
             state = None if raw is None else state_codec.decode(raw, pages=self._pages_of(_row(key, ""), pages))
-            self._states[key] = state
+            known = self._states[key] = state
             if state is not None:
                 self._stored[_row(key, "")] = _Stored(state.plan, state.cell, pages)
-        return self._states[key]
+        return known
 
     def cells(self, key: bytes) -> Mapping[str, Cell]:
         """The cells of the open keys of a schedule, those opened first before others."""
@@ -76,7 +77,10 @@ class Accumulated:
         before = self._states.get(key)
         if folded.state is not before:
             self._states[key] = folded.state
-            self._changed.setdefault(key, set()).add("")
+            if key in self._changed:
+                self._changed[key].add("")
+            else:
+                self._changed[key] = {""}
         if folded.cells:
             cells = dict(self.cells(key)) if key not in self._cells else self._cells[key]
             for name, cell in folded.cells.items():

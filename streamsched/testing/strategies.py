@@ -30,7 +30,7 @@ from streamsched.domain.fold import TriggerState
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signal import IN_TIME, Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
@@ -255,8 +255,9 @@ def signals() -> st.SearchStrategy[Signal]:
     """Any signal, of an event key's home or of a schedule's."""
     schedule, generation = st.just(SCHEDULE), generations()
     keys = st.sampled_from([f"partition:{dataset}" for dataset in _DATASETS])
+    delays = st.just(IN_TIME) | st.integers(1, 10**9).map(lambda most: timedelta(milliseconds=most))
     return (
-        st.builds(Occurred, events())
+        st.builds(Occurred, events(), delays)
         | st.builds(Put, schedule, generation, st.booleans(), triggers(), consumptions())
         | st.builds(Drop, schedule, generation)
         | st.builds(Subscribe, keys, schedule, generation)
