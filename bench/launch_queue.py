@@ -42,12 +42,13 @@ from bench.town import server
 from streamsched import __version__
 from streamsched.codec import launch
 from streamsched.codec.schedule import program_to_json, schedule_to_json
-from streamsched.domain.constraint import Concurrency, Delay, Rate
+from streamsched.domain.constraint import Concurrency, Delay
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import Rate
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import BashJob, Program, Schedule
 from streamsched.domain.trigger import CustomEvent, leaf_id

@@ -1,6 +1,8 @@
 """Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP
 and RATE, which CDAP does not have.
 
+A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
+
 Without `waitUntilMet`, TIME_RANGE, DELAY, GROUP and RATE wait, CONCURRENCY and LAST_RUN abort. Durations are whole
 milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
@@ -15,9 +17,10 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec import calendar as calendars
 from streamsched.codec.reading import Fields, anchored, shown
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
+from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -35,8 +38,16 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "GROUP", "group": name, "limit": limit, "weight": weight, "waitUntilMet": wait}
         case LastRun(interval=interval, wait=wait):
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
-        case Rate(limit=limit, per=per, wait=wait):
-            return {"type": "RATE", "maxRuns": limit, **_duration("perMillis", "per", per), "waitUntilMet": wait}
+        case Rate(limit=limit, per=per, wait=wait, burst=burst, of=of, group=group):
+            return {
+                "type": "RATE",
+                "maxRuns": limit,
+                **_duration("perMillis", "per", per),
+                **({} if burst is None else {"burst": burst}),
+                **({} if of is Metered.PROGRAM else {"of": of.value}),
+                **({} if group is None else {"group": group}),
+                "waitUntilMet": wait,
+            }
         case TimeWindow(start=start, end=end, zone=zone, wait=wait, calendar=calendar):
             return {
                 "type": "TIME_RANGE",
@@ -97,9 +108,11 @@ def _last_run(fields: Fields) -> LastRun:
 
 def _rate(fields: Fields) -> Rate:
     limit, per = fields.integer("maxRuns", minimum=1), _read_duration(fields, "perMillis", "per")
+    burst, group = fields.optional_integer("burst", minimum=1), fields.optional_text("group")
+    of = fields.optional_choice("of", Metered) or (Metered.PROGRAM if group is None else Metered.GROUP)
     wait = fields.optional_boolean("waitUntilMet")
     with anchored(fields.path, limit="maxRuns"):
-        return Rate(limit, per, wait=wait is not False)
+        return Rate(limit, per, wait=wait is not False, burst=burst, of=of, group=group)
 
 
 def _time_range(fields: Fields) -> TimeWindow:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import time
 
-from streamsched.define.quantity import Duration, duration, time_of_day, whole
+from streamsched.define.quantity import Duration, choice, duration, time_of_day, whole
 from streamsched.domain.calendar import Calendar
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
-from streamsched.domain.constraint import Rate
 from streamsched.domain.group import Group
+from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
 
 
@@ -51,21 +51,42 @@ def window(
     return TimeWindow(time_of_day(start, "$.start"), time_of_day(end, "$.end"), zone, wait=wait, calendar=calendar)
 
 
-def rate(limit: int, *, per: Duration, wait: bool = True) -> Rate:
-    """At most `limit` runs of the program in any stretch of time as long as `per`, whoever starts them.
+def rate(
+    limit: int,
+    *,
+    per: Duration,
+    burst: int | None = None,
+    of: Metered | str = Metered.PROGRAM,
+    group: str | None = None,
+    wait: bool = True,
+) -> Rate:
+    """`limit` runs each `per` in the long run, `burst` of them at once after a quiet time.
 
     >>> print(rate(10, per="1h"))
-    at most 10 runs in 1h
+    10 runs each 1h of the program
+    >>> print(rate(600, per="1h", burst=5, group="warehouse-api"))
+    600 runs each 1h of group warehouse-api, 5 at once
 
     Args:
-        limit: runs, up to a thousand.
+        limit: how many tokens come each `per`; a run takes one.
         per: such as `"1h"`.
-        wait: False: a job for which there is no room ends.
+        burst: how many tokens there are at most; left out, `limit`. With 1, runs are spread evenly.
+        of: whose runs count: `"program"`, whoever starts them; `"schedule"`; or `"key"`, for each key of a schedule
+            that correlates by itself.
+        group: those of all schedules that name the same group in a rate count instead, whatever their app.
+        wait: False: a job for which there is no token ends.
 
     Raises:
         InvalidDefinitionError: a number or duration that makes no sense.
     """
-    return Rate(whole(limit, "$.limit"), duration(per, "$.per"), wait=wait)
+    return Rate(
+        whole(limit, "$.limit"),
+        duration(per, "$.per"),
+        wait=wait,
+        burst=None if burst is None else whole(burst, "$.burst"),
+        of=choice(Metered, of, "$.of") if group is None else Metered.GROUP,
+        group=group,
+    )
 
 
 def catch_up(

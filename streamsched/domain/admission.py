@@ -9,17 +9,19 @@ All constraints of a job are evaluated together; one `Unsatisfiable` ends the jo
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, assert_never
 
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.duration import duration_text
 from streamsched.domain.group import Group, Occupancy
+from streamsched.domain.job import Lane
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pace import Bucket
+from streamsched.domain.rate import Meter, Rate, meter_of
 from streamsched.domain.window import TimeWindow, is_open, next_opening
 from streamsched.domain.zone import zone_of
 
@@ -38,7 +40,8 @@ class Facts:
         last_completed_at: end of the program's latest completed run.
         program: whose runs these are; reasons name it.
         groups: the named groups the constraints ask for; one that is missing is empty.
-        starts: when the program's newest runs were made, newest first; as many as the largest `Rate` asks for.
+        lane: of the job.
+        meters: the buckets the rates among the constraints ask; one that is missing is full.
     """
 
     satisfied_at: datetime
@@ -47,7 +50,8 @@ class Facts:
     last_completed_at: datetime | None = None
     program: ProgramRef | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
-    starts: tuple[datetime, ...] = ()
+    lane: Lane | None = None
+    meters: Mapping[Meter, Bucket] = field(default_factory=dict)
 
     def without_own_runs(self) -> Facts:
         """The world when the schedule's own runs have ended."""
@@ -209,13 +213,18 @@ def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime
 
 
 def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:
-    within = bisect_left(facts.starts, rate.per, key=lambda start: now - start)  # newest first
-    told = f"{min(within, rate.limit)} of {rate.limit} runs of {facts.program or 'the program'}"
-    why = f"{told} were made in the last {duration_text(rate.per)}"
-    if within < rate.limit:
+    if facts.program is None or facts.lane is None:
+        return Satisfied(f"nothing counts {rate}")
+    meter = meter_of(rate, facts.program, facts.lane)
+    bucket = facts.meters.get(meter) or meter.full(now)
+    left = max(0, meter.pace.available(bucket, now))
+    why = (
+        f"{left} of {meter.burst} tokens of {meter.scope} are left, {meter.limit} come each {duration_text(meter.per)}"
+    )
+    if left:
         return Satisfied(why)
-    ready = facts.starts[rate.limit - 1] + rate.per
-    why = f"{why}, there is room at {_clock(ready)}"
+    ready = meter.pace.next_at(bucket, now)
+    why = f"{why}, the next at {_clock(ready)}"
     return WaitUntil(ready, why) if rate.wait else Unsatisfiable(why)
 
 

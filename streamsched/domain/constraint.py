@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
 
 from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
+from streamsched.domain.rate import Rate
 from streamsched.domain.window import TimeWindow
-
-#: The largest `Rate.limit`: so many starts are read for each check at most.
-MOST_RUNS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +55,6 @@ class LastRun:
 
     def __str__(self) -> str:
         return f"{duration_text(self.interval)} since the last completed run"
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Fewer than `limit` runs of the program were made within the last `per`, whoever started them; a window that
-    slides, so no stretch of that length ever sees more. Further attempts of a lost run count too.
-    """
-
-    limit: int
-    per: timedelta
-    wait: bool = True
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.limit <= MOST_RUNS:
-            raise InvalidDefinitionError("$.limit", f"must be 1 to {MOST_RUNS} but is {self.limit}")
-        _positive("per", self.per)
-
-    def __str__(self) -> str:
-        return f"at most {self.limit} runs in {duration_text(self.per)}"
 
 
 Constraint = Concurrency | Delay | Group | LastRun | Rate | TimeWindow

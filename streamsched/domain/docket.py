@@ -13,6 +13,8 @@ from datetime import datetime
 from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
+from streamsched.domain.pace import Bucket
+from streamsched.domain.rate import Meter
 from streamsched.domain.schedule import Program, Schedule
 
 
@@ -57,7 +59,7 @@ class Docket:
         own_runs: those of them that a schedule of the cases started, by lane.
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
-        starts: when the newest runs were made, newest first; as many as the largest rate of the cases asks for.
+        meters: the buckets that runs of the cases may take of, under their locks.
     """
 
     program: Program | None
@@ -67,12 +69,14 @@ class Docket:
     own_runs: Mapping[Lane, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
-    starts: tuple[datetime, ...] = ()
+    meters: Mapping[Meter, Bucket] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The job may run: a run with these arguments is made with it, PENDING. It takes `slots`: (group, how many)."""
+    """The job may run: a run with these arguments is made with it, PENDING. It takes `slots`: (group, how many), and a
+    token of every meter of `scopes`.
+    """
 
     job: str
     ready: ReadyJob
@@ -80,6 +84,7 @@ class Admit:
     arguments: Mapping[str, str]
     reason: str
     slots: tuple[tuple[str, int], ...] = ()
+    scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

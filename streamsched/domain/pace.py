@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
+from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
+
+#: What floating-point numbers may lack.
+_NOTHING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Pace:
 
     def available(self, bucket: Bucket, now: datetime) -> int:
         """How many may go at `now`."""
-        return int(self._filled(bucket, now) + 1e-9)
+        return int(self._filled(bucket, now) + _NOTHING)
 
     def taken(self, bucket: Bucket, amount: int, now: datetime) -> Bucket:
         """The bucket after `amount` went. A clock that went back fills nothing and is never filled for twice."""
@@ -48,7 +53,9 @@ class Pace:
     def next_at(self, bucket: Bucket, now: datetime) -> datetime:
         """When one may go: at `now`, or later."""
         lacks = 1 - self._filled(bucket, now)
-        return max(now, bucket.at) + timedelta(seconds=lacks / self.per_second) if lacks > 0 else now
+        if lacks <= _NOTHING:
+            return now
+        return max(now, bucket.at) + timedelta(microseconds=ceil(round(lacks / self.per_second * 1e6, 3)))
 
     def _filled(self, bucket: Bucket, now: datetime) -> float:
         passed = max(0.0, (now - bucket.at).total_seconds())

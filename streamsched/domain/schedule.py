@@ -8,13 +8,14 @@ from datetime import timedelta
 from enum import StrEnum
 
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
-from streamsched.domain.constraint import Constraint, Rate
+from streamsched.domain.constraint import Constraint
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.trigger import Trigger
 
@@ -132,9 +133,9 @@ class Schedule:
             )
 
     @property
-    def counted_starts(self) -> int:
-        """How many of the program's newest runs its constraints look at."""
-        return max((each.limit for each in self.constraints if isinstance(each, Rate)), default=0)
+    def rates(self) -> tuple[Rate, ...]:
+        """What meters its runs."""
+        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Rate))
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -16,6 +16,7 @@ from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wa
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
 from streamsched.launcher.arguments import arguments
@@ -33,6 +34,7 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
             case Wait():
                 waiting[lane] = min(place, waiting.get(lane, place))
             case Admit():
+                ruling = replace(ruling, scopes=_scopes(docket, case))
                 docket = _with_run(docket, case, ruling, now)
                 _leaves(waiting, case)
             case End():
@@ -88,7 +90,8 @@ def _rule(
         last_completed_at=docket.last_completed_at,
         program=docket.program.ref,
         groups=docket.groups,
-        starts=docket.starts,
+        lane=ready.lane,
+        meters=docket.meters,
     )
     last = newest.get(ready.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
@@ -171,6 +174,15 @@ def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
     return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
 
 
+def _scopes(docket: Docket, case: Case) -> tuple[str, ...]:
+    """Where a run of the case counts, of what the docket has meters of."""
+    if not docket.meters or docket.program is None or case.schedule is None:
+        return ()
+    program, lane = docket.program.ref, case.ready.lane
+    own = {program_scope(program), *(meter_of(rate, program, lane).scope for rate in case.schedule.rates)}
+    return tuple(sorted(own & {meter.scope for meter in docket.meters}))
+
+
 def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket:
     """The docket as those find it that come after the admitted one."""
     groups = dict(docket.groups)
@@ -182,7 +194,7 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
         active_runs=(*docket.active_runs, admit.run),
         own_runs={**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
         groups=groups,
-        starts=(now, *docket.starts),
+        meters=drawn(docket.meters, admit.scopes, now) if admit.scopes else docket.meters,
     )
 
 

@@ -111,7 +111,8 @@ def explain(background: Background, *, now: datetime) -> Why:
         last_completed_at=background.last_completed_at,
         program=job.program,
         groups=background.groups,
-        starts=background.starts,
+        lane=background.ready.lane,
+        meters=background.meters,
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = weigh(background.schedule.constraints, background.schedule.overlap, facts, now)

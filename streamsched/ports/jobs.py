@@ -11,6 +11,8 @@ from streamsched.domain.docket import Docket, Ruling
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.pace import Bucket
+from streamsched.domain.rate import Meter
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.ports.catalog import Decision
@@ -99,7 +101,7 @@ class Background:
         held: who holds it back by hand, and why; None: nobody does.
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
-        starts: when the program's newest runs were made, newest first, as many as its rates ask for.
+        meters: the buckets its rates ask; one that is missing is full.
         launch: its last run.
         unreadable: what is wrong with the schedule's definition in the store; None: nothing.
         checked_at: when a launcher looked at it the last time.
@@ -118,7 +120,7 @@ class Background:
     held: str | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
-    starts: tuple[datetime, ...] = ()
+    meters: Mapping[Meter, Bucket] = field(default_factory=dict)
     launch: Launch | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None

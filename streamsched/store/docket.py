@@ -19,9 +19,11 @@ from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact, JobState, Lane, Order, Place, ReadyJob, advance, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pace import Bucket
+from streamsched.domain.rate import Meter, meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.store import groups
+from streamsched.store import groups, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -49,6 +51,7 @@ class PostgresDecisions:
 
     async def recall(self, *, before: datetime) -> int:
         with translated():
+            await meters.forget(self._pool, before)
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
     async def decide(
@@ -56,17 +59,20 @@ class PostgresDecisions:
     ) -> Sequence[Ruling] | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                definition = await connection.fetchval(_SQL["lock_program"], program)
-                if definition is None and await connection.fetchval(_SQL["program_exists"], program):
+                row = await connection.fetchrow(_SQL["lock_program"], program)
+                if row is None and await connection.fetchval(_SQL["program_exists"], program):
                     return None
-                known = None if definition is None else program_from_json(definition)
-                docket = await _docket(connection, program, known, now, limit)
+                known = None if row is None else program_from_json(row["definition"])
+                metered = row is not None and row["metered"]
+                docket = await _docket(connection, program, known, now, limit, metered=metered)
                 rulings = judge(docket)
-                await _apply(connection, known, rulings, now)
+                await _apply(connection, docket, rulings, now)
         return rulings
 
 
-async def _docket(connection: Any, program: str, known: Program | None, now: datetime, limit: int) -> Docket:
+async def _docket(
+    connection: Any, program: str, known: Program | None, now: datetime, limit: int, *, metered: bool
+) -> Docket:
     due = await connection.fetch(_SQL["due_of_program"], program, now, limit)
     if not due:
         return Docket(known, ())
@@ -93,9 +99,7 @@ async def _docket(connection: Any, program: str, known: Program | None, now: dat
         own_runs=await _own_runs(connection, program, definitions),
         last_completed_at=facts["last_completed_at"],
         groups=standing,
-        starts=await _starts(
-            connection, program, max((each.counted_starts for each in definitions.values()), default=0)
-        ),
+        meters=await _meters(connection, known, cases, now, metered=metered),
     )
 
 
@@ -109,10 +113,18 @@ async def _own_runs(
     return {Lane(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
 
 
-async def _starts(connection: Any, program: str, amount: int) -> tuple[datetime, ...]:
-    if not amount:
-        return ()
-    return tuple(row["created_at"] for row in await connection.fetch(_SQL["starts"], program, amount))
+async def _meters(
+    connection: Any, program: Program | None, cases: Sequence[Case], now: datetime, *, metered: bool
+) -> Mapping[Meter, Bucket]:
+    if program is None:
+        return {}
+    asked = [
+        meter_of(rate, program.ref, case.ready.lane)
+        for case in cases
+        if case.schedule is not None
+        for rate in case.schedule.rates
+    ]
+    return await meters.locked(connection, asked, now=now, program=program.ref if metered else None)
 
 
 def _case(
@@ -152,10 +164,10 @@ async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mappi
     }
 
 
-async def _apply(connection: Any, program: Program | None, rulings: Sequence[Ruling], now: datetime) -> None:
+async def _apply(connection: Any, docket: Docket, rulings: Sequence[Ruling], now: datetime) -> None:
     admits = [ruling for ruling in rulings if isinstance(ruling, Admit)]
-    if admits and program is not None:
-        await _admit(connection, program, admits, now)
+    if admits and docket.program is not None:
+        await _admit(connection, docket.program, admits, now)
     waits = [ruling for ruling in rulings if isinstance(ruling, Wait)]
     if waits:
         texts = [orjson.dumps([verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
@@ -176,6 +188,7 @@ async def _apply(connection: Any, program: Program | None, rulings: Sequence[Rul
         _all_moved(ends, await connection.fetch(_SQL["end"], _WAITING, now, *columns))
     if rulings:
         await groups.settle(connection, rulings)
+        await meters.settle(connection, docket.meters, rulings, now)
     await _record(connection, rulings, now)
 
 

@@ -13,11 +13,12 @@ from streamsched.codec.schedule import schedule_from_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.job import JobState, Order, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.rate import meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.ports.catalog import Decision
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch, Span, Tally
-from streamsched.store import groups
+from streamsched.store import groups, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -91,8 +92,12 @@ class PostgresJobs:
                 schedule, unreadable = _read(standing["definition"]) if standing is not None and known else (None, None)
                 names = [group.name for group in schedule.groups] if schedule is not None else []
                 slots = await groups.occupancy(connection, names)
-                counted = schedule.counted_starts if schedule is not None else 0
-                starts = await connection.fetch(_SQL["starts"], row["program"], counted)
+                asked = (
+                    [meter_of(rate, schedule.program, readies[0].lane) for rate in schedule.rates]
+                    if schedule is not None
+                    else []
+                )
+                buckets = await meters.standing(connection, asked)
                 slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
@@ -111,7 +116,7 @@ class PostgresJobs:
             history=tuple(Decided(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
             held=row["told_why"] if row["told"] == Order.HOLD else None,
             groups=slots,
-            starts=tuple(each["created_at"] for each in starts),
+            meters=buckets,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),
             unreadable=unreadable,

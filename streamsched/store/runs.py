@@ -13,10 +13,13 @@ from streamsched.codec.schedule import program_from_json, program_to_json, sched
 from streamsched.domain.admission import Facts, check_all
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.group import Group, taken_by_hand
+from streamsched.domain.job import Lane
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.rate import Metered, meter_of
 from streamsched.domain.run import RunState, run_id
+from streamsched.domain.schedule import Schedule
 from streamsched.ports.runs import RunRecord, Stop
-from streamsched.store import groups
+from streamsched.store import groups, meters
 from streamsched.store.ending import SQL, locked, put_down, record
 from streamsched.store.pool import translated
 
@@ -59,7 +62,12 @@ class PostgresRuns:
                     raise NotFoundError("program", str(program))
                 if await connection.fetchrow(SQL["get"], run) is not None:
                     return run
-                slots = await _slots(connection, program)
+                standing = [
+                    schedule_from_json(row["definition"])
+                    for row in await connection.fetch(SQL["schedules"], str(program))
+                ]
+                slots = taken_by_hand(group for each in standing for group in each.groups)
+                await groups.locked(connection, (group.name for group in slots))
                 if not force:
                     await _make_room(connection, program, at_most, slots, now)
                 known = program_from_json(definition)
@@ -68,6 +76,7 @@ class PostgresRuns:
                     SQL["start"], run, str(program), program_to_json(known), given, RunState.PENDING, now
                 )
                 await groups.take(connection, [(group.name, run, group.weight) for group in slots])
+                await _count(connection, program, standing, now)
                 await record(connection, "run", run, "run.created", "by hand", at=now)
                 await connection.execute(SQL["ring"])
         return run
@@ -87,12 +96,17 @@ class PostgresRuns:
                     await connection.execute(SQL["request_stop"], run, stop.why, stop.at_once)
 
 
-async def _slots(connection: Any, program: ProgramRef) -> Sequence[Group]:
-    """What a run of the program takes of named groups, from here on under their locks."""
-    rows = await connection.fetch(SQL["schedules"], str(program))
-    slots = taken_by_hand(group for row in rows for group in schedule_from_json(row["definition"]).groups)
-    await groups.locked(connection, (group.name for group in slots))
-    return slots
+async def _count(connection: Any, program: ProgramRef, schedules: Sequence[Schedule], now: datetime) -> None:
+    """The run takes tokens of what meters the program, and of the groups that its schedules name in rates."""
+    anybody = Lane(ScheduleRef(program.namespace, program.app, program.name))
+    asked = {
+        meter_of(rate, program, anybody)
+        for each in schedules
+        for rate in each.rates
+        if rate.of in (Metered.PROGRAM, Metered.GROUP)
+    }
+    known = await meters.locked(connection, asked, now=now)
+    await meters.take(connection, known, {meter.scope for meter in known}, now)
 
 
 async def _make_room(

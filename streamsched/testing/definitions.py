@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.catchup import CatchUp
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.event import Outcome
@@ -23,6 +23,7 @@ from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.retry import Failure, Retry
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import (
@@ -122,7 +123,16 @@ _windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, _counts, st.booleans()),
     st.builds(Delay, durations),
-    st.builds(Rate, st.integers(1, 1000), durations, st.booleans()),
+    st.builds(
+        lambda limit, per, wait, burst, of: Rate(
+            limit, per, wait, burst, of, "shared" if of is Metered.GROUP else None
+        ),
+        st.integers(1, 1000),
+        durations,
+        st.booleans(),
+        st.none() | _counts,
+        st.sampled_from(Metered),
+    ),
     st.builds(
         lambda name, weight, spare, wait: Group(name, weight + spare, weight, wait=wait),
         st.uuids().map(str),

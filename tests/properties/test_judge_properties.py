@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.admission import Satisfied
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.group import Group, Occupancy, Slot
 from streamsched.domain.job import Contribution, JobFact, Lane, Place, ReadyJob, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pace import Bucket
+from streamsched.domain.rate import Meter, Metered, Rate, meter_of
 from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
 from streamsched.domain.trigger import CustomEvent
 from streamsched.launcher.judge import judge
@@ -25,7 +27,13 @@ GO = EventName("default", "go")
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, st.integers(1, 3), st.booleans()),
-    st.builds(Rate, st.integers(1, 3), st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
+    st.builds(
+        lambda limit, per, wait, of: Rate(limit, per, wait, of=of, group="api" if of is Metered.GROUP else None),
+        st.integers(1, 3),
+        st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
+        st.booleans(),
+        st.sampled_from(Metered),
+    ),
     st.builds(Delay, st.timedeltas(timedelta(seconds=1), timedelta(hours=1))),
     st.builds(LastRun, st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
 )
@@ -41,9 +49,6 @@ schedules = st.builds(
     overlap=st.sampled_from(Overlap),
     timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
     on_timeout=st.sampled_from(OnTimeout),
-)
-starts = st.lists(st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), max_size=3).map(
-    lambda ago: tuple(NOW - each for each in sorted(ago))
 )
 
 
@@ -80,7 +85,12 @@ def dockets(draw: st.DrawFn) -> Docket:
         own_runs=own,
         last_completed_at=ended,
         groups={"shared": shared},
-        starts=draw(starts),
+        meters={
+            meter: Bucket(
+                draw(st.floats(-meter.burst, meter.burst)), NOW - draw(st.timedeltas(timedelta(0), meter.per))
+            )
+            for meter in sorted({meter_of(rate, PROGRAM.ref, c.ready.lane) for c in cases for rate in rates_of(c)})
+        },
     )
 
 
@@ -144,15 +154,44 @@ def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(docket:
 
 
 @given(dockets())
-def test_no_admission_passes_a_rate(docket: Docket) -> None:
-    made = list(docket.starts)
+def test_every_run_takes_its_tokens_and_none_is_let_through_without_one(docket: Docket) -> None:
+    tokens = {meter: meter.pace.available(bucket, NOW) for meter, bucket in docket.meters.items()}
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
         if isinstance(ruling, Admit):
-            assert case.schedule is not None
-            rates = [each for each in case.schedule.constraints if isinstance(each, Rate)]
-            kept = all(sum(at > NOW - rate.per for at in made) < rate.limit for rate in rates)
-            assert kept or "all the same" in ruling.reason
-            made.append(NOW)
+            asked = {meter_of(rate, PROGRAM.ref, case.ready.lane) for rate in rates_of(case)}
+            assert all(tokens[meter] > 0 for meter in asked) or "all the same" in ruling.reason
+            assert {meter.scope for meter in asked} <= set(ruling.scopes)
+            for meter in tokens:
+                tokens[meter] -= meter.scope in ruling.scopes
+
+
+def rates_of(case: Case) -> tuple[Rate, ...]:
+    return () if case.schedule is None else case.schedule.rates
+
+
+@given(
+    st.builds(
+        Meter,
+        st.just("x"),
+        st.integers(1, 50),
+        st.timedeltas(timedelta(milliseconds=1), timedelta(days=9)),
+        st.integers(1, 9),
+    ),
+    st.lists(st.timedeltas(timedelta(0), timedelta(days=1)), max_size=30),
+)
+def test_no_stretch_of_time_sees_more_runs_than_burst_and_rate_allow(meter: Meter, pauses: list[timedelta]) -> None:
+    now, bucket = NOW, meter.full(NOW)
+    made: list[datetime] = []
+    for pause in pauses:
+        now += pause
+        if not meter.pace.available(bucket, now):
+            now = meter.pace.next_at(bucket, now)
+            assert meter.pace.available(bucket, now), "the promised time is kept"
+        bucket = meter.taken(bucket, 1, now)
+        made.append(now)
+    for first, begin in enumerate(made):
+        for last in range(first, len(made)):
+            assert last - first + 1 <= meter.burst + meter.pace.per_second * (made[last] - begin).total_seconds() + 1e-6
 
 
 @given(dockets())

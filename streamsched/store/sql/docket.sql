@@ -14,7 +14,8 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 
 -- name: lock_program
 -- Whoever holds this row decides about the program: nobody else admits, starts by hand, or wakes meanwhile.
-SELECT definition FROM programs WHERE id = $1 FOR UPDATE SKIP LOCKED;
+SELECT definition, EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
+FROM programs p WHERE id = $1 FOR UPDATE SKIP LOCKED;
 
 -- name: program_exists
 -- Tells a locked program from a removed one.
@@ -85,10 +86,6 @@ WITH stopped AS (
 )
 INSERT INTO decisions (at, subject_kind, subject, action, reason)
 SELECT $1::timestamptz, 'run', id, 'run.stop_requested', why FROM stopped;
-
--- name: starts
--- When the newest runs of the program were made.
-SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
 
 -- name: admit
 -- Ready: its run exists from here on. `ready` is given when others joined.

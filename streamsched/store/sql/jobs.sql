@@ -47,10 +47,6 @@ ORDER BY r.created_at, r.id;
 -- The end of the program's latest completed run.
 SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY ended_at DESC LIMIT 1;
 
--- name: starts
--- When the newest runs of the program were made.
-SELECT created_at FROM runs WHERE program = $1 ORDER BY created_at DESC LIMIT $2;
-
 -- name: launch
 -- The job's last run, and how many PENDING ones are to be started before it.
 SELECT r.id, r.attempt, r.state, r.reason, coalesce(r.ended_at, r.started_at, r.created_at) AS since, r.spawns, r.spawn_at,

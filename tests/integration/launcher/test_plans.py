@@ -26,6 +26,8 @@ SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n %
 FROM generate_series(1000001, 1000300) n;
 INSERT INTO groups (name) SELECT format('g%s', n) FROM generate_series(0, 9) n;
 INSERT INTO group_waits SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
+INSERT INTO meters SELECT format('key default.app.s1 %s', n), 1, interval '1 minute', 1, 0, now(), now()
+FROM generate_series(1, 9999) n;
 INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
 """
 
@@ -72,7 +74,8 @@ HOT = [
     ("jobs", "typical", "'default.app.p1'"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.1000001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
-    ("docket", "starts", "'default.app.p1', 10"),
+    ("meters", "lock", "ARRAY['key default.app.s1 7']"),
+    ("meters", "forget", "now() - interval '1 day'"),
     ("docket", "facts", "'default.app.p1'"),
     ("runs", "wake", "'default.app.p1'"),
     ("runs", "state", "'default.app.s1.1.1000001.r1'"),
@@ -112,7 +115,7 @@ async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments
     faults: list[str] = []
     for node in nodes(json.loads(answer)[0]["Plan"]):
         relation = node.get("Relation Name")
-        if node["Node Type"] == "Seq Scan" and relation in {"jobs", "runs", "decisions"}:
+        if node["Node Type"] == "Seq Scan" and relation in {"jobs", "runs", "decisions", "meters"}:
             faults.append(f"scans {relation}")
         if (removed := node.get("Rows Removed by Filter", 0)) > 1000:
             faults.append(f"reads {removed} rows of {relation} in vain")

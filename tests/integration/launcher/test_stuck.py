@@ -10,12 +10,13 @@ from typing import Final
 import pytest
 
 from streamsched.api.views import why_view
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.group import Group
 from streamsched.domain.job import Order
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
@@ -81,7 +82,7 @@ async def the_last_run_is_too_fresh(world: World) -> None:
 
 
 async def the_rate_is_used_up(world: World) -> None:
-    await world.define(stuck())
+    await world.define(stuck(Rate(1, 10 * MINUTE)))
     await start(world.runs, world.clock, PROGRAM, {}, token="x")
     await judged(world, stuck(Rate(1, 10 * MINUTE)))
 
@@ -168,7 +169,7 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     somebody_shut_the_group: "it waits: 0 of 0 slots of group w are taken",
     its_delay_is_not_over: "it waits: 1m after the trigger is 2026-03-01 12:01:00Z",
     the_last_run_is_too_fresh: "it waits: the last run of default.app.load completed at 2026-03-01 12:00:00Z, 1m later",
-    the_rate_is_used_up: "it waits: 1 of 1 runs of default.app.load were made in the last 10m, there is room at",
+    the_rate_is_used_up: "it waits: 0 of 1 tokens of program default.app.load are left, 1 come each 10m, the next at",
     the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
     somebody_holds_it: "it is held until it is released: ann: not today",
     the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",

@@ -15,12 +15,13 @@ from streamsched.codec import constraint as constraint_codec
 from streamsched.codec import schedule as codec
 from streamsched.codec import trigger as trigger_codec
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.schedule import Executable
 from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import app_definitions, constraints, executables
@@ -96,6 +97,11 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
     [
         ({"type": "CONCURRENCY", "maxConcurrency": 2}, Concurrency(2, wait=False)),
         ({"type": "RATE", "maxRuns": 3, "per": "1h"}, Rate(3, timedelta(hours=1))),
+        (
+            {"type": "RATE", "maxRuns": 3, "per": "1h", "burst": 1, "group": "api", "waitUntilMet": False},
+            Rate(3, timedelta(hours=1), wait=False, burst=1, of=Metered.GROUP, group="api"),
+        ),
+        ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=Metered.KEY)),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
@@ -135,7 +141,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
         ({"type": "RATE", "maxRuns": 3}, "$.perMillis: is missing"),
-        ({"type": "RATE", "maxRuns": 1001, "per": "1h"}, "$.maxRuns: must be 1 to 1000 but is 1001"),
+        ({"type": "RATE", "maxRuns": 1000001, "per": "1h"}, "$.maxRuns: must be 1 to 1000000 but is 1000001"),
         ({"type": "GROUP", "limit": 1}, "$.group: is missing"),
         ({"type": "GROUP", "group": "w", "limit": 0}, "$.limit: must be at least 1 but is 0"),
         ({"type": "GROUP", "group": "w", "limit": 2, "weight": 3}, "$.weight: must be 1 to 2, the limit, but is 3"),

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check, check_all
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun, Rate
+from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.rate import Rate
 from streamsched.domain.window import TimeWindow
 
 NOW = datetime(2013, 1, 8, 12, tzinfo=UTC)
@@ -119,7 +120,9 @@ def test_one_that_cannot_be_met_ends_the_job_also_while_another_waits_and_all_re
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Rate(0, HOUR), "$.limit: must be 1 to 1000 but is 0"),
+        (lambda: Rate(0, HOUR), "$.limit: must be 1 to 1000000 but is 0"),
+        (lambda: Rate(1, HOUR, burst=0), "$.burst: must be 1 to 1000000 but is 0"),
+        (lambda: Rate(1, HOUR, group="api"), "$.group: is for rates of a group, and this is one of a program"),
         (lambda: Rate(1, timedelta(0)), "$.per: must be positive but is 0:00:00"),
         (lambda: Concurrency(0), "$.limit: must be at least 1 but is 0"),
         (lambda: Delay(timedelta(0)), "$.delay: must be positive but is 0:00:00"),
