@@ -40,6 +40,7 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "updatedAt": record.updated_at,
         "nextTickAt": status.next_tick_at,
         "waitingJobs": status.waiting_jobs,
+        "openKeys": status.open_keys,
         "progress": status.progress,
     }
 

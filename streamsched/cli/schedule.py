@@ -56,7 +56,7 @@ def list_schedules(
     if output is Format.JSON:
         print_json(schedules)
     else:
-        rows = [{**each, "progress": _short(each.get("progress"))} for each in schedules]
+        rows = [{**each, "progress": _short(each)} for each in schedules]
         print_table(rows, _COLUMNS, empty="no schedules yet: `streamsched deploy FILE`")
 
 
@@ -100,7 +100,10 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(f"{found['waitingJobs']} waiting: `streamsched job list --schedule {found['id']}`")
     if found.get("verdicts"):
         out.print(f"events so far: {', '.join(map(_total, found['verdicts']))}")
-    out.print(progress_tree(found["progress"]) if found.get("progress") else "nothing has come yet")
+    if found.get("openKeys"):
+        out.print(f"{_open(found)}, each with a count of its own: `streamsched schedule keys {found['id']}`")
+    else:
+        out.print(progress_tree(found["progress"]) if found.get("progress") else "nothing has come yet")
 
 
 def keys(
@@ -239,14 +242,24 @@ def _state(found: dict[str, Any]) -> str:
     return f"paused{until}, {'keeping what comes' if pause['keep'] else 'dropping what comes'}{note}"
 
 
-def _short(progress: dict[str, Any] | None) -> str:
+def _short(schedule: dict[str, Any]) -> str:
+    """How far a schedule has come: the counts of its leaves, or how many keys are open where it correlates."""
+    if schedule.get("openKeys"):
+        return _open(schedule)
+    return _counts(schedule["progress"]) if schedule.get("progress") else "-"
+
+
+def _open(schedule: dict[str, Any]) -> str:
+    """`1 key is open`."""
+    return "1 key is open" if schedule["openKeys"] == 1 else f"{schedule['openKeys']} keys are open"
+
+
+def _counts(progress: dict[str, Any]) -> str:
     """A leaf's own count, or the counts of the leaves below: `7 of 7, 3 of 7`."""
-    if not progress:
-        return "-"
     children = progress.get("children") or []
     if not children:
         return f"{progress['have']} of {progress['need']}"
-    return ", ".join(_short(child) for child in children)
+    return ", ".join(_counts(child) for child in children)
 
 
 def _total(total: dict[str, Any]) -> str:

@@ -143,12 +143,15 @@ class ScheduleStatus:
     Attributes:
         next_tick_at: the earliest tick of its time leaves; None when it has none ahead.
         waiting_jobs: how many jobs wait on constraints or for their launch.
-        progress: `domain.explain` as JSON, of this generation; None before anything was accumulated.
+        open_keys: how many accumulations a trigger that correlates has at the moment; 0 for any other.
+        progress: `domain.explain` as JSON, of this generation; None before anything was accumulated. Of a trigger that
+            correlates it tells the shape alone: each open key has its own.
     """
 
     record: ScheduleRecord
     next_tick_at: datetime | None = None
     waiting_jobs: int = 0
+    open_keys: int = 0
     progress: Mapping[str, Any] | None = None
 
 

@@ -66,7 +66,11 @@ class PostgresCatalogReader:
             rows = await self._pool.fetch(_SQL["schedules"], *asked)
         return [
             ScheduleStatus(
-                schedule_record(row, pause_of(row)), row["next_tick_at"], row["waiting_jobs"], row["progress"]
+                schedule_record(row, pause_of(row)),
+                row["next_tick_at"],
+                row["waiting_jobs"],
+                row["open_keys"],
+                row["progress"],
             )
             for row in rows
         ]

@@ -138,7 +138,8 @@ SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.dele
     p.progress, z.keep, z.until, z.note,
     (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id) AS next_tick_at,
     (SELECT count(*) FROM jobs j
-     WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs
+     WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs,
+    (SELECT count(*) FROM open_keys k WHERE k.schedule = s.id AND k.generation = s.generation) AS open_keys
 FROM schedules s
 JOIN apps a ON a.id = s.app
 LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation

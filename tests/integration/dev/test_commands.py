@@ -11,6 +11,13 @@ from streamsched.testing.scheduler import Dev
 
 pytestmark = pytest.mark.postgres
 
+KEYED = """
+from streamsched import App, partitions
+
+app = App("keyed")
+app.schedule("both", app.bash("run", "true"), when=(partitions("sales") & partitions("stock")).per("date"))
+"""
+
 
 def test_help_comes_at_once(running: Dev) -> None:
     began = time.perf_counter()
@@ -43,6 +50,22 @@ def test_lists_are_tables_for_people_and_json_for_programs(running: Dev) -> None
     assert "default.demo.two" in running.run("schedule", "list").out
     ids = [each["id"] for each in running.run("program", "list", "-o", "json").json]
     assert ids == ["default.demo.after", "default.demo.hello"]
+
+
+def test_open_keys_are_counted_and_each_tells_its_own_progress(running: Dev) -> None:
+    (running.folder / "keyed.py").write_text(KEYED)
+    assert running.run("deploy", "keyed.py").code == 0
+    for day in ("date=2013-01-01", "date=2013-01-02"):
+        running.run("event", "emit", "partitions", "sales", day)
+    running.until(lambda: "2 keys are open" in running.run("schedule", "show", "keyed.both").out)
+    running.run("event", "emit", "partitions", "stock", "date=2013-01-02")
+    running.until(lambda: "1 key is open" in running.run("schedule", "list").out)
+
+    shown = running.run("schedule", "keys", "keyed.both").out
+
+    assert "2013-01-01 open since" in shown
+    assert "✓ 1 new partition of default.sales: 1 of 1" in shown
+    assert "2013-01-02" not in shown
 
 
 def test_a_schedule_is_switched_off_and_on(running: Dev) -> None:
