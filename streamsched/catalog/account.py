@@ -124,6 +124,8 @@ def _at_schedule(finding: Finding, ground: AtSchedule, standing: Standing | None
         case Verdict.DISABLED:
             gone = "was disabled" if ground.generation else "was not there any more"
             return f"{schedule} {gone} when it came, so it did not count"
+        case Verdict.PARKED:
+            return f"{schedule} was in error when it came: it is parked until the schedule is replayed"
         case Verdict.DUPLICATE | Verdict.NO_LISTENER | Verdict.DEAD_LETTERED:
             return f"{verdict} in {schedule}"  # no schedule says so
 

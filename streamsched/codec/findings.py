@@ -5,7 +5,7 @@ than its event's id.
 
 | verdict                                  | fields                                                           |
 |------------------------------------------|------------------------------------------------------------------|
-| `counted`, `unmatched`, `late`, `disabled` | `schedule`, `generation`, `next`, `leaves`?, `cells`?, `late`? |
+| `counted`, `unmatched`, `late`, …        | `schedule`, `generation`, `next`, `leaves`?, `cells`?, `late`?   |
 | `duplicate`, `no_listener`               | `key`                                                            |
 | `dead_lettered`                          | `place`, `path`, `reason`                                        |
 
@@ -151,7 +151,7 @@ def _ground(found: Mapping[str, Any], path: str) -> Ground:
     except ValueError as exc:
         raise DecodeError(f"{path}.verdict", f"must be one of {', '.join(Verdict)} but is {said!r}") from exc
     match verdict:
-        case Verdict.COUNTED | Verdict.UNMATCHED | Verdict.LATE | Verdict.DISABLED:
+        case Verdict.COUNTED | Verdict.UNMATCHED | Verdict.LATE | Verdict.DISABLED | Verdict.PARKED:
             return AtSchedule(
                 schedule(found.get("schedule"), path, ".schedule"),
                 integer(found.get("generation"), path, ".generation"),

@@ -9,6 +9,7 @@ an event key sends the same bytes on to each schedule's home, under the schedule
 | `put`                      | `schedule`, `generation`, `enabled`, `trigger`, and policies | `schedule:<ref>` |
 | `drop`                     | `schedule`, `generation`                                     | `schedule:<ref>` |
 | `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | `schedule:<ref>` |
+| `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
 | `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
 
 Policies of a `put`, each with a default: `consumption`, `keep`, `late`.
@@ -28,7 +29,7 @@ from streamsched.codec.state import consumption, consumption_to_json, trigger
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import schedule_key
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 
 _CONTROL: Final = b'{"signal":'
 _ID: Final = b'{"id":"'
@@ -49,6 +50,8 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
             return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
         case Drop(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("drop", ref, generation, {})
+        case Replay(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("replay", ref, generation, {})
         case Subscribe(key=key, schedule=ref, generation=generation):
             return key.encode(), _control("subscribe", ref, generation, {})
         case Unsubscribe(key=key, schedule=ref, generation=generation):
@@ -84,6 +87,8 @@ def decode(key: bytes, value: bytes) -> Signal:
             return _put(found, ref, generation)
         case "drop":
             return Drop(ref, generation)
+        case "replay":
+            return Replay(ref, generation)
         case "subscribe":
             return Subscribe(_key(key), ref, generation)
         case "unsubscribe":
@@ -94,7 +99,7 @@ def decode(key: bytes, value: bytes) -> Signal:
                 raise DecodeError("$.cell", "must be text")
             return Woken(ref, generation, cell, instant(found.get("due_at"), "$.due_at"))
         case _:
-            known = "put, drop, subscribe, unsubscribe, woken"
+            known = "put, drop, replay, subscribe, unsubscribe, woken"
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
 
 

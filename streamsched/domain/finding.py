@@ -21,7 +21,7 @@ KNOWN_BY: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class AtSchedule:
-    """A schedule's own: counted, unmatched, late or disabled.
+    """A schedule's own: counted, unmatched, late, disabled or parked.
 
     Attributes:
         generation: of the definition that judged; 0 where there was none.

@@ -29,7 +29,7 @@ from streamsched.domain.kept import kept
 from streamsched.domain.keys import OpenKeys
 from streamsched.domain.lateness import OnLate
 from streamsched.domain.plan import Slot
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.state import NO_CELLS, Definition, Folded, TriggerState, asking, launches
 from streamsched.domain.verdict import Judged, Verdict
 
@@ -62,7 +62,7 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
                 return Folded(state)
             _, jobs, _ = _passed(state, at, cells)
             return Folded(None, (*jobs, *_cancelled(state, cells)), cells=dict.fromkeys(cells))
-        case Subscribe() | Unsubscribe():
+        case Subscribe() | Unsubscribe() | Replay():
             return Folded(state)
         case _:
             assert_never(signal)

@@ -1,8 +1,8 @@
 """Signals: what travels on topic `signals`, each addressed by its record key to one home.
 
 To an event key's home: `Subscribe`, `Unsubscribe`, `Occurred`. To a schedule's home (`schedule:<ref>`): `Put`, `Drop`,
-`Woken`, `Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in the same partition
-as the events it governs, so the order of the log decides which definition judges which event (promise G4).
+`Woken`, `Replay`, `Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in the same
+partition as the events it governs, so the order of the log decides which definition judges which event (promise G4).
 """
 
 from __future__ import annotations
@@ -92,4 +92,12 @@ class Woken:
     due_at: datetime
 
 
-Signal = Put | Drop | Subscribe | Unsubscribe | Occurred | Woken
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is parked of this schedule may be folded again (`domain.halt`); of one that is well it changes nothing."""
+
+    schedule: ScheduleRef
+    generation: int
+
+
+Signal = Put | Drop | Subscribe | Unsubscribe | Occurred | Woken | Replay

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def route(subscriptions: Subscriptions | None, signal: Signal) -> Routed:
                 return Routed(subscriptions)
             left = {ref: known for ref, known in subscriptions.listeners.items() if ref != schedule}
             return Routed(Subscriptions(subscriptions.key, left) if left else None)
-        case Put() | Drop() | Woken():
+        case Put() | Drop() | Woken() | Replay():
             return Routed(subscriptions)
         case _:
             assert_never(signal)

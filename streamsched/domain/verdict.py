@@ -21,6 +21,8 @@ class Verdict(StrEnum):
     NO_LISTENER = "no_listener"
     #: The schedule was disabled or gone, or the definition that asked for it was replaced.
     DISABLED = "disabled"
+    #: The schedule is in error; it waits to be replayed.
+    PARKED = "parked"
     #: It could not be read; it is in topic `dead-letter`.
     DEAD_LETTERED = "dead_lettered"
 

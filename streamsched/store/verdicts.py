@@ -106,7 +106,7 @@ def finding(row: Any) -> Finding:
 def _ground(row: Any) -> Ground:
     verdict, subject = Verdict(row["verdict"]), row["subject"]
     match verdict:
-        case Verdict.COUNTED | Verdict.UNMATCHED | Verdict.LATE | Verdict.DISABLED:
+        case Verdict.COUNTED | Verdict.UNMATCHED | Verdict.LATE | Verdict.DISABLED | Verdict.PARKED:
             judged = Judged(verdict, tuple(row["leaves"] or ()), tuple(row["cells"] or ()))
             late = None if row["late"] is None else OnLate(row["late"])
             return AtSchedule(ScheduleRef.parse(subject), row["generation"], row["next_job"], judged, late)

@@ -5,6 +5,7 @@
 | `schedule:<ref>`                          | definition, sequence, and the one cell of a plain schedule        |
 | `schedule:<ref>␟<key>`                    | the cell of one open key of a schedule that correlates            |
 | `schedule:<ref>␟<key>␟<slot>.<page>`      | a page of events of one leaf (`codec.cell`); `<key>` may be empty |
+| `schedule:<ref>␟␟error`, `…␟␟parked.<n>`  | of one in error: why, and its signals that wait (`stream.halts`)  |
 
 A turn writes what it changed: the row of each cell, with its newest events, and each page once, when it is full. So the
 price of an event does not depend on how many have come before it, nor on how many keys are open.
@@ -25,6 +26,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event
 from streamsched.domain.fold import Folded, TriggerState
 from streamsched.domain.plan import Plan
+from streamsched.stream.halts import is_halt
 
 _NO_PAGES: Final = range(0)
 
@@ -91,6 +93,16 @@ class Accumulated:
             self._cells[key] = cells
             self._changed.setdefault(key, set()).update(folded.cells)
 
+    def forget(self, key: bytes) -> None:
+        """Removes a schedule whatever its rows say; what says that it is in error stays."""
+        for row in [row for row in self._table if row == key or row.startswith(key + SEPARATOR)]:
+            if not is_halt(row):
+                del self._table[row]
+                self._stored.pop(row, None)
+        self._states[key], self._cells[key] = None, {}
+        self._rows().pop(key, None)
+        self._changed.pop(key, None)
+
     def store(self) -> None:
         """Writes what has changed since, each row once, however often it did."""
         for key in sorted(self._changed):
@@ -114,7 +126,7 @@ class Accumulated:
     def _read_cells(self, key: bytes) -> dict[str, Cell]:
         state = self.state(key)
         found: dict[str, Cell] = {}
-        for row in self._rows().pop(key, []):
+        for row in self._rows().get(key, ()):
             if state is None or (raw := self._table.get(row)) is None:
                 continue
             name = row[len(key) + 1 :].decode()
@@ -123,6 +135,7 @@ class Accumulated:
             if cell is not None:
                 found[name] = cell
                 self._stored[row] = _Stored(state.plan, cell, pages)
+        self._rows().pop(key, None)  # all are read; had one raised, they would be asked for again
         return dict(sorted(found.items(), key=lambda item: (item[1].number, str(item[1].opened_at), item[0])))
 
     def _rows(self) -> dict[bytes, list[bytes]]:
