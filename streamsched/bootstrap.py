@@ -27,6 +27,7 @@ from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.catalog.relay import Relay
+from streamsched.catalog.replaying import Replaying
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
@@ -60,6 +61,7 @@ from streamsched.store.migrate import migrate
 from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pauses import PostgresPauses
 from streamsched.store.pool import open_pool
+from streamsched.store.probe import PostgresMending
 from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
@@ -216,6 +218,12 @@ def api_services(services: Services) -> ApiServices:
             receipts=PostgresOutbox(pool),
             bell=services.bell,
             clock=services.clock,
+        ),
+        replaying=Replaying(
+            reader=PostgresCatalogReader(pool),
+            mending=PostgresMending(pool),
+            receipts=PostgresOutbox(pool),
+            bell=services.bell,
         ),
         jobs=PostgresJobs(pool),
         runs=PostgresRuns(pool),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from streamsched.admin.changelog import positions, table
 from streamsched.catalog.control import addressed, judge
@@ -22,26 +22,13 @@ from streamsched.domain.signal import Drop, Signal, Subscribe, Unsubscribe
 from streamsched.domain.trigger import event_keys
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.catalog import CatalogReader, ScheduleRecord
-from streamsched.ports.outbox import Outbox, OutboxRecord
+from streamsched.ports.outbox import Mending, Outbox
 from streamsched.ports.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.stream.accumulated import SEPARATOR, Accumulated
 
 #: Seconds between looks at how far the shards are.
 _LOOK_AGAIN: Final = 0.2
 _SCHEDULE: Final = b"schedule:"
-
-
-class Mending(Protocol):
-    """Writes what the log must be told again."""
-
-    async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
-        """Ids of the records in the outbox; none, and nothing written, when the schedule (0: nobody knows it) is not of
-        this generation any more.
-
-        Raises:
-            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

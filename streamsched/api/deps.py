@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.replaying import Replaying
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.groups import Groups
@@ -38,6 +39,7 @@ class ApiServices:
 
     broker: Broker
     catalog: Catalog
+    replaying: Replaying
     jobs: Jobs
     runs: Runs
     groups: Groups

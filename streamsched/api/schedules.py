@@ -132,6 +132,15 @@ async def pause_schedule(schedule: str, body: BodyObject, catalog: CatalogDep, c
     return rendered(schedule_view(await catalog.pause(ScheduleRef.parse(schedule), wanted)))
 
 
+@router.post("/{schedule}/replay")
+async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
+    """202 with the schedule as it stood; 409 when it is not in error. What is parked is folded again, in order, each
+    signal at the time it came: soon its `error` is gone, or has one of its `attempts` more and says what it is now.
+    """
+    status = await services.replaying.replay(ScheduleRef.parse(schedule))
+    return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
+
+
 @router.delete("/{schedule}")
 async def delete_schedule(schedule: str, catalog: CatalogDep) -> Response:
     """204."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from streamsched.catalog.preview import Preview
 from streamsched.codec import explanation, native
+from streamsched.codec import halt as halt_codec
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import program_to_json, schedule_to_json
 from streamsched.codec.state import decode_key
@@ -42,6 +43,7 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "waitingJobs": status.waiting_jobs,
         "openKeys": status.open_keys,
         "progress": status.progress,
+        "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.why},
     }
 
 

@@ -10,13 +10,14 @@ from typing import Final
 import structlog
 
 from streamsched.codec import explanation, state
+from streamsched.codec import halt as halt_codec
 from streamsched.codec.scalar import integer, loads, mapping
 from streamsched.codec.state import SEPARATOR
 from streamsched.domain.errors import InvalidError, UnavailableError
 from streamsched.domain.explain import explain
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
-from streamsched.ports.progress import Copied, OpenKey, Progress, ProgressStore
+from streamsched.ports.progress import Copied, Halted, OpenKey, Progress, ProgressStore
 from streamsched.ports.topics import TRIGGERS_CHANGELOG
 
 log = structlog.get_logger()
@@ -27,6 +28,8 @@ _BATCH: Final = 5000
 #: Seconds between reads, so that a busy schedule is written a few times a second and not once for each turn.
 _PACE: Final = 0.2
 _WAIT: Final = 5.0
+#: What a row of a schedule in error has behind the schedule (`stream.halts`).
+_ERROR: Final = [b"", b"error"]
 _AGAIN: Final = 1.0
 
 
@@ -55,7 +58,7 @@ class ProgressCopy:
 
     async def run_once(self, *, timeout: float = _WAIT) -> int:
         """Copies what one read brings, waiting up to `timeout` seconds for something to come. Returns how many
-        schedules' progress was stored or removed.
+        schedules' and keys' rows were stored or removed.
 
         Raises:
             UnavailableError: log or PostgreSQL are away.
@@ -69,7 +72,7 @@ class ProgressCopy:
                     await self.close()  # another copy is ahead of us: go on from where it is
                     return stored
                 self._positions[chunk.partition] = copied.next
-                stored += len(copied.progress) + len(copied.gone) + len(copied.keys) + len(copied.closed)
+                stored += copied.size
         except BaseException:
             await self.close()
             raise
@@ -100,9 +103,11 @@ def _copied(chunk: Chunk, start: int) -> Copied:
     gone: list[ScheduleRef] = []
     keys: list[OpenKey] = []
     closed: list[tuple[ScheduleRef, str]] = []
+    halted: list[Halted] = []
+    healed: list[ScheduleRef] = []
     for row, record in newest.items():
         name, *within = row.removeprefix(_PREFIX).split(SEPARATOR)
-        if len(within) > 1:
+        if len(within) > 1 and within != _ERROR:
             continue
         at = datetime.fromtimestamp(record.time_ms / 1000, UTC)
         try:
@@ -112,6 +117,12 @@ def _copied(chunk: Chunk, start: int) -> Copied:
                     gone.append(ref)
                 case [], bytes(value):
                     progress.append(_progress(value, at))
+                case [_, _], None:
+                    healed.append(ref)
+                case [_, _], bytes(value):
+                    told = mapping(loads(value), "$")
+                    halt_codec.from_json(told)
+                    halted.append(Halted(ref, told, at))
                 case [key], None:
                     closed.append((ref, key.decode()))
                 case [key], bytes(value):
@@ -122,7 +133,7 @@ def _copied(chunk: Chunk, start: int) -> Copied:
                     continue
         except (InvalidError, UnicodeDecodeError) as exc:  # a newer release's state, say: nobody is held up by it
             log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=str(exc))
-    return Copied(chunk.partition, start, chunk.next_position, progress, gone, keys, closed)
+    return Copied(chunk.partition, start, chunk.next_position, progress, gone, keys, closed, halted, healed)
 
 
 def _progress(value: bytes, at: datetime) -> Progress:

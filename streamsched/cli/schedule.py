@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,7 +22,10 @@ from streamsched.cli.output import (
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, full_name
 
-_COLUMNS = ("id", "enabled", "program", "when", "progress", "waitingJobs", "nextTickAt")
+_COLUMNS = ("id", "state", "program", "when", "progress", "waitingJobs", "nextTickAt")
+
+#: Seconds between looks at what comes of a replay.
+_LOOK_AGAIN: Final = 0.3
 
 Schedule = Annotated[str, typer.Argument(help="[namespace.]app.name")]
 Schedules = Annotated[list[str] | None, typer.Argument(metavar="[SCHEDULE]...", help="[namespace.]app.name")]
@@ -40,6 +44,7 @@ def commands() -> typer.Typer:
     app.command("disable")(disable)
     app.command("pause")(pause)
     app.command("resume")(enable)
+    app.command("replay")(replay)
     app.command("update")(update)
     app.command("delete")(delete)
     return app
@@ -56,7 +61,7 @@ def list_schedules(
     if output is Format.JSON:
         print_json(schedules)
     else:
-        rows = [{**each, "progress": _short(each)} for each in schedules]
+        rows = [{**each, "state": _standing(each), "progress": _short(each)} for each in schedules]
         print_table(rows, _COLUMNS, empty="no schedules yet: `streamsched deploy FILE`")
 
 
@@ -94,6 +99,8 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
     out.print(
         f"starts {found['namespace']}.{found['application']}.{found['program']} when {found['when']}", markup=False
     )
+    if found.get("error"):
+        _print_error(found)
     if found.get("nextTickAt"):
         out.print(f"next tick {moment(found['nextTickAt'])}")
     if found.get("waitingJobs"):
@@ -206,6 +213,32 @@ def update(
         console().print(f"{found['id']} is {_state(found)} (generation {found['generation']})")
 
 
+def replay(
+    schedule: Schedule,
+    *,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for what comes of it.")] = 30.0,
+    url: UrlOption = "",
+) -> None:
+    """Folds again what waits of a schedule in error, as after an upgrade. Exit code 1: it is still in error."""
+    name, out = full_name(schedule), console()
+    before = ask("POST", f"/v1/schedules/{name}/replay", url=url)["error"]
+    out.print(f"{name}: {before['parked']} signals are replayed")
+    deadline = time.monotonic() + wait
+    while True:
+        found = ask("GET", f"/v1/schedules/{name}", url=url)
+        error = found["error"]
+        if error is None:
+            out.print(f"{name} is well again", style="green")
+            return
+        if error["attempts"] > before["attempts"]:
+            _print_error(found)
+            raise typer.Exit(1)
+        if time.monotonic() >= deadline:
+            out.print(f"not done within {wait:g} s: {error['parked']} still wait; `streamsched schedule show {name}`")
+            raise typer.Exit(1)
+        time.sleep(_LOOK_AGAIN)
+
+
 def delete(schedule: Schedule, *, url: UrlOption = "") -> None:
     """Forgets the schedule; waiting jobs end as OBSOLETE, running runs go on."""
     ask("DELETE", f"/v1/schedules/{full_name(schedule)}", url=url)
@@ -227,6 +260,13 @@ def _change(verb: str, schedules: list[str] | None, app: str, url: str, body: ob
         out.print(f"{found['id']} is {_state(found)} (generation {found['generation']})")
 
 
+def _print_error(found: dict[str, Any]) -> None:
+    error, out = found["error"], console()
+    out.print(f"in error since {error['signal']}, at {moment(error['at'])}: {error['why']}", style="red", markup=False)
+    tried = f", replayed in vain {error['attempts']} times" if error["attempts"] else ""
+    out.print(f"{error['parked']} signals wait{tried}: `streamsched schedule replay {found['id']}`", markup=False)
+
+
 def _app_path(app: str) -> str:
     namespace, dot, name = app.partition(".")
     return f"{namespace}/{name}" if dot else f"default/{namespace}"
@@ -240,6 +280,13 @@ def _state(found: dict[str, Any]) -> str:
     until = f" until {moment(pause['until'])}" if pause["until"] else ""
     note = f": {pause['note']}" if pause["note"] else ""
     return f"paused{until}, {'keeping what comes' if pause['keep'] else 'dropping what comes'}{note}"
+
+
+def _standing(found: dict[str, Any]) -> str:
+    """In one word, for the list; an error before anything else."""
+    if found.get("error"):
+        return f"error, {found['error']['parked']} wait"
+    return "enabled" if found["enabled"] else "paused" if found.get("pause") else "disabled"
 
 
 def _short(schedule: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from streamsched.domain.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.pause import Pause
 from streamsched.domain.schedule import Program, Schedule
@@ -146,6 +147,7 @@ class ScheduleStatus:
         open_keys: how many accumulations a trigger that correlates has at the moment; 0 for any other.
         progress: `domain.explain` as JSON, of this generation; None before anything was accumulated. Of a trigger that
             correlates it tells the shape alone: each open key has its own.
+        halt: why it is in error; None when it is well.
     """
 
     record: ScheduleRecord
@@ -153,6 +155,7 @@ class ScheduleStatus:
     waiting_jobs: int = 0
     open_keys: int = 0
     progress: Mapping[str, Any] | None = None
+    halt: Halt | None = None
 
 
 @dataclass(frozen=True, slots=True)

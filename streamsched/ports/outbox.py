@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from streamsched.domain.names import ScheduleRef
+
 
 class OutboxRecord(NamedTuple):
     """A record as a change writes it; the home of `key` will be its partition."""
@@ -56,5 +58,18 @@ class Receipts(Protocol):
 
         Raises:
             UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+
+class Mending(Protocol):
+    """Writes what the log must be told again."""
+
+    async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
+        """Ids of the records in the outbox; none, and nothing written, when the schedule (0: nobody knows it) is not of
+        this generation any more.
+
+        Raises:
+            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
         """
         ...

@@ -33,9 +33,18 @@ class OpenKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Halted:
+    """A schedule that is in error; `halt` as `codec.halt` writes it, `at` (UTC) its log time."""
+
+    schedule: ScheduleRef
+    halt: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Copied:
     """What was read of one partition from `start` up to, not including, `next`: the newest state of each schedule and
-    of each open key, and the schedules and keys that are gone.
+    of each open key, the schedules and keys that are gone, and which schedules are in error or no longer are.
     """
 
     partition: int
@@ -45,6 +54,14 @@ class Copied:
     gone: Sequence[ScheduleRef]
     keys: Sequence[OpenKey] = ()
     closed: Sequence[tuple[ScheduleRef, str]] = ()
+    halted: Sequence[Halted] = ()
+    healed: Sequence[ScheduleRef] = ()
+
+    @property
+    def size(self) -> int:
+        """How many rows it is about."""
+        rows = (self.progress, self.gone, self.keys, self.closed, self.halted, self.healed)
+        return sum(map(len, rows))
 
 
 class ProgressStore(Protocol):

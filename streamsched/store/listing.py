@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 
+from streamsched.codec import halt as halt_codec
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.pause import Pause
@@ -71,6 +72,7 @@ class PostgresCatalogReader:
                 row["waiting_jobs"],
                 row["open_keys"],
                 row["progress"],
+                None if row["halt"] is None else halt_codec.from_json(row["halt"]),
             )
             for row in rows
         ]

@@ -65,7 +65,7 @@ class PostgresPutAway:
 
 
 class PostgresMending:
-    """`admin.resync.Mending`."""
+    """`ports.outbox.Mending`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

@@ -41,6 +41,11 @@ class PostgresProgress:
                 if copied.keys:
                     keys = [(str(k.schedule), k.key, k.generation, k.state, k.at) for k in copied.keys]
                     await connection.execute(_SQL["put_keys"], *zip(*keys, strict=True))
+                if copied.halted:
+                    halts = [(str(h.schedule), h.halt, h.at) for h in copied.halted]
+                    await connection.execute(_SQL["put_halts"], *zip(*halts, strict=True))
+                if copied.healed:
+                    await connection.execute(_SQL["remove_halts"], [str(ref) for ref in copied.healed])
                 if copied.closed:
                     closed = [(str(ref), key) for ref, key in copied.closed]
                     await connection.execute(_SQL["close_keys"], *zip(*closed, strict=True))

@@ -15,6 +15,7 @@ from streamsched.domain.trigger import Partitions
 from streamsched.ports import leases
 from streamsched.store.leases import PostgresLeases
 from streamsched.store.pool import open_pool
+from streamsched.stream.accumulated import Accumulated
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.stream.worker import Worker
 from streamsched.testing.town import Town, event_ids, landed, schedule
@@ -156,17 +157,15 @@ async def test_of_two_that_believe_they_own_a_shard_only_the_newest_is_heard(tow
 async def test_a_shard_that_fails_is_taken_anew_from_the_log(
     town: Town, agency: Agency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from streamsched.stream import schedule_home
-
     failures = iter([True, True, True])
-    fold = schedule_home.fold
+    store = Accumulated.store
 
-    def fails_thrice(*args: object, **kwargs: object) -> object:
+    def fails_thrice(accumulated: Accumulated) -> None:
         if next(failures, False):
             raise ZeroDivisionError
-        return fold(*args, **kwargs)  # type: ignore[arg-type]
+        store(accumulated)
 
-    monkeypatch.setattr(schedule_home, "fold", fails_thrice)
+    monkeypatch.setattr(Accumulated, "store", fails_thrice)
     await agency.hire("a")
     await town.put(schedule(), Partitions(FLIGHTS, 2))
     await town.emit(landed(0), landed(1), landed(2), landed(3))

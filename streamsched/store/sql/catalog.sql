@@ -135,7 +135,7 @@ SELECT id, pg_notify('launcher', '') FROM released;
 -- name: schedules
 -- Schedules as people see them; $1 namespace, $2 app, $3 schedule, each NULL for any.
 SELECT s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    p.progress, z.keep, z.until, z.note,
+    p.progress, z.keep, z.until, z.note, h.halt,
     (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id) AS next_tick_at,
     (SELECT count(*) FROM jobs j
      WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs,
@@ -144,6 +144,7 @@ FROM schedules s
 JOIN apps a ON a.id = s.app
 LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
+LEFT JOIN schedule_halts h ON h.schedule = s.id
 WHERE s.deleted_at IS NULL
     AND ($1::text IS NULL OR a.namespace = $1)
     AND ($2::text IS NULL OR s.app = $2)

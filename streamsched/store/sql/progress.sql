@@ -38,6 +38,16 @@ WHERE k.schedule = gone.schedule AND k.key = gone.key;
 -- Those of schedules that are gone.
 DELETE FROM open_keys WHERE schedule = ANY ($1::text[]);
 
+-- name: put_halts
+-- Schedules that are in error, as they stand.
+INSERT INTO schedule_halts (schedule, halt, updated_at)
+SELECT * FROM unnest($1::text[], $2::jsonb[], $3::timestamptz[])
+ON CONFLICT (schedule) DO UPDATE SET halt = excluded.halt, updated_at = excluded.updated_at;
+
+-- name: remove_halts
+-- Schedules that are well again.
+DELETE FROM schedule_halts WHERE schedule = ANY ($1::text[]);
+
 -- name: keys
 -- A page of the open keys of a schedule.
 SELECT schedule, key, generation, state, updated_at FROM open_keys
