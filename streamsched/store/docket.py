@@ -187,7 +187,7 @@ async def _apply(connection: Any, docket: Docket, rulings: Sequence[Ruling], now
         columns = [e.job for e in ends], states, [e.reason for e in ends]
         _all_moved(ends, await connection.fetch(_SQL["end"], _WAITING, now, *columns))
     if rulings:
-        await groups.settle(connection, rulings)
+        await groups.settle(connection, docket, rulings)
         await meters.settle(connection, docket.meters, rulings, now)
     await _record(connection, rulings, now)
 

@@ -6,19 +6,24 @@ before the jobs by a ruling, after everything else by whoever frees or changes, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.docket import Admit, Ruling, Wait
-from streamsched.domain.group import Occupancy, Slot
+from streamsched.domain.admission import Satisfied
+from streamsched.domain.docket import Admit, Docket, Ruling, Wait
+from streamsched.domain.group import Group, Occupancy, Slot
 from streamsched.ports.groups import GroupRecord
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("groups")
+
+#: How many of a group's waiting jobs are looked at again when its limit was changed.
+_CHANGED: Final = 1000
 
 
 class PostgresGroups:
@@ -37,7 +42,7 @@ class PostgresGroups:
                 await connection.execute(_SQL["set_limit"], name, limit, now)
                 said = "its limit is left to the schedules" if limit is None else f"its limit is {limit}"
                 await connection.execute(_SQL["record"], now, name, f"{said}: {reason}" if reason else said)
-                await connection.execute(_SQL["wake"], [name])
+                await connection.execute(_SQL["wake"], [name], [_CHANGED])
                 return _record(await connection.fetchrow(_SQL["list"], [name]))
 
 
@@ -64,14 +69,46 @@ async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
     return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
 
 
-async def settle(connection: Any, rulings: Sequence[Ruling]) -> None:
-    """Admitted runs take their slots, and jobs that wait for a slot queue up; the groups are `locked`."""
+async def settle(connection: Any, docket: Docket, rulings: Sequence[Ruling]) -> None:
+    """Admitted runs take their slots, and jobs that wait for a slot queue up; the groups are `locked`. A job that was
+    not admitted hands what it may have been woken for to the next.
+    """
     taken = [(name, each.run, weight) for each in rulings if isinstance(each, Admit) for name, weight in each.slots]
-    waits = [(name, each.job) for each in rulings if isinstance(each, Wait) for name in each.groups]
     await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
     await take(connection, taken)
+    wanted = {case.job: case.schedule.groups for case in docket.cases if case.schedule is not None}
+    refused = [each for each in rulings if not isinstance(each, Admit) and wanted.get(each.job)]
+    waits = [
+        (group.name, each.job, group.weight, group.limit, _slots_only(each))
+        for each in refused
+        if isinstance(each, Wait)
+        for group in wanted[each.job]
+        if group.name in each.groups
+    ]
     if waits:
         await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
+    handed_on = _handed_on(docket, taken, [group for each in refused for group in wanted[each.job]])
+    if handed_on:
+        await connection.execute(_SQL["wake"], list(handed_on), list(handed_on.values()))
+
+
+def _slots_only(wait: Wait) -> bool:
+    held_by = [verdict for verdict in wait.verdicts if not isinstance(verdict, Satisfied)]
+    return len(held_by) == len(wait.groups)
+
+
+def _handed_on(docket: Docket, taken: Sequence[tuple[str, str, int]], refused: Sequence[Group]) -> Mapping[str, int]:
+    """How many of each group that still has room were not admitted."""
+    room: dict[str, int] = {}
+    for group in refused:
+        standing = docket.groups.get(group.name, Occupancy())
+        limit = group.limit if standing.limit is None else standing.limit
+        room[group.name] = max(limit - standing.taken, room.get(group.name, 0))
+    for name, _, weight in taken:
+        if name in room:
+            room[name] -= weight
+    asked = Counter(group.name for group in refused)
+    return {name: asked[name] for name in sorted(room) if room[name] > 0}
 
 
 async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
@@ -82,11 +119,10 @@ async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
 
 async def free(connection: Any, *runs: str) -> None:
     """The runs' slots are free, and those that wait for them are looked at. The last thing a transaction locks."""
-    names = [row["group_name"] for row in await connection.fetch(_SQL["held"], runs)]
-    if names:
-        await connection.execute(_SQL["lock"], names)
+    held = await connection.fetch(_SQL["lock_held"], runs)
+    if held:
         await connection.execute(_SQL["free"], runs)
-        await connection.execute(_SQL["wake"], names)
+        await connection.execute(_SQL["wake"], [row["name"] for row in held], [row["slots"] for row in held])
 
 
 async def hand_over(connection: Any, run: str, again: str) -> None:

@@ -57,7 +57,7 @@ FROM unnest($8::timestamptz[], $9::text[], $10::text[], $11::text[]) WITH ORDINA
 ORDER BY place;
 
 -- name: wake
--- Runs of these programs ended: of each, those that wait longest are looked at again.
+-- Runs of these programs ended: of each, those that wait longest are looked at again, but for those that wait for slots alone.
 WITH woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch'
     WHERE id IN (
@@ -65,6 +65,7 @@ WITH woken AS (
             SELECT id FROM jobs j
             WHERE j.program = ended.program AND state = 'PENDING_CONSTRAINT'
                 AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
+                AND NOT EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
             ORDER BY satisfied_at, sequence
             LIMIT 100
         ) AS first

@@ -39,9 +39,12 @@ INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES ($1, 'g
 -- Slots of runs that were just made.
 INSERT INTO group_slots (group_name, run, weight) SELECT * FROM unnest($1::text[], $2::text[], $3::integer[]);
 
--- name: held
--- Groups that runs hold slots of, in the order of their locks.
-SELECT DISTINCT group_name FROM group_slots WHERE run = ANY($1::text[]) ORDER BY group_name;
+-- name: lock_held
+-- Groups that runs hold slots of, and how many that is; held from here on, in the order of their locks.
+SELECT g.name, s.slots FROM groups g JOIN (
+    SELECT group_name, sum(weight)::integer AS slots FROM group_slots WHERE run = ANY($1::text[]) GROUP BY group_name
+) AS s ON s.group_name = g.name
+ORDER BY g.name FOR UPDATE OF g;
 
 -- name: free
 -- The runs ended.
@@ -57,21 +60,31 @@ DELETE FROM group_waits WHERE job = ANY($1::text[]);
 
 -- name: queue
 -- Jobs that wait for a slot, woken in the order of their satisfactions.
-INSERT INTO group_waits (group_name, job, satisfied_at)
-SELECT n.group_name, n.job, j.satisfied_at
-FROM unnest($1::text[], $2::text[]) AS n (group_name, job) JOIN jobs j ON j.id = n.job;
+INSERT INTO group_waits (group_name, job, satisfied_at, weight, max_slots, slots_only)
+SELECT n.group_name, n.job, j.satisfied_at, n.weight, n.max_slots, n.slots_only
+FROM unnest($1::text[], $2::text[], $3::integer[], $4::integer[], $5::boolean[])
+    AS n (group_name, job, weight, max_slots, slots_only) JOIN jobs j ON j.id = n.job;
 
 -- name: wake
--- Those that wait longest for these groups are looked at again, whatever their program. Under the groups' locks, so no
--- ruling overtakes it; a job somebody else holds is being woken or ended, and what is missed the sweep catches.
-WITH first AS (
-    SELECT w.job FROM unnest($1::text[]) AS name CROSS JOIN LATERAL (
-        SELECT job FROM group_waits WHERE group_name = name ORDER BY satisfied_at, job LIMIT 100
-    ) AS w
+-- Of those that wait longest for these groups, whatever their program, as many are looked at again as slots became free,
+-- if what is free is enough for them. Under the groups' locks, so no ruling overtakes it; a job somebody else holds is
+-- being woken or ended, and the next takes its turn. One that does not take its slot after all hands it on (`settle`).
+WITH room AS MATERIALIZED (
+    SELECT g.name, g.slots, n.amount, (
+        SELECT coalesce(sum(s.weight), 0) FROM group_slots s WHERE s.group_name = g.name
+    ) AS taken
+    FROM unnest($1::text[], $2::integer[]) AS n (name, amount) JOIN groups g ON g.name = n.name
 ), free AS MATERIALIZED (
-    SELECT id FROM jobs WHERE id IN (SELECT job FROM first) AND state = 'PENDING_CONSTRAINT' FOR UPDATE SKIP LOCKED
+    SELECT first.job FROM room CROSS JOIN LATERAL (
+        SELECT w.job FROM group_waits w JOIN jobs j ON j.id = w.job
+        WHERE w.group_name = room.name AND j.state = 'PENDING_CONSTRAINT'
+            AND room.taken + coalesce(w.weight, 1) <= coalesce(room.slots, w.max_slots, 2147483647)
+        ORDER BY w.satisfied_at, w.job
+        LIMIT room.amount
+        FOR UPDATE OF j SKIP LOCKED
+    ) AS first
 ), woken AS (
-    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM free) RETURNING id
+    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT job FROM free) RETURNING id
 ), left_queue AS (
     DELETE FROM group_waits WHERE job IN (SELECT id FROM woken) AND group_name = ANY($1::text[])
 )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
+from datetime import time, timedelta
 
 import pytest
 
+from streamsched.domain.constraint import Constraint
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import OnTimeout, Schedule
+from streamsched.domain.window import TimeWindow
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
@@ -25,9 +27,9 @@ from .conftest import MINUTE, World, schedule
 pytestmark = pytest.mark.postgres
 
 
-def sharing(name: str, *groups: Group, **fields: object) -> Schedule:
+def sharing(name: str, *constraints: Constraint, **fields: object) -> Schedule:
     """A schedule of a program of its own."""
-    plain = schedule(name, constraints=groups, overlap=Overlap.QUEUE, **fields)
+    plain = schedule(name, constraints=constraints, overlap=Overlap.QUEUE, **fields)
     return replace(plain, program=ProgramRef("default", "app", f"program-{name}"))
 
 
@@ -71,6 +73,57 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_f
         again = await held.book.lose(Silent(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
         await held.launcher.run_once()
         assert await held.column("SELECT run FROM group_slots") == [again or "default.app.right.1.1.r1"]
+
+
+async def due(world: World) -> list[str]:
+    return await world.column("SELECT id FROM jobs WHERE next_check_at <= $1 ORDER BY id", world.clock.now())
+
+
+async def test_a_slot_wakes_as_many_as_it_is_enough_for(world: World) -> None:
+    heavy = sharing("heavy", Group("warehouse", 2, weight=2))
+    both = sharing("both", ONE, Group("dock", 1))
+    await world.define(LEFT, RIGHT, heavy, both)
+    await world.satisfy(world.ready(LEFT, 1))
+    await world.launcher.run_once()
+    await world.satisfy(world.ready(heavy, 1))
+    world.clock.advance(timedelta(seconds=1))
+    await world.satisfy(*(world.ready(RIGHT, n) for n in (1, 2, 3)), world.ready(both, 1))
+    await world.launcher.run_once()
+    await PostgresGroups(world.pool).set_limit("warehouse", 1, "", now=world.clock.now())
+    assert await due(world) == []
+
+    await end(world, "default.app.left.1.1.r1")
+
+    assert await due(world) == ["default.app.both.1.1"]
+    await world.launcher.run_once()
+    assert await world.column("SELECT group_name FROM group_slots ORDER BY 1") == ["dock", "warehouse"]
+    assert await due(world) == []
+
+
+async def test_a_job_that_does_not_take_the_slot_it_was_woken_for_hands_it_on(held: World) -> None:
+    shut = sharing("shut", ONE, TimeWindow(time(13), time(14)))
+    await held.define(shut)
+    await held.pool.execute("UPDATE jobs SET satisfied_at = satisfied_at + interval '1 minute' WHERE id ~ 'right'")
+    await held.pool.execute("UPDATE group_waits SET satisfied_at = satisfied_at + interval '1 minute'")
+    await held.satisfy(held.ready(shut, 1), held.ready(shut, 2))
+    await held.launcher.run_once()
+
+    await end(held, "default.app.left.1.1.r1")
+    for _ in range(3):
+        assert await held.launcher.run_once() == 1
+
+    assert await held.column("SELECT run FROM group_slots") == ["default.app.right.1.1.r1"]
+
+
+async def test_the_end_of_a_run_does_not_wake_those_of_its_program_that_wait_for_slots_alone(held: World) -> None:
+    await held.define(sharing("free"))
+    await held.pool.execute("UPDATE schedules SET program = 'default.app.program-right' WHERE id = 'default.app.free'")
+    run = await start(held.runs, held.clock, RIGHT.program, {}, force=True, token="x")
+    await held.pool.execute("DELETE FROM group_slots WHERE run = $1", run)
+
+    await end(held, run)
+
+    assert await due(held) == []
 
 
 async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: World) -> None:

@@ -25,7 +25,8 @@ SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n %
     format('default.app.p%s', n % 10), 'PENDING_CONSTRAINT', now(), now(), '{}', now()
 FROM generate_series(1000001, 1000300) n;
 INSERT INTO groups (name) SELECT format('g%s', n) FROM generate_series(0, 9) n;
-INSERT INTO group_waits SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
+INSERT INTO group_waits (group_name, job, satisfied_at)
+    SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
 INSERT INTO meters SELECT format('key default.app.s1 %s', n), 1, interval '1 minute', 1, 0, now(), now()
 FROM generate_series(1, 9999) n;
 INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
@@ -88,7 +89,7 @@ HOT = [
     ("catalog", "end_jobs", "'default.app.s1', 2, 'updated', now(), 'default.app.p1'"),
     ("catalog", "keep_jobs", "'default.app.s1', 'default.app.p1'"),
     ("catalog", "release_runs", "'default.app.s1'"),
-    ("groups", "held", "ARRAY['default.app.s1.1.1.r1']"),
+    ("groups", "lock_held", "ARRAY['default.app.s1.1.1.r1']"),
     ("crowd", "lock_programs", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("crowd", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("crowd", "claim", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', '', now()"),
@@ -96,7 +97,7 @@ HOT = [
     ("crowd", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
     ("groups", "leave", "ARRAY['default.app.s1.1.1000001']"),
     ("groups", "list", "ARRAY['g1']"),
-    ("groups", "wake", "ARRAY['g1']"),
+    ("groups", "wake", "ARRAY['g1'], ARRAY[100]"),
     ("jobs", "history", "ARRAY['default.app.s1.1.1000001']"),
 ]
 
