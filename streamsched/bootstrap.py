@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
@@ -37,6 +38,7 @@ from streamsched.emit import drain
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
+from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role as Part
 from streamsched.ports.bell import Bell
 from streamsched.ports.broker import Broker, TopicPartition
@@ -44,7 +46,7 @@ from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.leases import Leases
 from streamsched.ports.leases import Worker as Identity
-from streamsched.ports.topics import LAUNCH, topic_specs
+from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
@@ -81,6 +83,8 @@ log = structlog.get_logger()
 #: Seconds between two passes of the log's housekeeping, and for what readiness waits.
 _HOUSEKEEPING: Final = 60.0
 _READY_WITHIN: Final = 3.0
+#: A log that is silent for less than this is not given up: its brokers may be choosing a new leader.
+_SILENCE: Final = timedelta(seconds=12)
 
 
 class Role(StrEnum):
@@ -104,6 +108,7 @@ class Services:
     bell: Bell
     broker: Broker
     leases: Leases
+    pulse: Pulse
 
 
 @asynccontextmanager
@@ -137,6 +142,11 @@ async def open_services(
             bell=bell,
             broker=broker,
             leases=PostgresLeases(pool),
+            pulse=Pulse(
+                lambda: broker.ends([TopicPartition(SIGNALS, 0)]),
+                every=settings.lease / 2,
+                patience=max(2 * settings.lease, _SILENCE),
+            ),
         )
 
 
@@ -148,10 +158,15 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
             dedupe_horizon=services.settings.dedupe_horizon, verdicts=bool(services.settings.verdicts_keep)
         )
         await Worker(
-            services.broker, services.leases, services.identity, ttl=services.settings.lease, settings=settings
+            services.broker,
+            services.leases,
+            services.identity,
+            ttl=services.settings.lease,
+            settings=settings,
+            pulse=services.pulse,
         ).run()
 
-    return {"worker": work}
+    return {"worker": work, "pulse": services.pulse.run}
 
 
 def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[str, Loop]:
@@ -178,7 +193,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         await Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()
 
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
-        part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease)
+        part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease, pulse=services.pulse)
         return lambda: part.run(loop)
 
     return {
@@ -193,6 +208,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
         "timers": tell_time,
         "clock": theirs.run,
+        "pulse": services.pulse.run,
         "spool": lambda: _drain(settings),
         "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
     }

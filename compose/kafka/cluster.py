@@ -42,7 +42,7 @@ class Cluster:
     @property
     def servers(self) -> str:
         """`host:port,host:port`."""
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.shape.nodes)
+        return ",".join(f"{node.host}:{node.port}" for node in self.shape.nodes)
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""What a node is told: `server.properties` of a small cluster on loopback, as text."""
+"""What a node is told: `server.properties` of a small cluster on one machine, as text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ BUSY_CLEANER: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a node listens, on 127.0.0.1: for clients and other brokers, and for the controllers' quorum."""
+    """Where a node listens: for clients and other brokers, and for the controllers' quorum."""
 
     port: int
     quorum_port: int
+    host: str = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,11 @@ def server_properties(shape: Shape, node: int, data: Path) -> str:
     properties = {
         "process.roles": "broker,controller",
         "node.id": str(node),
-        "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{a.quorum_port}" for n, a in enumerate(shape.nodes, 1)),
+        "controller.quorum.voters": ",".join(f"{n}@{a.host}:{a.quorum_port}" for n, a in enumerate(shape.nodes, 1)),
         "controller.listener.names": "QUORUM",
         "inter.broker.listener.name": "CLIENTS",
-        "listeners": f"CLIENTS://127.0.0.1:{at.port},QUORUM://127.0.0.1:{at.quorum_port}",
-        "advertised.listeners": f"CLIENTS://127.0.0.1:{at.port}",
+        "listeners": f"CLIENTS://{at.host}:{at.port},QUORUM://{at.host}:{at.quorum_port}",
+        "advertised.listeners": f"CLIENTS://{at.host}:{at.port}",
         "listener.security.protocol.map": f"CLIENTS:{protocol},QUORUM:PLAINTEXT",
         "log.dirs": str(data),
         "auto.create.topics.enable": "false",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 
 from streamsched.membership.plan import plan
 from streamsched.ports.leases import Leases, View, Worker
@@ -22,12 +24,14 @@ class Step:
         lost: names another has taken: stop at once, they are its.
         hand_over: names to stop at leisure and then `release`.
         again_in: when to beat next.
+        others: whether anybody else is alive.
     """
 
     taken: tuple[str, ...]
     lost: tuple[str, ...]
     hand_over: tuple[str, ...]
     again_in: timedelta
+    others: bool = False
 
 
 class Member:
@@ -38,14 +42,27 @@ class Member:
     """
 
     def __init__(
-        self, leases: Leases, worker: Worker, names: Sequence[str], *, ttl: timedelta, renew: timedelta | None = None
+        self,
+        leases: Leases,
+        worker: Worker,
+        names: Sequence[str],
+        *,
+        ttl: timedelta,
+        renew: timedelta | None = None,
+        settle: timedelta = timedelta(0),
     ) -> None:
-        """`ttl`: how long a silent worker keeps its leases; `renew`: how often to beat, a quarter of it by default."""
+        """`ttl`: how long a silent worker keeps its leases; `renew`: how often to beat, a quarter of it by default.
+        `settle`: for how long it must have beaten in time before it asks others for its share. A worker that has too
+        much to do to beat loses its shards; asking for them at once would only begin the same again.
+        """
         self.worker = worker
         self._leases = leases
         self._names = tuple(names)
         self._ttl = ttl
         self._renew = renew or ttl / 4
+        self._settle = settle.total_seconds()
+        self._loop = asyncio.get_running_loop()
+        self._beaten = self._steady_since = -inf
         self._held: dict[str, int] = {}
 
     @property
@@ -60,6 +77,7 @@ class Member:
         """
         me = self.worker.id
         view = await self._leases.beat(self.worker, self._held, self._ttl)
+        settled = self._settled()
         current = {lease.name: lease for lease in view.leases}
         lost = tuple(
             name
@@ -73,14 +91,15 @@ class Member:
         wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
         taken = await self._leases.claim([name for name in mine if name not in wanted], me, self._ttl) if mine else {}
         self._held.update(taken)
-        if wanted:
+        if wanted and settled:
             await self._leases.want(wanted, me)
         hand_over = tuple(
             name
             for name in sorted(self._held)
             if planned[name] != me and name in current and current[name].wanted_by not in (None, me)
         )
-        return Step(tuple(sorted(taken)), lost, hand_over, self._pause(view, wanted))
+        others = any(worker != me for worker in view.workers)
+        return Step(tuple(sorted(taken)), lost, hand_over, self._pause(view, wanted if settled else ()), others)
 
     async def release(self, name: str) -> None:
         """Gives one name back, its work stopped.
@@ -98,6 +117,14 @@ class Member:
         await self._leases.leave(self.worker.id)
         if held:
             await self._leases.release(held, self.worker.id)
+
+    def _settled(self) -> bool:
+        """Whether no beat was late for long enough; this one counts."""
+        now = self._loop.time()
+        if now - self._beaten > self._ttl.total_seconds():
+            self._steady_since = now
+        self._beaten = now
+        return now - self._steady_since >= self._settle
 
     def _owners(self, view: View) -> dict[str, str]:
         return {lease.name: lease.owner for lease in view.leases if lease.live}

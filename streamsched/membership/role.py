@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.membership.pulse import Pulse
 from streamsched.ports.leases import Leases
 
 log = structlog.get_logger()
@@ -24,8 +25,11 @@ class Role:
     Two processes may for a moment both believe they do: what the role does must be fenced where it acts.
     """
 
-    def __init__(self, leases: Leases, name: str, owner: str, *, ttl: timedelta) -> None:
+    def __init__(self, leases: Leases, name: str, owner: str, *, ttl: timedelta, pulse: Pulse | None = None) -> None:
+        """`pulse`: whether what the role works with answers this process; while it is lost, `run` leaves the role to
+        others."""
         self.name = name
+        self._pulse = pulse
         self._leases = leases
         self._owner = owner
         self._ttl = ttl
@@ -82,6 +86,9 @@ class Role:
     async def _try(self) -> bool | None:
         """Whether it is held; None when nobody can say, and then what was so goes on."""
         try:
+            if self._pulse is not None and self._pulse.lost:
+                await self.release()
+                return False
             return await self.held()
         except UnavailableError as error:
             log.warning("role.unknown", role=self.name, error=str(error))

@@ -11,7 +11,7 @@ import asyncpg
 import structlog
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.store.pool import translated
+from streamsched.store.pool import translated, watch
 
 log = structlog.get_logger()
 
@@ -83,6 +83,7 @@ class PostgresBell:
         if self._connection is None:
             self._heard.clear()
             connection = await asyncpg.connect(self._dsn, timeout=_CONNECT_SECONDS)
+            watch(connection)
             connection.add_termination_listener(self._lost)
             self._connection = connection
         for channel in self._rings.keys() - self._heard:

@@ -25,14 +25,14 @@ class PostgresLeases:
 
     async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
         with translated():
-            async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(self._sql["alive"], worker.id, worker.host, worker.pid)
-                await connection.execute(self._sql["forget"], ttl * _FORGET_AFTER)
-                if held:
-                    await connection.fetch(self._sql["renew"], list(held), list(held.values()), worker.id, ttl)
-                workers = await connection.fetch(self._sql["workers"], ttl)
-                leases = await connection.fetch(self._sql["leases"])
-        return View(tuple(row["id"] for row in workers), tuple(Lease(**row) for row in leases))
+            row = await self._pool.fetchrow(
+                self._sql["beat"],
+                *(worker.id, worker.host, worker.pid),
+                *(ttl, ttl * _FORGET_AFTER),
+                *(list(held), list(held.values())),
+            )
+        assert row is not None
+        return View(tuple(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))
 
     async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
         with translated():

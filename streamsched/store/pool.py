@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,13 +34,25 @@ _MISCONFIGURED = (
 
 
 # A process that is stopped or cut off inside a transaction must not hold its locks for long: the server ends it.
-_SETTINGS: Final = {"timezone": "UTC", "idle_in_transaction_session_timeout": "10s", "application_name": "streamsched"}
+_SETTINGS: Final = {
+    "timezone": "UTC",
+    "idle_in_transaction_session_timeout": "10s",
+    "application_name": "streamsched",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+# The same from our end: without it, what was sent into a cut network is waited for until long after it is healed.
+_WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
+_CONNECT_SECONDS: Final = 10.0
 _STATEMENT_SECONDS: Final = 60.0
 
 
 async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncpg.Pool:
     """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes. A
-    statement may take a minute, a pause inside a transaction ten seconds; then it is `UnavailableError`.
+    statement may take a minute, a pause inside a transaction and a network that is cut ten seconds; then it is
+    `UnavailableError`.
 
     Raises:
         UnavailableError: the server cannot be reached.
@@ -53,6 +66,7 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncp
             init=prepare,
             reset=_nothing_left,
             server_settings=dict(_SETTINGS),
+            timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
 
@@ -64,8 +78,20 @@ async def _nothing_left(_connection: Any) -> None:
 
 
 async def prepare(connection: Any) -> None:
-    """Teaches a connection our types."""
+    """Teaches a connection our types, and to notice a dead network."""
+    watch(connection)
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_dump, decoder=_load, format="binary")
+
+
+def watch(connection: Any) -> None:
+    """The connection ends when the network to the server does. A Unix socket has no network."""
+    wire: socket.socket = connection._transport.get_extra_info("socket")
+    if wire.family == socket.AF_UNIX:
+        return
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _WATCHED:
+        if hasattr(socket, name):  # Linux has all of them
+            wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 @contextmanager

@@ -27,6 +27,11 @@ log = structlog.get_logger()
 #: How long a fetch waits, in seconds, when its shard is being stopped. Not for ever: until Python 3.12 a cancellation
 #: is lost when it meets, in `wait_for`, what was waited for.
 _STOPPING_S: Final = 0.1
+#: A turn is to be folded within this time, and a recovery pauses after so many records, or the worker could not beat
+#: in time and would lose its shards for working on them.
+_LONG_TURN_S: Final = 0.4
+_FEWEST: Final = 250
+_RESTORED: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class ShardSettings:
 
     Attributes:
         dedupe_horizon: how long a repeated event id is recognised, by log time.
-        max_records: about how many records one turn takes.
+        max_records: about how many records one turn takes at most; fewer where that many take long to fold.
         idle_s: how long one read waits when nothing is there, in seconds.
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
         report_s: how often the log's own tools are told how far it has come, in seconds.
@@ -50,6 +55,18 @@ class ShardSettings:
     finish_s: float = 10.0
     report_s: float = 5.0
     verdicts: bool = True
+
+
+class Stopwatch:
+    """Seconds between laps, by the event loop's clock; rounded, for the log."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._at = self._loop.time()
+
+    def lap(self) -> float:
+        before, self._at = self._at, self._loop.time()
+        return round(self._at - before, 3)
 
 
 class Shard:
@@ -70,14 +87,17 @@ class Shard:
         self._memo = memo or Memo()
         self._turn = Turn(AGENTS)
         self._reporting = Reporting(broker, APP_ID, every_s=self._settings.report_s)
+        self._most = self._settings.max_records
         self._positions: dict[TopicPartition, int] = {}
         self._stopping = False
         self._between_turns = asyncio.Event()
         self._between_turns.set()
         self._turn_open = False
+        self._turn_began = Stopwatch()
         self._app: ShardApp | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
+        self._first_turn: Stopwatch | None = None
 
     @property
     def sources(self) -> frozenset[TopicPartition]:
@@ -89,15 +109,17 @@ class Shard:
         return self._positions
 
     async def start(self) -> None:
-        """Shuts out every former owner, reads the state back, and runs.
+        """Shuts out every former owner, reads the state back, and runs. The log tells how long each of that took
+        (`shard.started`), and when the first turn was done (`shard.turned`).
 
         Raises:
             NotFoundError: the topics have not been created.
             UnavailableError: the broker is away, or a changelog stopped halfway.
         """
-        number, broker = self.number, self._broker
+        number, broker, since = self.number, self._broker, Stopwatch()
         shards = await broker.partitions(SIGNALS)
         self._writer = await broker.writer(f"{APP_ID}-{number}")
+        fence_s = since.lap()
         self._app = make_app(
             feed=self,
             turn=self._turn,
@@ -110,8 +132,17 @@ class Shard:
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}
         self._reader = await broker.reader(self._positions)
+        read_s = since.lap()
         await self._app.faust.start()
-        log.info("shard.started", shard=number, keys=sum(len(table) for table in self._app.tables.values()))
+        log.info(
+            "shard.started",
+            shard=number,
+            keys=sum(len(table) for table in self._app.tables.values()),
+            fence_s=fence_s,
+            read_s=read_s,
+            app_s=since.lap(),
+        )
+        self._first_turn = since
 
     async def stop(self) -> None:
         """Finishes the turn in flight, then stops; idempotent, and right in any state. What was not committed is as
@@ -145,12 +176,13 @@ class Shard:
             if self._turn_open:
                 await self._commit()
             self._reporting.reached(self._positions)
-            chunks = await self._reader.read(max_records=self._settings.max_records, timeout=self._settings.idle_s)
+            chunks = await self._reader.read(max_records=self._most, timeout=self._settings.idle_s)
             if self._stopping:  # nothing more is taken, and Faust will cancel this or look whether it should stop
                 await asyncio.sleep(_STOPPING_S)
                 return ()
             if chunks:
                 self._turn.begin(chunks)
+                self._turn_began = Stopwatch()
                 self._turn_open = True
                 self._between_turns.clear()
             return chunks
@@ -166,12 +198,23 @@ class Shard:
     async def _commit(self) -> None:
         assert self._writer is not None
         outgoing, reached = await self._turn.over()
+        self._pace(self._turn_began.lap())
         positions = self._positions | reached
         outgoing.append(Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions)))
         await self._writer.commit(outgoing)
         self._positions = positions
+        if self._first_turn is not None:
+            log.info("shard.turned", shard=self.number, first_s=self._first_turn.lap(), records=len(outgoing))
+            self._first_turn = None
         self._turn_open = False
         self._between_turns.set()
+
+    def _pace(self, folding_s: float) -> None:
+        """A turn that took long makes the next one smaller, a short one lets it grow again."""
+        if folding_s > _LONG_TURN_S:
+            self._most = max(_FEWEST, self._most // 2)
+        elif folding_s < _LONG_TURN_S / 4:
+            self._most = min(self._settings.max_records, self._most * 2)
 
     async def _sources(self, shards: int) -> list[TopicPartition]:
         public = [
@@ -195,7 +238,9 @@ class Shard:
                 for chunk in chunks:
                     at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
                     restore = app.tables[chunk.topic].restore
-                    for record in chunk.records:
+                    for nth, record in enumerate(chunk.records, 1):
+                        if nth % _RESTORED == 0:
+                            await asyncio.sleep(0)
                         if record.key == POSITION_KEY and record.value is not None:
                             recovered = decode_positions(record.value)
                         elif record.key is not None:

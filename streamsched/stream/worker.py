@@ -12,6 +12,7 @@ import structlog
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.member import Member
+from streamsched.membership.pulse import Pulse
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker
 from streamsched.ports.topics import SIGNALS
@@ -54,8 +55,12 @@ class Worker:
         ttl: timedelta = timedelta(seconds=5),
         settings: ShardSettings | None = None,
         back_off: BackOff | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
-        """`ttl`: how long this worker may be silent before others take its shards; it beats four times as often."""
+        """`ttl`: how long this worker may be silent before others take its shards; it beats four times as often.
+        `pulse`: whether the log answers this process; it is asked by somebody else. While it is lost, this worker
+        steps aside for others.
+        """
         self._broker = broker
         self._leases = leases
         self._identity = identity
@@ -63,6 +68,9 @@ class Worker:
         self._settings = settings or ShardSettings()
         self._back_off = back_off or BackOff()
         self._memo = Memo()
+        self._pulse = pulse
+        self._aside = False
+        self._others = False
         self._member: Member | None = None
         self._tenures: dict[int, tuple[Tenure, asyncio.Task[None]]] = {}
         self._stop = asyncio.Event()
@@ -97,20 +105,40 @@ class Worker:
         """
         member = await self._membership()
         try:
+            if await self._stepped_aside(member):
+                return self._ttl / 4
             step = await member.step()
         except UnavailableError as error:
             log.warning("membership.unavailable", error=str(error))
             return self._ttl / 4
+        self._others = step.others
         for name in step.taken:
             self._take(member, shard_of(name))
         for name in (*step.lost, *step.hand_over):
             self._let_go(shard_of(name))
         return step.again_in
 
+    async def _stepped_aside(self, member: Member) -> bool:
+        """Cut off from the log, it leaves its shards to those who may reach it, and joins again when the log answers.
+        Alone it stays: nobody could do better.
+        """
+        if self._pulse is None or not self._pulse.lost:
+            if self._aside:
+                log.info("worker.joined-again", worker=self._identity.id)
+            self._aside = False
+            return False
+        if not self._aside and self._others:
+            log.warning("worker.stepped-aside", worker=self._identity.id, log_silent_s=round(self._pulse.silent_s, 1))
+            for tenure, _ in list(self._tenures.values()):
+                tenure.end()
+            await member.leave()
+            self._aside = True
+        return self._aside
+
     async def _membership(self) -> Member:
         if self._member is None:
             names = [lease_name(shard) for shard in range(await self._broker.partitions(SIGNALS))]
-            self._member = Member(self._leases, self._identity, names, ttl=self._ttl)
+            self._member = Member(self._leases, self._identity, names, ttl=self._ttl, settle=self._ttl)
         return self._member
 
     def _take(self, member: Member, number: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.member import Member
+from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role
 from streamsched.ports.leases import Worker
 from streamsched.store.leases import PostgresLeases
@@ -199,3 +200,43 @@ async def test_what_the_work_of_a_role_raises_is_raised_and_the_role_is_free(lea
         await Role(leases, "relay", "a", ttl=LONG).run(work)
 
     assert await Role(leases, "relay", "b", ttl=LONG).held()
+
+
+async def test_a_role_is_left_to_others_while_what_it_works_with_does_not_answer(leases: PostgresLeases) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def silence() -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    pulse = Pulse(silence, every=SHORT, patience=timedelta(milliseconds=500))
+    running = asyncio.create_task(Role(leases, "relay", "a", ttl=SHORT, pulse=pulse).run(work))
+    await asyncio.wait_for(began.wait(), 10)
+    await asyncio.wait_for(ended.wait(), 10)
+
+    assert pulse.lost
+    async with asyncio.timeout(10):
+        while not await Role(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database calls nobody
+            await asyncio.sleep(0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_worker_asks_for_its_share_when_it_has_beaten_in_time_for_a_while(leases: PostgresLeases) -> None:
+    first, eager = member(leases, "a"), Member(leases, Worker("b", "localhost", 2), NAMES, ttl=LONG, settle=LONG)
+    await first.step()
+    await eager.step()
+
+    assert (await first.step()).hand_over == ()
+    assert (await eager.step()).taken == ()
+
+    await first.leave()
+
+    assert set((await eager.step()).taken) == set(NAMES), "what is free is taken at once"

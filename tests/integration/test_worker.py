@@ -10,8 +10,10 @@ import asyncpg
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
+from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
+from streamsched.membership.pulse import Pulse
 from streamsched.ports import leases
 from streamsched.store.leases import PostgresLeases
 from streamsched.store.pool import open_pool
@@ -41,10 +43,17 @@ class Agency:
         self._pools: dict[Worker, asyncpg.Pool] = {}
         self._running: dict[Worker, asyncio.Task[None]] = {}
 
-    async def hire(self, name: str) -> Worker:
+    async def hire(self, name: str, pulse: Pulse | None = None) -> Worker:
         pool = await open_pool(self._database)
         identity = leases.Worker(name, "localhost", 1)
-        worker = Worker(self._town.broker, PostgresLeases(pool), identity, ttl=timedelta(seconds=1), settings=QUICK)
+        worker = Worker(
+            self._town.broker,
+            PostgresLeases(pool),
+            identity,
+            ttl=timedelta(seconds=1),
+            settings=QUICK,
+            pulse=pulse,
+        )
         self._pools[worker] = pool
         self._running[worker] = asyncio.create_task(worker.run())
         return worker
@@ -185,3 +194,31 @@ async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) 
 
     assert await launched(town, 2) == ["flights-0", "flights-1"]
     assert worker.shards == [0, 1, 2, 3]
+
+
+async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(town: Town, agency: Agency) -> None:
+    answers = asyncio.Event()
+
+    async def asked() -> None:
+        if not answers.is_set():
+            raise UnavailableError("cut")
+
+    answers.set()
+    pulse = Pulse(asked, every=timedelta(milliseconds=20), patience=timedelta(milliseconds=300))
+    asking = asyncio.create_task(pulse.run())
+    cut = await agency.hire("a", pulse)
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await until(lambda: len(cut.shards) == 4)
+
+    answers.clear()
+    await until(lambda: pulse.lost)
+    assert len(cut.shards) == 4, "alone it stays"
+
+    whole = await agency.hire("b")
+    await until(lambda: len(whole.shards) == 4 and not cut.shards)
+    await town.emit(landed(0))
+    assert await launched(town, 1) == ["flights-0"]
+
+    answers.set()
+    await until(lambda: len(cut.shards) == len(whole.shards) == 2)
+    asking.cancel()

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 #: How long something that may pass is tried again, in seconds: longer than a partition takes to find a new leader.
 PATIENCE_SECONDS: Final = 10.0
 _FIRST_PAUSE: Final = 0.02
-_LONGEST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 0.4
 
 #: What Kafka or the way to it may say while it is away.
 AWAY: Final = (kafka.KafkaError, OSError, TimeoutError)

@@ -18,6 +18,7 @@ from aiokafka.structs import TopicPartition as KafkaPartition
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, patiently
+from streamsched_brokers.kafka.wire import watchful
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -48,7 +49,7 @@ class Link:
     @classmethod
     async def open(cls, address: Address, *, patience_seconds: float = PATIENCE_SECONDS) -> Self:
         """Connects, with patience for brokers that are just coming up."""
-        client = AIOKafkaClient(**address.client_options())
+        client = watchful(AIOKafkaClient(**address.client_options()))
         try:
             await patiently(lambda: _bootstrap(client, address), seconds=patience_seconds)
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -14,6 +15,7 @@ from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
 from streamsched_brokers.kafka.failure import patiently
+from streamsched_brokers.kafka.wire import watchful
 
 #: How long a producer that is shut may take to say goodbye.
 _GOODBYE_SECONDS: Final = 2.0
@@ -35,6 +37,7 @@ async def open_producer(address: Address, *, transactional_id: str | None = None
             transactional_id=transactional_id,
             transaction_timeout_ms=int(address.transaction_seconds * 1000),
         )
+        watchful(producer.client)
         try:
             async with asyncio.timeout(address.transaction_seconds):
                 await producer.start()
@@ -85,12 +88,40 @@ async def shut(producer: AIOKafkaProducer) -> None:
 
 
 async def abandon(producer: AIOKafkaProducer) -> None:
-    """Closes one whatever it is doing; what it has not sent is dropped."""
+    """Closes one whatever it is doing; what it has not sent is dropped. Its tasks end now, for whatever they ask is
+    refused: else they would wait for a broker that is away, and be destroyed waiting."""
     producer._closed = True
+    client, accumulator = producer.client, producer._message_accumulator
+    for batch in (*accumulator._pending_batches, *chain.from_iterable(accumulator._batches.values())):
+        batch.future.add_done_callback(heard)
+        batch._drain_waiter.add_done_callback(heard)
+    client.send = client.ready = client.coordinator_lookup = _refused  # type: ignore[method-assign]
+    client.force_metadata_update = client._maybe_wait_metadata = _nothing_new  # type: ignore[method-assign]
+    with suppress(*_ENDS):
+        async with asyncio.timeout(_GOODBYE_SECONDS):
+            await client.close()
+    if client._md_update_fut is not None and not client._md_update_fut.done():
+        client._md_update_fut.set_result(False)
     with suppress(*_ENDS):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await producer._sender.close()
-    await producer.client.close()
+
+
+def death(producer: AIOKafkaProducer) -> kafka.KafkaError:
+    """Why its sender has ended."""
+    sender = producer._sender.sender_task
+    cause = sender.exception() if sender is not None and sender.done() and not sender.cancelled() else None
+    return cause if isinstance(cause, kafka.KafkaError) else kafka.KafkaError("the producer has ended")
+
+
+async def _refused(*_: Any, **__: Any) -> Any:
+    raise kafka.ProducerClosed
+
+
+def _nothing_new() -> asyncio.Future[bool]:
+    done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    done.set_result(False)
+    return done
 
 
 def heard(end: asyncio.Future[Any]) -> None:

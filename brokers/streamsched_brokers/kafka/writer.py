@@ -16,12 +16,12 @@ from streamsched_brokers.kafka.batches import check_sizes
 from streamsched_brokers.kafka.catalog import Catalog
 from streamsched_brokers.kafka.failure import translated
 from streamsched_brokers.kafka.link import Link, Place
-from streamsched_brokers.kafka.sending import abandon, begin, send, shut
+from streamsched_brokers.kafka.sending import abandon, begin, death, send, shut
 
 #: How long a commit waits to become visible. Longer only while somebody else's open transaction stands in front of it:
 #: then it becomes visible with the end of that one.
 VISIBLE_SECONDS: Final = 1.0
-_ABORT_SECONDS: Final = 2.0
+_ABORT_SECONDS: Final = 1.0
 _FENCED: Final = (kafka.ProducerFenced, kafka.InvalidProducerEpoch)
 
 
@@ -71,7 +71,7 @@ class KafkaWriter:
         self._closed(self)
         if self._broken:
             if not self._fenced:
-                with suppress(TimeoutError, kafka.KafkaError, AssertionError):
+                with suppress(TimeoutError, kafka.KafkaError, kafka.IllegalOperation, AssertionError):
                     async with asyncio.timeout(_ABORT_SECONDS):
                         await self._producer.abort_transaction()
             await abandon(self._producer)
@@ -84,8 +84,8 @@ class KafkaWriter:
             await begin(self._producer)
             reached = await send(self._producer, records, self._link.address.prefix)
             await self._producer.commit_transaction()
-        except AssertionError as exc:  # how aiokafka says that its sender has died
-            raise kafka.KafkaError("the producer has ended") from exc
+        except (AssertionError, kafka.IllegalOperation) as exc:  # how aiokafka says that its sender has died
+            raise death(self._producer) from exc
         return reached
 
     async def _visible(self, reached: Mapping[TopicPartition, int]) -> None:

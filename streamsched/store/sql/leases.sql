@@ -1,9 +1,29 @@
 -- Leases and the workers that hold them. Expiry is judged by this server's clock alone.
 
--- name: alive
--- A worker says that it lives; its row is made by the first beat.
-INSERT INTO workers (id, host, pid, seen_at) VALUES ($1, $2, $3, now())
-ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, seen_at = excluded.seen_at;
+-- name: beat
+-- In one round trip, for a worker with much to do: it lives (its row is made by the first beat), holds on to what is
+-- still its own, and sees the living (heard of within the interval) and how every lease stands, in seconds left. Workers
+-- that died long ago are forgotten. A statement does not see what its own parts change but by what they return.
+WITH alive AS (
+    INSERT INTO workers (id, host, pid, seen_at) VALUES ($1, $2, $3, now())
+    ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, seen_at = excluded.seen_at
+    RETURNING id
+), forgotten AS (
+    DELETE FROM workers WHERE seen_at < now() - $5::interval AND id <> $1
+), renewed AS (
+    UPDATE leases SET expires_at = now() + $4::interval
+    FROM unnest($6::text[], $7::bigint[]) AS held (name, epoch)
+    WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $1
+    RETURNING leases.name, leases.expires_at
+)
+SELECT
+    array(SELECT id FROM workers WHERE seen_at > now() - $4::interval UNION SELECT id FROM alive ORDER BY id) AS workers,
+    array(
+        SELECT (l.name, l.owner, l.epoch, extract(epoch FROM coalesce(r.expires_at, l.expires_at) - now())::float8,
+            l.wanted_by)
+        FROM leases l LEFT JOIN renewed r USING (name)
+        ORDER BY l.name
+    ) AS leases;
 
 -- name: renew
 -- Holds on to what is still this owner's, epoch by epoch, expired or not: nobody else wanted it.
@@ -35,16 +55,3 @@ WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $
 -- name: leave
 -- The worker is gone for good.
 DELETE FROM workers WHERE id = $1;
-
--- name: forget
--- Workers that died long ago; their leases were taken over since.
-DELETE FROM workers WHERE seen_at < now() - $1::interval;
-
--- name: workers
--- The living: heard of within the interval.
-SELECT id FROM workers WHERE seen_at > now() - $1::interval ORDER BY id;
-
--- name: leases
--- How every lease stands, in seconds left.
-SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
-FROM leases ORDER BY name;

@@ -1,0 +1,47 @@
+"""An emitter on another machine: `python -m tests.faults.sender_process LOG`.
+
+Each line that comes is a list of [topic, partition, value]. It appends them, again and again while the log is away, and
+says how many lines it has done. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+import orjson
+import structlog
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.drivers import open_broker
+from streamsched.supervisor import once_there
+
+
+async def main(log: str) -> None:
+    broker = await once_there("log", lambda: open_broker(log))
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    done = 0
+    while line := await lines.readline():
+        records = [Outgoing(topic, place, None, value.encode()) for topic, place, value in orjson.loads(line)]
+        await _appended(broker, records)
+        done += 1
+        sys.stdout.write(f"{done}\n")
+        sys.stdout.flush()
+    await broker.close()
+
+
+async def _appended(broker: Broker, records: list[Outgoing]) -> None:
+    while True:
+        try:
+            return await broker.append(records)
+        except UnavailableError:
+            await asyncio.sleep(0.2)
+
+
+if __name__ == "__main__":
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    asyncio.run(main(sys.argv[1]))
