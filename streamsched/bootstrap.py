@@ -34,10 +34,12 @@ from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.pace import Pace
+from streamsched.domain.retention import Retention
 from streamsched.emit import drain
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.retention import Housekeeper
 from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role as Part
 from streamsched.ports.bell import Bell
@@ -48,6 +50,7 @@ from streamsched.ports.leases import Leases
 from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.processes import LocalRunners
+from streamsched.store.archive import PostgresArchive
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.clock import PostgresClock
@@ -186,6 +189,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
 
+    keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
     wakes, theirs = PostgresWakes(pool), PostgresClock(pool, clock)
 
     async def tell_time() -> None:
@@ -201,6 +205,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
+        "retention": alone("retention", lambda: Housekeeper(PostgresArchive(pool), keeps, clock).run()),
         "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock

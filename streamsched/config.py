@@ -32,6 +32,8 @@ class Settings:
         dedupe_horizon: how long a repeated event id is recognised.
         retention: how long the log keeps public records.
         verdicts_keep: how long it can be asked what became of an event; 0 keeps nothing of the kind.
+        jobs_keep: how long jobs and runs that have ended can be seen, with what was decided about them.
+        audit_keep: how long it can be seen what was done to schedules, programs and groups.
         lease: how long a silent owner keeps its shard or role.
         heartbeat: how often a live run says so.
         lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
@@ -51,6 +53,8 @@ class Settings:
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
     verdicts_keep: timedelta = timedelta(days=7)
+    jobs_keep: timedelta = timedelta(days=30)
+    audit_keep: timedelta = timedelta(days=365)
     lease: timedelta = timedelta(seconds=6)
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
@@ -74,7 +78,7 @@ class Settings:
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (at any pace)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
-        for name in ("dedupe_horizon", "retention", "lease", "heartbeat", "lost_after"):
+        for name in ("dedupe_horizon", "retention", "jobs_keep", "audit_keep", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")
         _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
         _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")

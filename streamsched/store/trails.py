@@ -64,7 +64,7 @@ class PostgresTrails:
         standing = standings.get(ground.schedule)
         candidates = list(_candidates(ground, ground.generation if standing is None else standing.record.generation))
         held = {"events": [{"id": found.event, "source": found.source}]}
-        row = await self._pool.fetchrow(_SQL["taker"], candidates, held)
+        row = await self._pool.fetchrow(_SQL["taker"], candidates, held, found.at)
         if row is None:
             return None
         return Taker(

@@ -3,7 +3,8 @@
 -- name: take
 -- One statement, so that jobs and positions change together and no client can die or sleep between the two.
 -- A batch counts when its partition still stands where the batch starts and nobody else is at it. A schedule that was
--- changed, disabled or deleted after this snapshot was taken is noticed by the launcher, under lock.
+-- changed, disabled or deleted after this snapshot was taken is noticed by the launcher, under lock. A repeat finds the
+-- first in the table, or that it has left it.
 WITH held AS MATERIALIZED (
     SELECT p.partition, b.next
     FROM intake_positions p
@@ -28,6 +29,8 @@ WITH held AS MATERIALIZED (
         AS i (partition, id, schedule, generation, sequence, satisfied_at, ready)
     JOIN held h ON h.partition = i.partition
     LEFT JOIN schedules s ON s.id = i.schedule
+    LEFT JOIN jobs_spent d ON d.schedule = i.schedule
+    WHERE d.schedule IS NULL OR (i.generation, i.sequence) > (d.generation, d.sequence)
 ), inserted AS (
     INSERT INTO jobs (id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at,
         next_check_at, ready, ended_at)

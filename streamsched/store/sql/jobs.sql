@@ -1,12 +1,25 @@
 -- name: get
--- One job with the ids of its runs.
-SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1;
+-- One job with the ids of its runs, of the history when it has ended and left.
+SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1
+UNION ALL
+SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1;
 
 -- name: recent
--- The newest jobs, of all schedules and states where none is named.
-SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
-WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
-ORDER BY j.created_at DESC, j.id DESC
+-- The newest jobs, of all schedules and states where none is named; with those that have left for the history.
+SELECT * FROM (
+    (SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
+    WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
+    ORDER BY j.created_at DESC, j.id DESC
+    LIMIT $3)
+    UNION ALL
+    SELECT j.*, h.runs FROM (
+        SELECT record, runs FROM jobs_history
+        WHERE ($1::text IS NULL OR schedule = $1) AND (cardinality($2::text[]) = 0 OR state = ANY($2::text[]))
+        ORDER BY created_at DESC, id DESC
+        LIMIT $3
+    ) AS h, jsonb_populate_record(NULL::jobs, h.record) AS j
+) AS known
+ORDER BY created_at DESC, id DESC
 LIMIT $3;
 
 -- name: satisfied
@@ -14,7 +27,11 @@ LIMIT $3;
 -- may differ by an hour, no more.
 SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
 WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
-ORDER BY j.created_at DESC, j.id DESC
+UNION ALL
+SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j
+WHERE h.schedule = $1 AND h.created_at >= $2 - interval '1 hour' AND h.done_at >= $2 - interval '1 hour'
+    AND j.satisfied_at BETWEEN $2 AND $3
+ORDER BY created_at DESC, id DESC
 LIMIT 1000;
 
 -- name: changes
@@ -34,7 +51,13 @@ SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules W
 
 -- name: ready
 -- A job's satisfaction, and those that joined it, in order.
-SELECT ready::text AS ready FROM jobs WHERE id = $1 OR (joined = $1 AND $2) ORDER BY id <> $1, generation, sequence;
+SELECT ready FROM (
+    SELECT id, generation, sequence, ready::text AS ready FROM jobs WHERE id = $1 OR (joined = $1 AND $2)
+    UNION ALL
+    SELECT j.id, j.generation, j.sequence, j.ready::text
+    FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1
+) AS known
+ORDER BY id <> $1, generation, sequence;
 
 -- name: holders
 -- The program's non-terminal runs, oldest first.
@@ -53,7 +76,14 @@ SELECT r.id, r.attempt, r.state, r.reason, coalesce(r.ended_at, r.started_at, r.
     r.runner, r.heartbeat_at, r.stop_requested, (
         SELECT count(*) FROM runs o WHERE o.state = 'PENDING' AND (o.spawn_at, o.created_at) < (r.spawn_at, r.created_at)
     ) AS ahead
-FROM runs r WHERE r.job = $1 ORDER BY r.attempt DESC LIMIT 1;
+FROM (
+    SELECT * FROM runs WHERE job = $1
+    UNION ALL
+    SELECT last.* FROM jobs_history j JOIN runs_history h ON h.id = j.runs[cardinality(j.runs)] AND h.done_at = j.done_at,
+        jsonb_populate_record(NULL::runs, h.record) AS last
+    WHERE j.id = $1
+) AS r
+ORDER BY r.attempt DESC LIMIT 1;
 
 -- name: typical
 -- How long the program's latest completed runs took: the median, in seconds.

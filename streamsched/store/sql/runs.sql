@@ -1,12 +1,25 @@
 -- name: get
--- One run, with the schedule of its job.
-SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
+-- One run, with the schedule of its job; of the history when it has left.
+SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
+UNION ALL
+SELECT r.*, h.schedule FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = $1;
 
 -- name: recent
--- The newest runs, of all programs and states where none is named.
-SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job
-WHERE ($1::text IS NULL OR r.program = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2::text[]))
-ORDER BY r.created_at DESC, r.id DESC
+-- The newest runs, of all programs and states where none is named; with those that have left for the history.
+SELECT * FROM (
+    (SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job
+    WHERE ($1::text IS NULL OR r.program = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2::text[]))
+    ORDER BY r.created_at DESC, r.id DESC
+    LIMIT $3)
+    UNION ALL
+    SELECT r.*, h.schedule FROM (
+        SELECT record, schedule FROM runs_history
+        WHERE ($1::text IS NULL OR program = $1) AND (cardinality($2::text[]) = 0 OR state = ANY($2::text[]))
+        ORDER BY created_at DESC, id DESC
+        LIMIT $3
+    ) AS h, jsonb_populate_record(NULL::runs, h.record) AS r
+) AS known
+ORDER BY created_at DESC, id DESC
 LIMIT $3;
 
 -- name: lock_program

@@ -9,13 +9,22 @@ ORDER BY at
 LIMIT $3;
 
 -- name: taker
--- The first of these jobs that holds the event; its runs are those of the job it joined, if it joined one.
-SELECT j.id, j.state, j.reason, j.joined,
-    array(SELECT r.id FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt) AS runs,
-    (SELECT r.state FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt DESC LIMIT 1) AS run_state
-FROM jobs j
-WHERE j.id = ANY ($1::text[]) AND j.ready @> $2::jsonb
-ORDER BY j.generation, j.sequence
+-- The first of these jobs that holds the event, which came at $3; its runs are those of the job it joined, if it joined
+-- one. Those that have ended and left are in the history, with whom they joined.
+SELECT id, state, reason, joined, runs, run_state FROM (
+    SELECT j.id, j.generation, j.sequence, j.state, j.reason, j.joined,
+        array(SELECT r.id FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt) AS runs,
+        (SELECT r.state FROM runs r WHERE r.job = coalesce(j.joined, j.id) ORDER BY r.attempt DESC LIMIT 1) AS run_state
+    FROM jobs j
+    WHERE j.id = ANY ($1::text[]) AND j.ready @> $2::jsonb
+    UNION ALL
+    SELECT j.id, j.generation, j.sequence, j.state, j.reason, j.joined, t.runs,
+        (SELECT r.state FROM runs_history r WHERE r.id = t.runs[cardinality(t.runs)] AND r.done_at = h.done_at)
+    FROM jobs_history h CROSS JOIN LATERAL jsonb_populate_record(NULL::jobs, h.record) AS j
+    JOIN jobs_history t ON t.id = coalesce(j.joined, j.id) AND t.done_at = h.done_at
+    WHERE h.id = ANY ($1::text[]) AND h.done_at >= $3::timestamptz - interval '1 hour' AND j.ready @> $2::jsonb
+) AS holding
+ORDER BY generation, sequence
 LIMIT 1;
 
 -- name: standings

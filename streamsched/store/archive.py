@@ -1,0 +1,83 @@
+"""`ports.archive` in PostgreSQL: tables partitioned by time, filled in batches, emptied by dropping partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import asyncpg
+
+from streamsched.codec import constraint as constraint_codec
+from streamsched.domain.retention import Part, looks_back
+from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, Kept, Leaving, Place
+from streamsched.ports.topics import LAUNCH
+from streamsched.store.pool import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("archive")
+_BEGINNING: Final = Place(datetime.min.replace(tzinfo=UTC), "")
+_TABLES: Final = (JOBS, RUNS, WORK, AUDIT, "verdicts")
+
+
+class PostgresArchive:
+    """See `ports.archive.Archive`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._made: set[tuple[str, Part]] = set()
+
+    async def lookback(self) -> timedelta:
+        with translated():
+            rows = await self._pool.fetch(_SQL["lookback"])
+        return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
+
+    async def ended_jobs(self, before: datetime, *, behind: Place | None, limit: int) -> Leaving:
+        with translated():
+            return _leaving(await self._pool.fetch(_SQL["pick_jobs"], before, *(behind or _BEGINNING), limit))
+
+    async def ended_runs(self, before: datetime, *, behind: Place | None, limit: int) -> Leaving:
+        with translated():
+            return _leaving(await self._pool.fetch(_SQL["pick_runs"], before, *(behind or _BEGINNING), limit))
+
+    async def move_jobs(self, leaving: Leaving, *, keep_from: datetime) -> int:
+        jobs, done = list(leaving.done_at), list(leaving.done_at.values())
+        with translated():
+            await self._pool.execute(_SQL["spend"], jobs)
+            await self._pool.execute(_SQL["let_pass"], LAUNCH)
+            return await self._pool.fetchval(_SQL["move_jobs"], jobs, done, keep_from)
+
+    async def move_runs(self, leaving: Leaving, *, keep_from: datetime) -> int:
+        with translated():
+            return await self._pool.fetchval(
+                _SQL["move_runs"], list(leaving.done_at), list(leaving.done_at.values()), keep_from
+            )
+
+    async def early(self) -> Sequence[tuple[str, datetime]]:
+        with translated():
+            return [(row["parent"], row["at"]) for row in await self._pool.fetch(_SQL["early"])]
+
+    async def make(self, table: str, part: Part) -> None:
+        if (table, part) not in self._made:
+            with translated():
+                await self._pool.execute(_SQL["make_part"], table, *part)
+            self._made.add((table, part))
+
+    async def drop(self, table: str, *, before: datetime) -> int:
+        dropped = 0
+        with translated():
+            while await self._pool.fetchval(_SQL["drop_part"], table, before):
+                dropped += 1
+        if dropped:
+            self._made = {(name, part) for name, part in self._made if name != table or part.ends > before}
+        return dropped
+
+    async def kept(self) -> Sequence[Kept]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["standing"], list(_TABLES))
+        return [Kept(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
+
+
+def _leaving(rows: Sequence[asyncpg.Record]) -> Leaving:
+    last = Place(rows[-1]["created_at"], rows[-1]["id"]) if rows else None
+    return Leaving({row["id"]: row["done_at"] for row in rows}, last)

@@ -1,0 +1,230 @@
+"""What has ended leaves for the history and is dropped when it is old; answers stay, tables stay small, and no
+satisfaction comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import asyncpg
+import pytest
+
+from streamsched.domain.constraint import Delay, LastRun
+from streamsched.domain.errors import NotFoundError
+from streamsched.domain.job import JobState
+from streamsched.domain.retention import Retention, day_of, month_of
+from streamsched.domain.run import RunState
+from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.why import why
+from streamsched.ports.runs import Ending
+from streamsched.store.archive import PostgresArchive
+
+from .conftest import MINUTE, PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+DAY = timedelta(days=1)
+PLAIN = schedule("plain")
+KEEPS = Retention(jobs=30 * DAY, audit=90 * DAY)
+
+
+def housekeeper(world: World, keeps: Retention = KEEPS) -> Housekeeper:
+    return Housekeeper(PostgresArchive(world.pool), keeps, world.clock, batch=50)
+
+
+async def launch(world: World) -> None:
+    """Everything that is due is admitted, claimed and completed."""
+    await world.launcher.run_once()
+    for run in await world.runs.recent(states=(RunState.PENDING,)):
+        await finish(world, run.id)
+
+
+async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
+    now = world.clock.now()
+    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=now)
+    await world.book.started(run, runner="here:1:1", now=now)
+    await world.book.finish(run, Ending(state, "", now, 0 if state is RunState.COMPLETED else 1))
+
+
+async def amounts(world: World) -> dict[str, int]:
+    tables = "jobs", "runs", "jobs_history", "runs_history", "work_decisions", "audit_decisions"
+    return {table: await world.pool.fetchval(f"SELECT count(*) FROM {table}") for table in tables}
+
+
+async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_before(world: World) -> None:
+    await world.define(schedule("plain", constraints=(Delay(MINUTE),)))
+    await world.satisfy(world.ready(PLAIN, 1))
+    await world.launcher.run_once()
+    await world.satisfy(world.ready(PLAIN, 2))
+    await world.launcher.run_once()
+    world.clock.advance(MINUTE)
+    await world.launcher.run_once()
+    await finish(world, "default.app.plain.1.1.r1")
+    job, run = await world.jobs.get("default.app.plain.1.1"), await world.runs.get("default.app.plain.1.1.r1")
+    told = await why(job.id, jobs=world.jobs, clock=world.clock)
+    newest, runs = await world.jobs.recent(), await world.runs.recent()
+    since = job.satisfied_at
+    span = await world.jobs.span(PLAIN.ref, since=since, until=since)
+    assert [each.state for each in newest] == [JobState.COALESCED, JobState.LAUNCHED]
+
+    world.clock.advance(timedelta(hours=2))
+    left = await housekeeper(world).run_once()
+
+    assert left == len(newest)
+    assert (await amounts(world))["jobs"] == (await amounts(world))["runs"] == 0
+    assert await world.jobs.get(job.id) == job
+    assert await world.runs.get(run.id) == run
+    assert (await world.jobs.recent(), await world.runs.recent()) == (newest, runs)
+    assert await world.jobs.recent(schedule=PLAIN.ref, states=(JobState.ABORTED,)) == []
+    assert await world.runs.recent(program=PROGRAM, states=(RunState.COMPLETED,)) == runs
+    again = await why(job.id, jobs=world.jobs, clock=world.clock)
+    assert (again.summary, again.history, again.satisfied_by) == (told.summary, told.history, told.satisfied_by)
+    assert (await world.jobs.span(PLAIN.ref, since=since, until=since)).jobs == span.jobs
+
+
+async def test_who_waits_runs_or_may_still_be_counted_stays(world: World) -> None:
+    spaced = schedule("spaced", constraints=(LastRun(5 * DAY, wait=True),))
+    await world.define(spaced)
+    await world.satisfy(world.ready(spaced, 1))
+    await launch(world)
+    world.clock.advance(2 * DAY)
+    await world.satisfy(world.ready(spaced, 2))
+    await world.launcher.run_once()
+
+    assert await housekeeper(world).run_once() == 0, "a constraint looks back on the run"
+    assert (await world.jobs.get("default.app.spaced.1.2")).next_check_at == world.clock.now() + 3 * DAY
+
+    world.clock.advance(3 * DAY)
+    await world.launcher.run_once()
+    [run] = await world.runs.recent(states=(RunState.PENDING,))
+    world.clock.advance(40 * DAY)
+    assert await housekeeper(world).run_once() == 1, "the first: nothing looks so far back"
+    assert (await world.runs.get(run.id)).state is RunState.PENDING, "however old"
+    assert (await world.jobs.get("default.app.spaced.1.2")).state is JobState.PENDING_LAUNCH
+    with pytest.raises(NotFoundError):
+        await world.jobs.get("default.app.spaced.1.1")
+
+
+async def test_a_satisfaction_that_comes_again_makes_no_job_however_long_ago_it_was(world: World) -> None:
+    """G3 needs no row: what has left is known by its place in its schedule's order."""
+    await world.define(PLAIN)
+    first, second = world.ready(PLAIN, 1), world.ready(PLAIN, 2)
+    for each in first, second:
+        await world.satisfy(each)
+        await launch(world)
+    for days in (1, 40):
+        world.clock.advance(days * DAY)
+        await housekeeper(world).run_once()
+        await world.satisfy(second, first)
+        assert await world.states() == {}
+
+    await world.satisfy(world.ready(PLAIN, 3))
+    await launch(world)
+    assert await world.states() == {"plain.1.3": "LAUNCHED"}
+    await world.define(PLAIN, generation=2)
+    await world.satisfy(second, world.ready(PLAIN, 1, generation=2))
+    assert list(await world.states()) == ["plain.1.3", "plain.2.1"]
+
+
+async def test_two_who_keep_house_at_once_lose_and_double_nothing(world: World) -> None:
+    await world.define(schedule("plain", constraints=()))
+    for n in range(1, 121):
+        await world.satisfy(world.ready(PLAIN, n))
+        if n % 40 == 0:
+            await launch(world)
+    everything = [job.id for job in await world.jobs.recent(limit=1000)]
+    world.clock.advance(DAY)
+
+    await asyncio.gather(*(housekeeper(world).run_once() for _ in range(3)))
+
+    assert [job.id for job in await world.jobs.recent(limit=1000)] == everything
+    assert (await amounts(world))["jobs"] == 0
+
+
+async def test_a_run_by_hand_leaves_too(world: World) -> None:
+    await world.define(PLAIN)
+    run = await world.runs.start(PROGRAM, {}, token="x", at_most=None, force=False, now=world.clock.now())
+    await finish(world, run)
+    world.clock.advance(DAY)
+
+    assert await housekeeper(world).run_once() == 1
+
+    assert (await world.runs.get(run)).state is RunState.COMPLETED
+    again = await world.runs.start(PROGRAM, {}, token="x", at_most=None, force=False, now=world.clock.now())
+    assert (again, (await amounts(world))["runs"]) == (run, 0)
+
+
+async def test_a_day_that_somebody_reads_is_dropped_the_next_time(world: World) -> None:
+    await world.define(PLAIN)
+    await world.satisfy(world.ready(PLAIN, 1))
+    await launch(world)
+    world.clock.advance(DAY)
+    await housekeeper(world).run_once()
+    world.clock.advance(40 * DAY)
+    reader = await asyncpg.connect(world.dsn)
+    async with reader.transaction():
+        await reader.fetch("SELECT FROM jobs_history")
+        await housekeeper(world).run_once()
+        assert (await amounts(world))["jobs_history"] == 1
+    await reader.close()
+
+    await housekeeper(world).run_once()
+
+    assert (await amounts(world))["jobs_history"] == 0
+
+
+async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: World) -> None:
+    archive = PostgresArchive(world.pool)
+    now = world.clock.now()
+    for kind, ago in (("job", 0), ("job", 3), ("schedule", 0), ("schedule", 60)):
+        await world.pool.execute(
+            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, $2, 's', 'x')", now - ago * DAY, kind
+        )
+    assert len(await archive.early()) == 4
+
+    await housekeeper(world).run_once()
+
+    assert await archive.early() == []
+    assert (await amounts(world))["work_decisions"] == (await amounts(world))["audit_decisions"] == 2
+    assert await world.pool.fetchval("SELECT count(*) FROM decisions WHERE subject = 's'") == 4
+
+
+async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> None:
+    await world.define(PLAIN)
+    keeper = housekeeper(world)
+    sizes: list[dict[str, int]] = []
+    parts: list[int] = []
+    for week in range(1, 53):
+        for n in range(3):
+            await world.satisfy(world.ready(PLAIN, 3 * week + n))
+            await launch(world)
+        await world.pool.execute(
+            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, 'schedule', $2, 'paused')",
+            *(world.clock.now(), str(PLAIN.ref)),
+        )
+        world.clock.advance(7 * DAY)
+        await keeper.run_once()
+        sizes.append(await amounts(world))
+        parts.append(await world.pool.fetchval("SELECT count(*) FROM pg_inherits"))
+
+    assert all(size["jobs"] == size["runs"] == 0 for size in sizes)
+    later = sizes[6:]
+    assert {size["jobs_history"] for size in later} == {size["runs_history"] for size in later} == {3 * 4}
+    assert len({size["work_decisions"] for size in later}) == 1
+    assert max(size["audit_decisions"] for size in sizes) <= 18, "four months of weeks"
+    assert max(parts[20:]) - min(parts[20:]) <= 6 * 3, "an index for each partition, and a few partitions more or less"
+    await world.pool.execute("UPDATE intake_positions SET position = 0")
+    await world.satisfy()
+    assert await world.states() == {}, "a year of satisfactions read again"
+
+
+def test_days_and_months_meet_without_a_gap() -> None:
+    at = datetime.fromisoformat("2024-01-31T23:59:59.999999+00:00")
+    for of in day_of, month_of:
+        part = of(at)
+        for _ in range(800):
+            assert part.begins <= part.ends - DAY
+            assert of(part.begins) == part
+            part, before = of(part.ends), part
+            assert part.begins == before.ends
