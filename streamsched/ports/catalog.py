@@ -130,7 +130,12 @@ class AppChange:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change that stands: its outbox ids, and the ids of the jobs it ended."""
+    """A change that stands.
+
+    Attributes:
+        outbox: ids of what it tells the log, and of what earlier changes told it of schedules that stay as they are.
+        ended_jobs: ids of the jobs it ended.
+    """
 
     change: AppChange
     outbox: Sequence[int] = ()

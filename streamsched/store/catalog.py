@@ -11,9 +11,11 @@ import asyncpg
 
 from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json, schedule_to_json
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
+from streamsched.domain.event import schedule_key
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.pause import Pause
 from streamsched.domain.schedule import Program
+from streamsched.domain.trigger import event_keys
 from streamsched.ports.catalog import (
     Action,
     AppChange,
@@ -57,8 +59,8 @@ class PostgresCatalogStore:
             with translated():
                 try:
                     async with self._pool.acquire() as connection, connection.transaction():
-                        decided = decide(await self._read(connection, app, schedules, programs, now))
-                        return await self._write(connection, app, decided, now)
+                        known = await self._read(connection, app, schedules, programs, now)
+                        return await self._write(connection, known, decide(known), now)
                 except (_Overtaken, asyncpg.DeadlockDetectedError):
                     continue
         raise UnavailableError(f"application '{app}' is changed by others all the time; nothing was changed here")
@@ -84,16 +86,17 @@ class PostgresCatalogStore:
             rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
         return await app_record(connection, app, programs, rows)
 
-    async def _write(self, connection: Any, app: AppRef, change: AppChange, now: datetime) -> Applied:
+    async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime) -> Applied:
         for program in change.programs:
-            await self._write_program(connection, app, program, now)
+            await self._write_program(connection, app.ref, program, now)
         ended: list[str] = []
         for schedule in change.schedules:
             ended += await self._write_schedule(connection, schedule)
         records = [record for schedule in change.schedules for record in schedule.records]
         ids = await outbox.write(connection, records)
+        earlier = await outbox.unsent(connection, list(_addresses(app, change)))
         await decisions.record(connection, list(_history(change, now)))
-        return Applied(change, ids, ended)
+        return Applied(change, [*earlier, *ids], ended)
 
     async def _write_program(self, connection: Any, app: AppRef, change: ProgramChange, now: datetime) -> None:
         ref = str(change.program.ref)
@@ -152,6 +155,17 @@ class PostgresCatalogStore:
         if not after.keeping:
             await connection.execute(_SQL["release_runs"], ref)
         return ended
+
+
+def _addresses(app: AppRecord, change: AppChange) -> Iterator[str]:
+    """Where the log hears of the schedules that were asked about and stay as they are. What an earlier call changed may
+    still be on its way there, and who repeats that call must wait for it like the first one did.
+    """
+    changed = {each.after.definition.ref for each in change.schedules}
+    for ref, record in app.schedules.items():
+        if ref not in changed:
+            yield schedule_key(ref)
+            yield from event_keys(record.definition.trigger)
 
 
 async def awaiting(connection: Any, app: AppRef, lost: Iterable[ProgramRef]) -> list[str]:

@@ -26,6 +26,13 @@ async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
     return [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
 
 
+async def unsent(connection: Any, keys: Sequence[str]) -> list[int]:
+    """The ids of records with these keys that the log has not acknowledged yet."""
+    if not keys:
+        return []
+    return [row["id"] for row in await connection.fetch(_SQL["unsent"], keys)]
+
+
 async def copy(connection: Any, records: Sequence[OutboxRecord]) -> None:
     """As `write`, for many records whose ids nobody needs."""
     if records:

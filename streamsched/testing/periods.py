@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from streamsched.domain.trigger import Per
@@ -40,6 +41,7 @@ def all_periods(per: Per, key: str) -> int:
     return len(_periods(_start(key, per.rolled_up_to), per.rolled_up_to, per.grain))
 
 
+@cache
 def _periods(start: datetime, coarse: str, fine: str) -> list[str]:
     """Hour by hour, those that have the same name as the coarser one that begins there."""
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Two workers as processes, and what befalls them."""
+"""The installation's processes, and who starts again what has ended."""
 
 from __future__ import annotations
 
@@ -7,94 +7,103 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import assert_never
+from typing import Final
 from uuid import uuid4
 
-from compose.kafka.cluster import Cluster
+from tests.faults.emitters import Emitters
+from tests.faults.ground import Ground
+from tests.simulation.log import Bug
 
-LEASE_S = 3.0
-ROOT = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[2]
 
-
-class Misfortune(StrEnum):
-    """What one trial tries.
-
-    A worker is killed and back at once, or back when others have its shards; a worker stands still for longer than its
-    leases last and goes on; a broker of the log is killed and comes back.
-    """
-
-    QUICK = "quick"
-    LATE = "late"
-    STOP = "stop"
-    BROKER = "broker"
+#: Place → role.
+PLACES: Final = {
+    "worker-1": "worker",
+    "worker-2": "worker",
+    "launcher-1": "launcher",
+    "launcher-2": "launcher",
+    "api-1": "api",
+}
 
 
 @dataclass(slots=True)
 class Crew:
-    """The two worker processes, and the log's own broker where it is ours to kill."""
+    """Two workers, two launchers with relay and timers, the API, two emitters, and the process that makes runners.
 
-    database: str
-    log: str
-    scratch: Path
-    cluster: Cluster | None = None
+    Attributes:
+        away: places nobody shall start again yet.
+        named: whether a process comes back under the name it had, so that its leases are its own at once.
+        unbidden: how often a process ended by itself.
+    """
+
+    ground: Ground
+    emitters: Emitters
+    bug: Bug | None = None
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
     named: bool = False
-    running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    unbidden: int = 0
 
-    def start(self, place: int) -> None:
-        name = f"worker-{place}" if self.named else f"worker-{place}-{uuid4().hex[:6]}"
-        with (self.scratch / f"worker-{place}.log").open("ab") as log:
-            self.running[place] = subprocess.Popen(
-                (sys.executable, "-m", "tests.faults.worker_process", self.database, self.log, name, str(LEASE_S)),
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
+    async def start(self) -> None:
+        self.ground.data.mkdir(exist_ok=True)
+        self._start_runners()
+        for place in PLACES:
+            self.start_role(place)
+        for each in self.emitters.all:
+            await each.start()
 
-    def revive(self) -> None:
-        """Starts again what ended by itself, as whoever supervises processes does."""
-        for place, process in list(self.running.items()):
-            if process.poll() is not None:
-                self.start(place)
+    def start_role(self, place: str) -> None:
+        name = place if self.named else f"{place}-{uuid4().hex[:6]}"
+        arguments = ["-m", "tests.faults.role_process", PLACES[place], name, str(self._socket)]
+        self._start(place, [*arguments, *([self.bug.value] if self.bug else [])])
+        self.away.discard(place)
 
-    def kill(self, place: int) -> None:
+    def kill(self, place: str) -> None:
+        self.away.add(place)
         process = self.running.pop(place)
         process.kill()
         process.wait()
 
-    def stop(self) -> None:
+    async def revive(self) -> None:
+        """Starts again what ended by itself, as whoever supervises processes does."""
+        for place, process in list(self.running.items()):
+            if process.poll() is not None and place not in self.away:
+                self.unbidden += 1
+                self.start_role(place)
+        for each in self.emitters.all:
+            await each.revive()
+
+    async def stop(self) -> None:
+        await self.emitters.stop()
         for process in self.running.values():
             process.send_signal(signal.SIGCONT)
             process.terminate()
+        deadline = time.monotonic() + 20
         for process in self.running.values():
             try:
-                process.wait(20)
+                await asyncio.to_thread(process.wait, max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
+
+    @property
+    def _socket(self) -> Path:
+        return self.ground.folder / "runners.sock"
+
+    def _start_runners(self) -> None:
+        self._start("runners", ["-m", "tests.faults.warm_runners", str(self._socket)])
+        self.away.add("runners")
+
+    def _start(self, place: str, arguments: list[str]) -> None:
+        with (self.ground.folder / f"{place}.log").open("ab") as log:
+            self.running[place] = subprocess.Popen(
+                (sys.executable, *arguments), cwd=_ROOT, env=self.ground.environ(), stdout=log, stderr=log
+            )
 
 
-async def misfortune(crew: Crew, kind: Misfortune, dice: random.Random) -> None:
-    """What happens at a random moment, up to the moment when all are there again."""
-    place = dice.randrange(2)
-    await asyncio.sleep(dice.uniform(1.0, 4.0))
-    crew.named = dice.random() < 0.5
-    match kind:
-        case Misfortune.STOP:
-            process = crew.running[place]
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(10)
-            process.send_signal(signal.SIGCONT)
-        case Misfortune.QUICK | Misfortune.LATE:
-            crew.kill(place)
-            await asyncio.sleep(0.3 if kind is Misfortune.QUICK else dice.uniform(2, 3) * LEASE_S)
-            crew.start(place)
-        case Misfortune.BROKER:
-            assert crew.cluster is not None
-            node = dice.choice(crew.cluster.numbers)
-            await asyncio.to_thread(crew.cluster.kill, node)
-            await asyncio.sleep(dice.uniform(0, 3))
-            await asyncio.to_thread(crew.cluster.start, node)
-        case _:
-            assert_never(kind)
+def chosen(dice: random.Random, role: str) -> str:
+    """One of the places that play a role."""
+    return dice.choice([place for place, played in PLACES.items() if played == role])

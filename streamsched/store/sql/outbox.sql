@@ -8,6 +8,10 @@ FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS given (topic
 ORDER BY place
 RETURNING id;
 
+-- name: unsent
+-- What somebody wrote to these homes before and the log may not have yet. A queue that is nearly always empty.
+SELECT id FROM outbox WHERE key = ANY ($1::text[]) ORDER BY id;
+
 -- name: pending
 -- The relay's read: an index scan from the smallest id, whatever the backlog.
 SELECT id, topic, key, value FROM outbox ORDER BY id LIMIT $1;

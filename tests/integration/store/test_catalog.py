@@ -73,6 +73,22 @@ async def test_a_change_the_log_does_not_take_in_time_stands_and_says_so(house: 
     assert Put(WEEKLY, 1, True, FLIGHTS) in await house.signals()
 
 
+async def test_a_repeated_change_waits_for_what_the_first_wrote(house: House) -> None:
+    async with house.relaying():
+        await house.catalog.deploy(app(schedule()))
+    impatient = house.catalog_with(patience=0.05)
+
+    for change in (
+        lambda: impatient.update(schedule(description="other")),
+        lambda: impatient.deploy(app(schedule(description="another"))),
+    ):
+        for _ in range(2):  # the second finds nothing to change, and the log has not heard of the first
+            with pytest.raises(UnavailableError, match="it stands"):
+                await change()
+        await house.relay().run_once()
+        await change()
+
+
 async def test_every_change_bumps_the_generation_and_an_equal_update_does_not(open_house: House) -> None:
     catalog = open_house.catalog
     await catalog.deploy(app())

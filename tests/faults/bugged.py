@@ -1,0 +1,104 @@
+"""What careless authors would have written: four bugs by name, so that the suite can show that it finds them.
+
+The product has no switches for this: a role's test process wraps its broker, or replaces a method of the shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.broker import Broker, Capabilities, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.topics import POSITION_KEY, RELAY_POSITION
+from streamsched.stream.app import ShardApp
+from streamsched.stream.shard import Shard
+from tests.simulation.log import Bug
+
+
+class BuggedBroker:
+    """Another broker, whose writers have the bug."""
+
+    def __init__(self, broker: Broker, bug: Bug) -> None:
+        self._broker = broker
+        self._bug = bug
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._broker.capabilities
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        await self._broker.create_topics(specs)
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        await self._broker.append(records)
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return await self._broker.ends(partitions)
+
+    async def partitions(self, topic: str) -> int:
+        return await self._broker.partitions(topic)
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        return await self._broker.reader(positions)
+
+    async def writer(self, name: str) -> Writer:
+        """Without a fence, every writer has a name of its own, and shuts out nobody."""
+        named = f"{name}-{uuid4().hex[:8]}" if self._bug is Bug.NO_FENCE else name
+        return _Writer(self._broker, await self._broker.writer(named), self._bug)
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        await self._broker.report(name, positions)
+
+    async def maintain(self) -> None:
+        await self._broker.maintain()
+
+    async def close(self) -> None:
+        await self._broker.close()
+
+
+class _Writer:
+    def __init__(self, broker: Broker, writer: Writer, bug: Bug) -> None:
+        self._broker = broker
+        self._writer = writer
+        self._bug = bug
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        match self._bug:
+            case Bug.POSITION_APART:
+                await self._writer.commit([each for each in records if each.key != POSITION_KEY])
+                if position := [each for each in records if each.key == POSITION_KEY]:
+                    await self._writer.commit(position)
+            case Bug.OUTBOX_POSITION:
+                await self._writer.commit([each for each in records if each.topic != RELAY_POSITION])
+            case Bug.TABLE_KEPT | Bug.NO_FENCE:
+                await self._writer.commit(records)
+
+    async def close(self) -> None:
+        await self._writer.close()
+
+
+def keep_tables() -> None:
+    """A shard that starts again in the process in which its turn was aborted goes on with the tables it had, beside the
+    positions that the log has.
+    """
+    recover: Any = Shard._recover
+    left: dict[int, tuple[Shard, ShardApp]] = {}
+
+    async def recovered(shard: Shard, app: ShardApp) -> dict[TopicPartition, int]:
+        positions = await recover(shard, app)
+        former = left.get(shard.number)
+        if former is not None and isinstance(_failure(former[0]), UnavailableError):
+            for name, table in app.tables.items():
+                table.entries.clear()
+                table.entries.update(former[1].tables[name].entries)
+        left[shard.number] = shard, app
+        return positions
+
+    Shard._recover = recovered  # type: ignore[method-assign]
+
+
+def _failure(shard: Shard) -> BaseException | None:
+    ended = shard.ended
+    return ended.exception() if ended.done() and not ended.cancelled() else None

@@ -1,0 +1,127 @@
+"""What a run stands on: a PostgreSQL of our own, the log in it or on a Kafka of our own; both may be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import psutil
+
+from compose.kafka.cluster import Cluster, free_addresses
+from compose.kafka.properties import Shape
+from streamsched.store.migrate import migrate
+from streamsched.store.server import start_server, stop_server
+
+SHARDS = 4
+#: How long a silent process keeps its leases, in seconds.
+LEASE_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Attributes:
+    folder: everything of this run; the PostgreSQL server's data is in `pg` below it.
+    database: URL of a migrated database on that server.
+    log: URL of an empty log.
+    port: where the API shall listen.
+    cluster: the Kafka behind the log, unless PostgreSQL is the log.
+    """
+
+    folder: Path
+    database: str
+    log: str
+    port: int
+    cluster: Cluster | None = None
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """Where runs have their files."""
+        return self.folder / "data"
+
+    @property
+    def started(self) -> Path:
+        """Where every run that starts writes its id, a line each."""
+        return self.folder / "started"
+
+    def started_runs(self) -> list[str]:
+        """The ids in that file so far."""
+        return self.started.read_text().split() if self.started.exists() else []
+
+    def environ(self) -> dict[str, str]:
+        """What every process of the installation is told."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
+        return {
+            **kept,
+            "STREAMSCHED_DATABASE_URL": self.database,
+            "STREAMSCHED_BROKER_URL": self.log,
+            "STREAMSCHED_SHARDS": str(SHARDS),
+            "STREAMSCHED_DATA_DIR": str(self.data),
+            "STREAMSCHED_API_PORT": str(self.port),
+            "STREAMSCHED_LEASE": f"{LEASE_S:g}s",
+            "STREAMSCHED_LAUNCHES_PER_SECOND": "0",
+            "STREAMSCHED_VERDICTS_KEEP": "0",
+            "STREAMSCHED_LOG_FORMAT": "json",
+            "STREAMSCHED_LOG_LEVEL": "info",
+        }
+
+    def kill_postgres(self, how: signal.Signals) -> None:
+        """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""
+        pid = int((self.folder / "pg" / "postmaster.pid").read_text().splitlines()[0])
+        with suppress(psutil.NoSuchProcess):
+            postmaster = psutil.Process(pid)
+            postmaster.send_signal(how)
+            postmaster.wait(30)
+
+    def start_postgres(self) -> None:
+        """It recovers, and takes connections when this returns."""
+        start_server(self.folder / "pg")
+
+
+@contextmanager
+def ground(folder: Path, broker: str, *, nodes: int = 1) -> Iterator[Ground]:
+    """A fresh one in an empty folder; on `kafka`, with a cluster of that many nodes."""
+    folder.chmod(0o755)
+    cluster = Cluster(folder / "kafka", Shape(free_addresses(nodes))) if broker == "kafka" else None
+    try:
+        server = start_server(folder / "pg").url
+        asyncio.run(_create(server))
+        database = server.replace("/postgres?", "/faults?")
+        migrate(database)
+        if cluster is not None:
+            cluster.start()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = int(free.getsockname()[1])
+        yield Ground(folder, database, database if cluster is None else cluster.url, port, cluster)
+    finally:
+        if cluster is not None:
+            cluster.kill()
+        stop_server(folder / "pg")
+
+
+@contextmanager
+def ground_of_its_own(broker: str, *, nodes: int = 1) -> Iterator[Ground]:
+    """As `ground`, in a folder that goes with it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ss-faults-", ignore_cleanup_errors=True) as folder,
+        ground(Path(folder), broker, nodes=nodes) as made,
+    ):
+        yield made
+
+
+async def _create(server: str) -> None:
+    connection = await asyncpg.connect(server)
+    await connection.execute("CREATE DATABASE faults")
+    await connection.close()

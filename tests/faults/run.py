@@ -1,0 +1,156 @@
+"""A whole installation killed and paused under load, trial after trial, and judged by an oracle.
+
+    python -m tests.faults.run --broker kafka --trials 20 --seed 1
+
+Two workers, two launchers (relay, intake, timers), the API and two emitters, as processes; each trial deploys an app of
+its own on them, changes it while events flow, and deals them a misfortune or two. The last line is the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+import httpx
+import structlog
+
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import topic_specs
+from streamsched.store.pool import open_pool
+from tests.faults.crew import Crew
+from tests.faults.emitters import Emitters
+from tests.faults.ground import SHARDS, Ground, ground_of_its_own
+from tests.faults.judgement import Judgement
+from tests.faults.misfortune import Misfortune, Misfortunes, known
+from tests.faults.record import Log
+from tests.faults.trial import SETTLE_S, Played, Trial
+from tests.simulation.log import Bug
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of all trials."""
+
+    misfortunes: Misfortunes
+    judged: Judgement = field(default_factory=Judgement)
+    waits: list[float] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        return self.judged.clean
+
+    def add(self, played: Played) -> None:
+        self.judged.add(played.verdict)
+        self.waits.append(played.longest_wait_s)
+
+    def line(self) -> str:
+        """The verdict. Recovery: how long an event waited at most in a trial."""
+        waits = sorted(self.waits) or [0.0]
+        return (
+            f"trials {len(self.waits)} kills {self.misfortunes.kills} stops {self.misfortunes.stops} "
+            f"lost {self.judged.lost} doubled {self.judged.doubled} wrong {self.judged.wrong} "
+            f"recovery p50 {waits[len(waits) // 2]:.1f} s max {waits[-1]:.1f} s"
+        )
+
+
+async def run(
+    ground: Ground,
+    *,
+    trials: int,
+    seed: int,
+    of: Sequence[Misfortune] = (),
+    bug: Bug | None = None,
+    settle_s: float = SETTLE_S,
+) -> tuple[str, bool]:
+    """The last line, and whether all is well. With a bug it ends with the first trial that is not."""
+    broker, pool = await open_broker(ground.log), await open_pool(ground.database)
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    crew = Crew(ground, Emitters(ground.api, ground.log, ground.folder), bug)
+    misfortunes = Misfortunes(random.Random(seed), tuple(of) or known(kafka=ground.cluster is not None))
+    tally, log = Tally(misfortunes), Log(broker)
+    async with httpx.AsyncClient(base_url=ground.api) as client:
+        trial = Trial(crew, log, pool, client, misfortunes, settle_s)
+        try:
+            await crew.start()
+            for number in range(trials):
+                began = time.monotonic()
+                played = await trial.play(number, seed)
+                tally.add(played)
+                _say(_told(number, played, time.monotonic() - began), *played.verdict.words)
+                if bug is not None and not tally.well:
+                    break
+            await _closing(pool, log, ground, tally.judged)
+        finally:
+            await crew.stop()
+            await broker.close()
+            await pool.close()
+    if crew.unbidden:
+        _say(f"{crew.unbidden} processes ended by themselves and were started again")
+    return tally.line(), tally.well
+
+
+async def _closing(pool: asyncpg.Pool, log: Log, ground: Ground, into: Judgement) -> None:
+    """Of all trials together: every launch is one row, there are no others, and no run started twice."""
+    await log.look(quiet_s=0.5)
+    rows = {row["id"] for row in await pool.fetch("SELECT id FROM jobs")}
+    into.compare("rows of all launches", sorted(log.launched), sorted(rows))
+    for job, times in log.launched.items():
+        if times > 1:
+            into.double(f"job {job} was launched {times} times")
+    for run_, times in Counter(ground.started_runs()).items():
+        if times > 1:
+            into.double(f"run {run_} started {times} times")
+    for letter in log.letters:
+        into.spoil(f"a dead letter: {letter}")
+
+
+def _told(number: int, played: Played, took: float) -> str:
+    verdict = played.verdict
+    return (
+        f"trial {number} {', '.join(played.met)}: {len(played.traffic.emitted)} events, {played.jobs} jobs, "
+        f"{len(played.user.returned) - len(played.user.wishes.schedules)} changes, "
+        f"longest wait {played.longest_wait_s:.1f} s, took {took:.0f} s ({played.emitting_s:.0f} s of events), "
+        f"lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}"
+    )
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("\n  ".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="of our Kafka; one at a time is killed")
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--misfortune", nargs="*", default=[], help="only these, such as 'worker late'")
+    parser.add_argument("--bug", choices=[each.name.lower().replace("_", "-") for each in Bug])
+    parser.add_argument("--logs", type=Path, help="a new folder for what the processes said")
+    asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    logging.disable(logging.CRITICAL)
+    of = [each for each in known(kafka=True) if str(each) in asked.misfortune]
+    bug = None if asked.bug is None else Bug[asked.bug.upper().replace("-", "_")]
+    with ground_of_its_own(asked.broker, nodes=asked.nodes) as there:
+        line, well = asyncio.run(run(there, trials=asked.trials, seed=asked.seed, of=of, bug=bug))
+        if asked.logs is not None:
+            shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))
+    _say(line)
+    sys.exit(not well)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""A short run of the fault suite on each log; the long one is `make faults BROKER=kafka TRIALS=n SEED=s`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.faults.ground import ground
+from tests.faults.misfortune import How, Misfortune, Who
+from tests.faults.run import run
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(500)
+def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp_path: Path) -> None:
+    of = (Misfortune(Who.WORKER, How.LATE), Misfortune(Who.POSTGRES, How.QUICK))
+    with ground(tmp_path, "postgres") as there:
+        line, well = asyncio.run(run(there, trials=2, seed=1, of=of))
+
+    assert well, line
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.kafka
+@pytest.mark.timeout(500)
+def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafka: str, tmp_path: Path) -> None:
+    of = (Misfortune(Who.LAUNCHER, How.LATE), Misfortune(Who.KAFKA, How.QUICK))
+    with ground(tmp_path, "kafka") as there:
+        line, well = asyncio.run(run(there, trials=2, seed=1, of=of))
+
+    assert well, line
