@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.job import ReadyJob
-from streamsched.domain.signal import Signal
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.testing.rerun import Stamped
@@ -43,9 +43,11 @@ class Log:
     jobs: list[ReadyJob] = field(default_factory=list)
     launched: Counter[str] = field(default_factory=Counter)
     letters: list[str] = field(default_factory=list)
+    _mine: re.Pattern[str] = field(default=re.compile("nothing"))
 
-    def begin(self) -> None:
-        """Another trial."""
+    def begin(self, name: str) -> None:
+        """Another trial; all its names begin with this one."""
+        self._mine = re.compile(rf"[a-z]+:default\.{name}(?!\d)")
         self.homes.clear()
         self.jobs.clear()
 
@@ -72,20 +74,18 @@ class Log:
             await reader.close()
 
     def _take(self, topic: str, record: Record) -> None:
-        key, value = record.key or b"", record.value or b""
+        key, value = (record.key or b"").decode(), record.value or b""
         match topic:
-            case "signals":
-                self.homes[key.decode()].append((_instant(record), _decoded(key, value)))
+            case "signals" if self._mine.match(key):
+                self.homes[key].append((_instant(record), signal_codec.decode(key.encode(), value)))
             case "launch":
-                job = launch_codec.decode(value)
-                self.jobs.append(job)
-                self.launched[job.id] += 1
-            case _:
+                self.launched[key] += 1
+                if self._mine.match(f"schedule:{key}"):
+                    self.jobs.append(launch_codec.decode(value))
+            case "dead-letter":
                 self.letters.append(value.decode(errors="replace"))
-
-
-def _decoded(key: bytes, value: bytes) -> Signal:
-    return signal_codec.decode(key, value)
+            case _:
+                pass
 
 
 def _instant(record: Record) -> datetime:

@@ -34,7 +34,7 @@ from tests.faults.ground import SHARDS, Ground, ground_of_its_own
 from tests.faults.judgement import Judgement
 from tests.faults.misfortune import Misfortune, Misfortunes, known
 from tests.faults.record import Log
-from tests.faults.trial import SETTLE_S, Played, Trial
+from tests.faults.trial import EVENTS, SCHEDULES, Played, Trial
 from tests.simulation.log import Bug
 
 
@@ -71,7 +71,8 @@ async def run(
     seed: int,
     of: Sequence[Misfortune] = (),
     bug: Bug | None = None,
-    settle_s: float = SETTLE_S,
+    schedules: int = SCHEDULES,
+    events: int = EVENTS,
 ) -> tuple[str, bool]:
     """The last line, and whether all is well. With a bug it ends with the first trial that is not."""
     broker, pool = await open_broker(ground.log), await open_pool(ground.database)
@@ -80,7 +81,7 @@ async def run(
     misfortunes = Misfortunes(random.Random(seed), tuple(of) or known(kafka=ground.cluster is not None))
     tally, log = Tally(misfortunes), Log(broker)
     async with httpx.AsyncClient(base_url=ground.api) as client:
-        trial = Trial(crew, log, pool, client, misfortunes, settle_s)
+        trial = Trial(crew, log, pool, client, misfortunes, schedules, events)
         try:
             await crew.start()
             for number in range(trials):
@@ -136,6 +137,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="of our Kafka; one at a time is killed")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--schedules", type=int, default=SCHEDULES)
+    parser.add_argument("--events", type=int, default=EVENTS, help="of each trial, at least")
     parser.add_argument("--misfortune", nargs="*", default=[], help="only these, such as 'worker late'")
     parser.add_argument("--bug", choices=[each.name.lower().replace("_", "-") for each in Bug])
     parser.add_argument("--logs", type=Path, help="a new folder for what the processes said")
@@ -145,7 +148,17 @@ def main() -> None:
     of = [each for each in known(kafka=True) if str(each) in asked.misfortune]
     bug = None if asked.bug is None else Bug[asked.bug.upper().replace("-", "_")]
     with ground_of_its_own(asked.broker, nodes=asked.nodes) as there:
-        line, well = asyncio.run(run(there, trials=asked.trials, seed=asked.seed, of=of, bug=bug))
+        line, well = asyncio.run(
+            run(
+                there,
+                trials=asked.trials,
+                seed=asked.seed,
+                of=of,
+                bug=bug,
+                schedules=asked.schedules,
+                events=asked.events,
+            )
+        )
         if asked.logs is not None:
             shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))
     _say(line)

@@ -18,7 +18,7 @@ from tests.faults.run import run
 def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp_path: Path) -> None:
     of = (Misfortune(Who.WORKER, How.LATE), Misfortune(Who.POSTGRES, How.QUICK))
     with ground(tmp_path, "postgres") as there:
-        line, well = asyncio.run(run(there, trials=2, seed=1, of=of))
+        line, well = asyncio.run(run(there, trials=2, seed=1, of=of, schedules=60, events=400))
 
     assert well, line
 
@@ -30,6 +30,6 @@ def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp
 def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafka: str, tmp_path: Path) -> None:
     of = (Misfortune(Who.LAUNCHER, How.LATE), Misfortune(Who.KAFKA, How.QUICK))
     with ground(tmp_path, "kafka") as there:
-        line, well = asyncio.run(run(there, trials=2, seed=1, of=of))
+        line, well = asyncio.run(run(there, trials=2, seed=1, of=of, schedules=60, events=400))
 
     assert well, line

@@ -41,6 +41,8 @@ class Trial:
     pool: asyncpg.Pool
     client: httpx.AsyncClient
     misfortunes: Misfortunes
+    schedules: int = SCHEDULES
+    events: int = EVENTS
     settle_s: float = SETTLE_S
 
     async def play(self, number: int, seed: int) -> Played:
@@ -50,10 +52,10 @@ class Trial:
         wishes = Wishes(AppRef("default", name), dice, str(self.crew.ground.started))
         user = User(wishes, random.Random(f"{seed}-{number}-user"), self.client)
         traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
-        self.log.begin()
+        self.log.begin(name)
         keeping = asyncio.create_task(self._keep())
         try:
-            await user.deploy(wishes.definition(SCHEDULES))
+            await user.deploy(wishes.definition(self.schedules))
             met = await self._disturb(user, traffic, dice)
             emitted = time.monotonic()
             verdict = await self._settled(user, traffic)
@@ -86,11 +88,11 @@ class Trial:
 
     async def _emit(self, user: User, traffic: Traffic, healed: asyncio.Event) -> None:
         began, batches = time.monotonic(), 0
-        while not healed.is_set() or len(traffic.emitted) < EVENTS:
+        while not healed.is_set() or len(traffic.emitted) < self.events:
             events = [traffic.event(changes=len(user.returned)) for _ in range(_BATCH)]
             self.crew.emitters.say(events, traffic.dice)
             batches += 1
-            late = 0.0 if len(traffic.emitted) < EVENTS else 0.5  # only so that something comes until all are back
+            late = 0.0 if len(traffic.emitted) < self.events else 0.5  # only so that something comes until all are back
             await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
 
     async def _settled(self, user: User, traffic: Traffic) -> Judgement:
