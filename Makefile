@@ -29,7 +29,7 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 	@EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/python -m pytest -q --timeout=0 tests/properties --hypothesis-profile=$(or $(PROFILE),asked) $(ARGS)
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
-	@$(BIN)/python -m tests.faults.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
+	@$(BIN)/python -m tests.faults.installation.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
 outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's brokers, cut the network (as root), under load
 	@$(BIN)/python -m tests.faults.kafka_outages --kind $(or $(KIND),one) --trials $(or $(TRIALS),3) --seed $(or $(SEED),0) $(ARGS)

@@ -1,55 +1,35 @@
-"""What the log holds: the signals of each home in its order, and what was launched."""
+"""What the log holds in the end: which events came home, and what was launched."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Final
+
+import orjson
 
 from streamsched.codec import launch as launch_codec
-from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.job import ReadyJob
 from streamsched.ports.broker import Broker, Record, TopicPartition
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
-from streamsched.testing.rerun import Stamped
-from tests.faults.ground import SHARDS
+from streamsched.ports.topics import LAUNCH, SIGNALS
+from tests.faults.trial import SHARDS
 
 #: How long the log may be away.
-AWAY_S: Final = 60.0
-_TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
+AWAY_S = 60.0
 
 
 @dataclass(slots=True)
 class Log:
-    """Read on from where the last look ended.
-
-    Attributes:
-        homes: record key → its signals, of the trial at hand.
-        jobs: what was launched, of the trial at hand.
-        launched: job id → how often it is on its way, of all trials.
-        letters: what was put aside as unreadable.
-    """
+    """What the log holds, read on from where the last look ended."""
 
     broker: Broker
     at: dict[TopicPartition, int] = field(
-        default_factory=lambda: {TopicPartition(topic, n): 0 for topic in _TOPICS for n in range(SHARDS)}
+        default_factory=lambda: {TopicPartition(topic, n): 0 for topic in (SIGNALS, LAUNCH) for n in range(SHARDS)}
     )
-    homes: dict[str, list[Stamped]] = field(default_factory=lambda: defaultdict(list))
-    jobs: list[ReadyJob] = field(default_factory=list)
-    launched: Counter[str] = field(default_factory=Counter)
-    letters: list[str] = field(default_factory=list)
-    _mine: re.Pattern[str] = field(default=re.compile("nothing"))
-
-    def begin(self, name: str) -> None:
-        """Another trial; all its names begin with this one."""
-        self._mine = re.compile(rf"[a-z]+:default\.{name}(?!\d)")
-        self.homes.clear()
-        self.jobs.clear()
+    arrived: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    launched: dict[str, list[tuple[int, list[str]]]] = field(default_factory=lambda: defaultdict(list))
+    jobs: list[str] = field(default_factory=list)
 
     async def look(self, quiet_s: float) -> None:
         """Reads until nothing has come for that long; while the log is away it is asked again."""
@@ -67,26 +47,21 @@ class Log:
         try:
             while chunks := await reader.read(max_records=20_000, timeout=quiet_s):
                 for chunk in chunks:
-                    for record in chunk.records:
-                        self._take(chunk.topic, record)
                     self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
+                    for record in chunk.records:
+                        (self._signal if chunk.topic == SIGNALS else self._launch)(record)
         finally:
             await reader.close()
 
-    def _take(self, topic: str, record: Record) -> None:
-        key, value = (record.key or b"").decode(), record.value or b""
-        match topic:
-            case "signals" if self._mine.match(key):
-                self.homes[key].append((_instant(record), signal_codec.decode(key.encode(), value)))
-            case "launch":
-                self.launched[key] += 1
-                if self._mine.match(f"schedule:{key}"):
-                    self.jobs.append(launch_codec.decode(value))
-            case "dead-letter":
-                self.letters.append(value.decode(errors="replace"))
-            case _:
-                pass
+    def _signal(self, record: Record) -> None:
+        assert record.key is not None and record.value is not None  # noqa: PT018
+        said = orjson.loads(record.value)
+        if record.key.startswith(b"schedule:") and "signal" not in said:
+            name = record.key.decode().rpartition(".")[2]
+            self.arrived[name].append((said["id"], record.time_ms))
 
-
-def _instant(record: Record) -> datetime:
-    return datetime.fromtimestamp(record.time_ms / 1000, UTC)
+    def _launch(self, record: Record) -> None:
+        job = launch_codec.decode(record.value or b"")
+        ids = dict.fromkeys(event.id for each in job.contributions for event in each.events)
+        self.launched[job.schedule.name].append((job.sequence, list(ids)))
+        self.jobs.append(job.id)

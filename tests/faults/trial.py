@@ -1,156 +1,102 @@
-"""One trial: an app of some hundred schedules, some thousand events, changes meanwhile, and misfortunes."""
+"""What one trial wishes for and sends: schedules of its own, and events of many kinds, some of them twice."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any
 
-import asyncpg
-import httpx
+import orjson
 
-from streamsched.domain.names import AppRef
-from tests.faults.crew import Crew
-from tests.faults.homes import judge_changes, judge_homes, judge_ticks
-from tests.faults.jobs import Stored, judge_jobs, judge_submissions, stored
-from tests.faults.judgement import Judgement
-from tests.faults.misfortune import Misfortunes, strike
-from tests.faults.record import AWAY_S, Log
-from tests.faults.traffic import Traffic
-from tests.faults.user import User
-from tests.faults.wishes import Wishes
+from streamsched.codec import signal as signal_codec
+from streamsched.domain.home import home
+from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
+from streamsched.domain.signal import Put, Subscribe
+from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
+from tests.faults.oracle import Wish, key
 
-SCHEDULES: Final = 200
-#: Events a second, and how many at least.
-RATE: Final = 250
-EVENTS: Final = 1000
-#: After that long without anything having moved, what is missing is lost.
-SETTLE_S: Final = 90.0
-_BATCH: Final = 20
+SHARDS = 4
+SCHEDULES = 200
 
 
 @dataclass(slots=True)
 class Trial:
-    """What a trial needs, shared with the others."""
+    """What one trial wished for and sent."""
 
-    crew: Crew
-    log: Log
-    pool: asyncpg.Pool
-    client: httpx.AsyncClient
-    misfortunes: Misfortunes
-    schedules: int = SCHEDULES
-    events: int = EVENTS
-    settle_s: float = SETTLE_S
+    number: int
+    dice: random.Random
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    triggers: dict[str, Trigger] = field(default_factory=dict)
+    emitted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)
 
-    async def play(self, number: int, seed: int) -> Played:
-        """One trial, from its deployment to its verdict."""
-        dice = random.Random(f"{seed}-{number}")
-        name, started = f"t{number}", time.monotonic()
-        wishes = Wishes(AppRef("default", name), dice, str(self.crew.ground.started))
-        user = User(wishes, random.Random(f"{seed}-{number}-user"), self.client)
-        traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
-        self.log.begin(name)
-        keeping = asyncio.create_task(self._keep())
-        try:
-            await user.deploy(wishes.definition(self.schedules))
-            met = await self._disturb(user, traffic, dice)
-            emitted = time.monotonic()
-            verdict = await self._settled(user, traffic)
-        finally:
-            keeping.cancel()
-        return Played(met, traffic, user, verdict, self._longest_wait(traffic), len(self.log.jobs), emitted - started)
+    def __post_init__(self) -> None:
+        for number in range(SCHEDULES):
+            name = f"t{self.number}s{number}"
+            leaves = [self._leaf() for _ in range(self.dice.choice((1, 1, 2, 2, 3)))]
+            leaves = list({next(iter(event_keys(leaf))): leaf for leaf in leaves}.values())
+            every = self.dice.random() < 0.6
+            group = AllOf(tuple(leaves)) if every else AnyOf(tuple(leaves))
+            self.triggers[name] = leaves[0] if len(leaves) == 1 else group
+            amounts = {next(iter(event_keys(leaf))): _amount(leaf) for leaf in leaves}
+            self.wishes[name] = Wish(name, amounts, every)
 
-    async def _keep(self) -> None:
-        while True:
-            await asyncio.sleep(0.3)
-            await self.crew.revive()
+    def _leaf(self) -> Partitions | StreamGrowth | CustomEvent:
+        place = self.dice.randrange(30)
+        match self.dice.choice("pppse"):
+            case "p":
+                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.dice.randint(1, 12))
+            case "s":
+                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.dice.randint(100, 5000))
+            case _:
+                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.dice.randint(1, 8))
 
-    async def _disturb(self, user: User, traffic: Traffic, dice: random.Random) -> list[str]:
-        """Events and changes, and misfortunes among them."""
-        enough, healed = asyncio.Event(), asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._emit(user, traffic, healed))
-            group.create_task(user.meddle(enough))
-            met: list[str] = []
-            for _ in range(dice.choice((1, 1, 2))):
-                await asyncio.sleep(dice.uniform(0.5, 3.0))
-                what = self.misfortunes.next()
-                await strike(self.crew, what, dice)
-                self.misfortunes.met[what] += 1
-                met.append(str(what))
-            await asyncio.sleep(1)
-            healed.set()
-            enough.set()
-        return met
+    def control(self) -> Iterator[Outgoing]:
+        """The schedules, as the relay would send them."""
+        for name, trigger in self.triggers.items():
+            ref = ScheduleRef("default", "faults", name)
+            for each in (*(Subscribe(k, ref, 1) for k in sorted(event_keys(trigger))), Put(ref, 1, True, trigger)):
+                where, value = signal_codec.encode(each)
+                yield Outgoing(SIGNALS, home(where, SHARDS), where, value)
 
-    async def _emit(self, user: User, traffic: Traffic, healed: asyncio.Event) -> None:
-        began, batches = time.monotonic(), 0
-        while not healed.is_set() or len(traffic.emitted) < self.events:
-            events = [traffic.event(changes=len(user.returned)) for _ in range(_BATCH)]
-            self.crew.emitters.say(events, traffic.dice)
-            batches += 1
-            late = 0.0 if len(traffic.emitted) < self.events else 0.5  # only so that something comes until all are back
-            await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
+    def event(self) -> Outgoing:
+        """A new event, or one of the last hundred again; some through a foreign partitioner."""
+        if self.emitted and self.dice.random() < 0.08:
+            event = self.emitted[self.dice.choice(list(self.emitted)[-100:])]
+        else:
+            event = self._fresh()
+            self.emitted[event["id"]] = event
+            self.sent_at[event["id"]] = time.time()
+        topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
+        foreign = self.dice.random() < 0.2
+        partition = self.dice.randrange(SHARDS) if foreign else home(key(event), SHARDS)
+        return Outgoing(topic, partition, None, orjson.dumps(event))
 
-    async def _settled(self, user: User, traffic: Traffic) -> Judgement:
-        """The verdict, as soon as nothing is missing, or when nothing has moved for long enough."""
-        moved, before = time.monotonic(), ""
-        while True:
-            verdict = Judgement()
-            there = await self._stored(user)
-            await self.log.look(quiet_s=0.5)
-            if not self.crew.emitters.settled:
-                verdict.lose("not all is acknowledged")
-            else:
-                self._judge(user, traffic, there, verdict)
-            now = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
-            if now != before:
-                moved, before = time.monotonic(), now
-            if not verdict.lost or time.monotonic() > moved + self.settle_s:
-                return verdict
-
-    async def _stored(self, user: User) -> Stored:
-        async with asyncio.timeout(AWAY_S):
-            while True:
-                try:
-                    return await stored(self.pool, str(user.wishes.app), self.crew.ground.started_runs())
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                    await asyncio.sleep(0.2)
-
-    def _judge(self, user: User, traffic: Traffic, there: Stored, into: Judgement) -> None:
-        """Everything, station by station. What cannot be right before an earlier station is, is not looked at."""
-        homes = self.log.homes
-        judge_homes(homes, traffic.emitted, there.completed, into)
-        judge_changes(homes, user, traffic.after, into)
-        judge_ticks(homes, user, into)
-        if not into.lost:
-            judge_jobs(homes, self.log.jobs, user, datetime.now(UTC), into)
-        if not into.lost:
-            judge_submissions(homes, self.log.jobs, there, user, into)
-
-    def _longest_wait(self, traffic: Traffic) -> float:
-        """From when an event was given to an emitter to when it came to a schedule's home, in seconds."""
-        longest = 0.0
-        for key, log in self.log.homes.items():
-            if key.startswith("schedule:"):
-                for at, signal in log:
-                    event = getattr(signal, "event", None)
-                    if event is not None and event.id in traffic.sent_at:
-                        longest = max(longest, at.timestamp() - traffic.sent_at[event.id])
-        return longest
+    def _fresh(self) -> dict[str, Any]:
+        number, place = len(self.emitted), self.dice.randrange(30)
+        kind: str = self.dice.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
+        data: dict[str, Any]
+        if kind == "partitions.added":
+            keys = [f"n={number}/k={k}" for k in range(self.dice.choice((1, 1, 1, 3)))]
+            data = {"dataset": f"default.t{self.number}d{place}", "partitions": keys}
+        elif kind == "stream.size":
+            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.dice.randint(1, 2000), "absolute": False}
+        else:
+            data = {"name": f"default.t{self.number}e{place}"}
+        now = datetime.now(UTC).isoformat()
+        return {"id": f"t{self.number}-{number}", "source": "faults", "time": now, "type": kind, "data": data}
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What came of a trial."""
-
-    met: list[str]
-    traffic: Traffic
-    user: User
-    verdict: Judgement
-    longest_wait_s: float
-    jobs: int
-    emitting_s: float
+def _amount(leaf: Partitions | StreamGrowth | CustomEvent) -> int:
+    match leaf:
+        case Partitions(count=count):
+            return count
+        case StreamGrowth(bytes=count):
+            return count
+        case CustomEvent(times=times):
+            return times

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, assert_never
 
-from tests.faults.crew import Crew, chosen
-from tests.faults.ground import LEASE_S
+from tests.faults.installation.crew import Crew, chosen
+from tests.faults.installation.ground import LEASE_S
 
 
 class How(StrEnum):

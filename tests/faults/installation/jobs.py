@@ -15,10 +15,10 @@ from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
 from streamsched.domain.signal import Drop, Put
 from streamsched.testing.rerun import Stamped
-from tests.faults.expectation import expected
-from tests.faults.homes import Homes
-from tests.faults.judgement import Judgement
-from tests.faults.user import User
+from tests.faults.installation.expectation import expected
+from tests.faults.installation.homes import Homes
+from tests.faults.installation.judgement import Judgement
+from tests.faults.installation.user import User
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]

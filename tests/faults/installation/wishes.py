@@ -42,7 +42,7 @@ from streamsched.domain.trigger import (
     Unless,
     Within,
 )
-from tests.faults.expectation import can_keep
+from tests.faults.installation.expectation import can_keep
 
 #: How many there are of each: datasets, streams, custom events, programs of another app.
 PLACES: Final = 20

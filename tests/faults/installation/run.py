@@ -1,6 +1,6 @@
 """A whole installation killed and paused under load, trial after trial, and judged by an oracle.
 
-    python -m tests.faults.run --broker kafka --trials 20 --seed 1
+    python -m tests.faults.installation.run --broker kafka --trials 20 --seed 1
 
 Two workers, two launchers (relay, intake, timers), the API and two emitters, as processes; each trial deploys an app of
 its own on them, changes it while events flow, and deals them a misfortune or two. The last line is the verdict.
@@ -28,13 +28,13 @@ import structlog
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import topic_specs
 from streamsched.store.pool import open_pool
-from tests.faults.crew import Crew
-from tests.faults.emitters import Emitters
-from tests.faults.ground import SHARDS, Ground, ground_of_its_own
-from tests.faults.judgement import Judgement
-from tests.faults.misfortune import Misfortune, Misfortunes, known
-from tests.faults.record import Log
-from tests.faults.trial import EVENTS, SCHEDULES, Played, Trial
+from tests.faults.installation.crew import Crew
+from tests.faults.installation.emitters import Emitters
+from tests.faults.installation.ground import SHARDS, Ground, ground_of_its_own
+from tests.faults.installation.judgement import Judgement
+from tests.faults.installation.misfortune import Misfortune, Misfortunes, known
+from tests.faults.installation.record import Log
+from tests.faults.installation.trial import EVENTS, SCHEDULES, Played, Trial
 from tests.simulation.log import Bug
 
 

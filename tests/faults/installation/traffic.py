@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streamsched.domain.event import Outcome
-from tests.faults.wishes import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
+from tests.faults.installation.wishes import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
 
 Json = Mapping[str, Any]
 

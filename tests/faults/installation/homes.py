@@ -16,9 +16,9 @@ from streamsched.domain.signal import Drop, Occurred, Put, Subscribe, Unsubscrib
 from streamsched.domain.tick import At, Cron
 from streamsched.domain.trigger import Every, event_keys, leaves
 from streamsched.testing.rerun import Stamped
-from tests.faults.judgement import Judgement
-from tests.faults.traffic import Json
-from tests.faults.user import User
+from tests.faults.installation.judgement import Judgement
+from tests.faults.installation.traffic import Json
+from tests.faults.installation.user import User
 
 _SCHEDULE: Final = "schedule:"
 

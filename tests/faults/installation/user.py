@@ -16,7 +16,7 @@ import httpx
 from streamsched.codec.schedule import app_to_json, schedule_to_json
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.schedule import Schedule
-from tests.faults.wishes import Wishes
+from tests.faults.installation.wishes import Wishes
 
 #: How long a change is tried for, in seconds, and how long one request may take.
 _PATIENCE_S: Final = 90.0

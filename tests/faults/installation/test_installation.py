@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.ground import ground
-from tests.faults.misfortune import How, Misfortune, Who
-from tests.faults.run import run
+from tests.faults.installation.ground import ground
+from tests.faults.installation.misfortune import How, Misfortune, Who
+from tests.faults.installation.run import run
 
 
 @pytest.mark.torture

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class EmitterProcess:
 
     async def start(self) -> None:
         self.running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.emitter_process", self.url, str(self.spool)),
+            *(sys.executable, "-m", "tests.faults.installation.emitter_process", self.url, str(self.spool)),
             cwd=_ROOT,
             env={name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")},
             stdin=asyncio.subprocess.PIPE,

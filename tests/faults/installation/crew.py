@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tests.faults.emitters import Emitters
-from tests.faults.ground import Ground
+from tests.faults.installation.emitters import Emitters
+from tests.faults.installation.ground import Ground
 from tests.simulation.log import Bug
 
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 
 #: Place → role.
 PLACES: Final = {
@@ -57,7 +57,7 @@ class Crew:
 
     def start_role(self, place: str) -> None:
         name = place if self.named else f"{place}-{uuid4().hex[:6]}"
-        arguments = ["-m", "tests.faults.role_process", PLACES[place], name, str(self._socket)]
+        arguments = ["-m", "tests.faults.installation.role_process", PLACES[place], name, str(self._socket)]
         self._start(place, [*arguments, *([self.bug.value] if self.bug else [])])
         self.away.discard(place)
 
@@ -94,7 +94,7 @@ class Crew:
         return self.ground.folder / "runners.sock"
 
     def _start_runners(self) -> None:
-        self._start("runners", ["-m", "tests.faults.warm_runners", str(self._socket)])
+        self._start("runners", ["-m", "tests.faults.installation.warm_runners", str(self._socket)])
         self.away.add("runners")
 
     def _start(self, place: str, arguments: list[str]) -> None:

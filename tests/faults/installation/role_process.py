@@ -1,4 +1,4 @@
-"""One role of the installation as a process: `python -m tests.faults.role_process ROLE NAME RUNNERS [BUG]`.
+"""One role as a process: `python -m tests.faults.installation.role_process ROLE NAME RUNNERS [BUG]`.
 
 It is what `streamsched worker|launcher|api` does, under a name that is given; runs are executed by processes that are
 forked from a warm one (`RUNNERS` is its socket), which takes a fraction of what starting Python anew for each does.
@@ -17,8 +17,8 @@ from streamsched import bootstrap
 from streamsched.config import Settings
 from streamsched.ports.broker import Broker
 from streamsched.telemetry.logs import configure_logs
-from tests.faults.bugged import BuggedBroker, keep_tables
-from tests.faults.warm_runners import WarmRunners
+from tests.faults.installation.bugged import BuggedBroker, keep_tables
+from tests.faults.installation.warm_runners import WarmRunners
 from tests.simulation.log import Bug
 
 

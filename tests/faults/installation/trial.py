@@ -1,0 +1,156 @@
+"""One trial: an app of some hundred schedules, some thousand events, changes meanwhile, and misfortunes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import asyncpg
+import httpx
+
+from streamsched.domain.names import AppRef
+from tests.faults.installation.crew import Crew
+from tests.faults.installation.homes import judge_changes, judge_homes, judge_ticks
+from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions, stored
+from tests.faults.installation.judgement import Judgement
+from tests.faults.installation.misfortune import Misfortunes, strike
+from tests.faults.installation.record import AWAY_S, Log
+from tests.faults.installation.traffic import Traffic
+from tests.faults.installation.user import User
+from tests.faults.installation.wishes import Wishes
+
+SCHEDULES: Final = 200
+#: Events a second, and how many at least.
+RATE: Final = 250
+EVENTS: Final = 1000
+#: After that long without anything having moved, what is missing is lost.
+SETTLE_S: Final = 90.0
+_BATCH: Final = 20
+
+
+@dataclass(slots=True)
+class Trial:
+    """What a trial needs, shared with the others."""
+
+    crew: Crew
+    log: Log
+    pool: asyncpg.Pool
+    client: httpx.AsyncClient
+    misfortunes: Misfortunes
+    schedules: int = SCHEDULES
+    events: int = EVENTS
+    settle_s: float = SETTLE_S
+
+    async def play(self, number: int, seed: int) -> Played:
+        """One trial, from its deployment to its verdict."""
+        dice = random.Random(f"{seed}-{number}")
+        name, started = f"t{number}", time.monotonic()
+        wishes = Wishes(AppRef("default", name), dice, str(self.crew.ground.started))
+        user = User(wishes, random.Random(f"{seed}-{number}-user"), self.client)
+        traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
+        self.log.begin(name)
+        keeping = asyncio.create_task(self._keep())
+        try:
+            await user.deploy(wishes.definition(self.schedules))
+            met = await self._disturb(user, traffic, dice)
+            emitted = time.monotonic()
+            verdict = await self._settled(user, traffic)
+        finally:
+            keeping.cancel()
+        return Played(met, traffic, user, verdict, self._longest_wait(traffic), len(self.log.jobs), emitted - started)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(0.3)
+            await self.crew.revive()
+
+    async def _disturb(self, user: User, traffic: Traffic, dice: random.Random) -> list[str]:
+        """Events and changes, and misfortunes among them."""
+        enough, healed = asyncio.Event(), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._emit(user, traffic, healed))
+            group.create_task(user.meddle(enough))
+            met: list[str] = []
+            for _ in range(dice.choice((1, 1, 2))):
+                await asyncio.sleep(dice.uniform(0.5, 3.0))
+                what = self.misfortunes.next()
+                await strike(self.crew, what, dice)
+                self.misfortunes.met[what] += 1
+                met.append(str(what))
+            await asyncio.sleep(1)
+            healed.set()
+            enough.set()
+        return met
+
+    async def _emit(self, user: User, traffic: Traffic, healed: asyncio.Event) -> None:
+        began, batches = time.monotonic(), 0
+        while not healed.is_set() or len(traffic.emitted) < self.events:
+            events = [traffic.event(changes=len(user.returned)) for _ in range(_BATCH)]
+            self.crew.emitters.say(events, traffic.dice)
+            batches += 1
+            late = 0.0 if len(traffic.emitted) < self.events else 0.5  # only so that something comes until all are back
+            await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
+
+    async def _settled(self, user: User, traffic: Traffic) -> Judgement:
+        """The verdict, as soon as nothing is missing, or when nothing has moved for long enough."""
+        moved, before = time.monotonic(), ""
+        while True:
+            verdict = Judgement()
+            there = await self._stored(user)
+            await self.log.look(quiet_s=0.5)
+            if not self.crew.emitters.settled:
+                verdict.lose("not all is acknowledged")
+            else:
+                self._judge(user, traffic, there, verdict)
+            now = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
+            if now != before:
+                moved, before = time.monotonic(), now
+            if not verdict.lost or time.monotonic() > moved + self.settle_s:
+                return verdict
+
+    async def _stored(self, user: User) -> Stored:
+        async with asyncio.timeout(AWAY_S):
+            while True:
+                try:
+                    return await stored(self.pool, str(user.wishes.app), self.crew.ground.started_runs())
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    await asyncio.sleep(0.2)
+
+    def _judge(self, user: User, traffic: Traffic, there: Stored, into: Judgement) -> None:
+        """Everything, station by station. What cannot be right before an earlier station is, is not looked at."""
+        homes = self.log.homes
+        judge_homes(homes, traffic.emitted, there.completed, into)
+        judge_changes(homes, user, traffic.after, into)
+        judge_ticks(homes, user, into)
+        if not into.lost:
+            judge_jobs(homes, self.log.jobs, user, datetime.now(UTC), into)
+        if not into.lost:
+            judge_submissions(homes, self.log.jobs, there, user, into)
+
+    def _longest_wait(self, traffic: Traffic) -> float:
+        """From when an event was given to an emitter to when it came to a schedule's home, in seconds."""
+        longest = 0.0
+        for key, log in self.log.homes.items():
+            if key.startswith("schedule:"):
+                for at, signal in log:
+                    event = getattr(signal, "event", None)
+                    if event is not None and event.id in traffic.sent_at:
+                        longest = max(longest, at.timestamp() - traffic.sent_at[event.id])
+        return longest
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a trial."""
+
+    met: list[str]
+    traffic: Traffic
+    user: User
+    verdict: Judgement
+    longest_wait_s: float
+    jobs: int
+    emitting_s: float

@@ -1,0 +1,117 @@
+"""What must have been launched, by a model so naive that it can be believed. Shares no code with the fold.
+
+The log's order at a schedule's home is the truth of what came when; that nothing is missing from it or in it twice is
+checked against what was emitted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A schedule in the oracle's words: key → how much of it; `every`: all of them, else any."""
+
+    name: str
+    amounts: Mapping[str, int]
+    every: bool
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What is wrong, counted, with a few words on each of the first."""
+
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0
+    words: list[str] = field(default_factory=list)
+
+    def say(self, what: str) -> None:
+        if len(self.words) < 20:
+            self.words.append(what)
+
+
+def judge(
+    wish: Wish,
+    *,
+    emitted: Mapping[str, Mapping[str, Any]],
+    arrived: Sequence[str],
+    launched: Sequence[tuple[int, Sequence[str]]],
+    into: Judgement,
+) -> None:
+    """Compares one schedule's launches with what must have been launched.
+
+    Args:
+        emitted: event id → event as it was sent, of this trial.
+        arrived: event ids as the log has them at the schedule's home, in order.
+        launched: (sequence, event ids) as the log has them, in order.
+    """
+    meant = {event_id for event_id, event in emitted.items() if key(event) in wish.amounts}
+    times = Counter(arrived)
+    for event_id in meant - times.keys():
+        into.lost += 1
+        into.say(f"{wish.name}: event {event_id} never came home")
+    for event_id, count in times.items():
+        if count > 1 or event_id not in meant:
+            into.doubled += 1
+            into.say(f"{wish.name}: event {event_id} came {count} times")
+    expected = [sorted(ids) for ids in launches(wish, [emitted[event_id] for event_id in arrived])]
+    sequences = [sequence for sequence, _ in launched]
+    if sequences != sorted(set(sequences)):
+        into.doubled += len(sequences) - len(set(sequences))
+        into.say(f"{wish.name}: launches in this order: {sequences}")
+    found = {sequence: sorted(ids) for sequence, ids in launched}
+    for sequence, ids in enumerate(expected, 1):
+        if sequence not in found:
+            into.lost += 1
+            into.say(f"{wish.name}: launch {sequence} is missing: {ids}")
+        elif found[sequence] != ids:
+            into.wrong += 1
+            into.say(f"{wish.name}: launch {sequence} has {found[sequence]}, must have {ids}")
+    for sequence in found.keys() - set(range(1, len(expected) + 1)):
+        into.doubled += 1
+        into.say(f"{wish.name}: launch {sequence} should not be: {found[sequence]}")
+
+
+def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """The ids of each launch: at every event, counts again all that came since the last launch."""
+    done: list[list[str]] = []
+    since: list[Mapping[str, Any]] = []
+    for event in events:
+        since.append(event)
+        holds = [
+            sum(amount(each) for each in since if key(each) == wanted) >= needed
+            for wanted, needed in wish.amounts.items()
+        ]
+        if all(holds) if wish.every else any(holds):
+            done.append([each["id"] for each in since])
+            since = []
+    return done
+
+
+def key(event: Mapping[str, Any]) -> str:
+    """What an event is about, from its JSON."""
+    data = event["data"]
+    match event["type"]:
+        case "partitions.added":
+            return f"partition:{data['dataset']}"
+        case "stream.size":
+            return f"stream:{data['stream']}"
+        case _:
+            return f"event:{data['name']}"
+
+
+def amount(event: Mapping[str, Any]) -> int:
+    """How much an event adds."""
+    data = event["data"]
+    match event["type"]:
+        case "partitions.added":
+            return len(data["partitions"])
+        case "stream.size":
+            return data["bytes"]
+        case _:
+            return 1
