@@ -5,7 +5,7 @@ __version__ = "0.1.0"
 from streamsched.define.again import retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
-from streamsched.define.limit import catch_up, group, rate, window
+from streamsched.define.limit import catch_up, group, pool, rate, window
 from streamsched.define.phrase import When, at_least, silence, then
 from streamsched.define.when import (
     at,
@@ -33,6 +33,7 @@ __all__ = [
     "glob",
     "group",
     "partitions",
+    "pool",
     "program",
     "rate",
     "retry",

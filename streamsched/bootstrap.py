@@ -61,6 +61,7 @@ from streamsched.store.groups import PostgresGroups
 from streamsched.store.intake import PostgresIntake
 from streamsched.store.jobs import PostgresJobs
 from streamsched.store.leases import PostgresLeases
+from streamsched.store.lines import PostgresPools
 from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.migrate import migrate
 from streamsched.store.outbox import PostgresOutbox
@@ -249,6 +250,7 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobs(pool),
         runs=PostgresRuns(pool),
         groups=PostgresGroups(pool),
+        pools=PostgresPools(pool),
         trails=trails,
         audience=Audience(trails, services.clock),
         keys=PostgresOpenKeys(pool),

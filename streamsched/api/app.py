@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from streamsched import __version__
-from streamsched.api import apps, events, groups, health, jobs, programs, runs, schedules, ticks, verdicts
+from streamsched.api import apps, events, groups, health, jobs, pools, programs, runs, schedules, ticks, verdicts
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.deps import ApiServices
 from streamsched.api.problems import answer_problems
@@ -26,7 +26,7 @@ def make_api(services: ApiServices) -> FastAPI:
         redoc_url=None,
     )
     api.state.services = services
-    for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, health):
+    for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, health):
         api.include_router(module.router)
     api.include_router(cdap_routes())
     answer_problems(api)

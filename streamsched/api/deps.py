@@ -16,6 +16,7 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.groups import Groups
 from streamsched.ports.jobs import Jobs
+from streamsched.ports.pools import Pools
 from streamsched.ports.progress import OpenKeys
 from streamsched.ports.runs import Runs
 from streamsched.ports.verdicts import Trails
@@ -43,6 +44,7 @@ class ApiServices:
     jobs: Jobs
     runs: Runs
     groups: Groups
+    pools: Pools
     trails: Trails
     audience: Audience
     keys: OpenKeys
@@ -73,4 +75,5 @@ JobsDep = Annotated[Jobs, _part("jobs")]
 KeysDep = Annotated[OpenKeys, _part("keys")]
 RunsDep = Annotated[Runs, _part("runs")]
 GroupsDep = Annotated[Groups, _part("groups")]
+PoolsDep = Annotated[Pools, _part("pools")]
 ClockDep = Annotated[Clock, _part("clock")]

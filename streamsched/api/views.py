@@ -10,6 +10,7 @@ from streamsched.codec import halt as halt_codec
 from streamsched.codec import pause as pause_codec
 from streamsched.codec.schedule import program_to_json, schedule_to_json
 from streamsched.codec.state import decode_key
+from streamsched.domain.duration import duration_text
 from streamsched.domain.explain import explain_cell
 from streamsched.domain.fold import Definition
 from streamsched.domain.schedule import Program
@@ -18,6 +19,7 @@ from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleRecord, ScheduleStatus
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
+from streamsched.ports.pools import PoolRecord
 from streamsched.ports.progress import OpenKey
 from streamsched.ports.runs import RunRecord
 
@@ -182,6 +184,22 @@ def group_view(group: GroupRecord) -> dict[str, Any]:
         "slots": [{"run": slot.run, "weight": slot.weight} for slot in group.occupancy.slots],
         "waiting": group.waiting,
         "changedAt": group.changed_at,
+    }
+
+
+def pool_view(pool: PoolRecord) -> dict[str, Any]:
+    """A pool as JSON; `age` is what a point of priority is worth."""
+    return {
+        "name": pool.name,
+        "size": pool.places.limit,
+        "taken": pool.places.taken,
+        "runs": [slot.run for slot in pool.places.slots],
+        "waiting": pool.waiting,
+        "age": duration_text(pool.age),
+        "schedules": [
+            {"id": str(each.schedule), "priority": each.priority, "online": each.online} for each in pool.members
+        ],
+        "changedAt": pool.changed_at,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from streamsched.cli import admin, cron, deploy, dev, event, group, job, program, roles, run, schedule
+from streamsched.cli import admin, cron, deploy, dev, event, group, job, pool, program, roles, run, schedule
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -71,6 +71,7 @@ def make_app() -> typer.Typer:
         ("job", job.commands),
         ("run", run.commands),
         ("group", group.commands),
+        ("pool", pool.commands),
         ("cron", cron.commands),
     ):
         app.add_typer(commands(), name=name)

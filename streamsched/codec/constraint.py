@@ -1,10 +1,10 @@
-"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP
-and RATE, which CDAP does not have.
+"""Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP,
+POOL and RATE, which CDAP does not have.
 
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
-Without `waitUntilMet`, TIME_RANGE, DELAY, GROUP and RATE wait, CONCURRENCY and LAST_RUN abort. Durations are whole
-milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
+Without `waitUntilMet`, TIME_RANGE, DELAY, GROUP, POOL and RATE wait, CONCURRENCY and LAST_RUN abort. Durations are
+whole milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
 
@@ -38,6 +39,8 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "GROUP", "group": name, "limit": limit, "weight": weight, "waitUntilMet": wait}
         case LastRun(interval=interval, wait=wait):
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
+        case Pool(name=name, size=size, priority=priority, wait=wait):
+            return {"type": "POOL", "pool": name, "size": size, "priority": priority, "waitUntilMet": wait}
         case Rate(limit=limit, per=per, wait=wait, burst=burst, of=of, group=group):
             return {
                 "type": "RATE",
@@ -106,6 +109,13 @@ def _last_run(fields: Fields) -> LastRun:
         return LastRun(interval, wait=wait)
 
 
+def _pool(fields: Fields) -> Pool:
+    name, size = fields.text("pool"), fields.integer("size", minimum=1)
+    priority, wait = fields.optional_integer("priority"), fields.optional_boolean("waitUntilMet")
+    with anchored(fields.path, name="pool"):
+        return Pool(name, size, priority or 0, wait=wait is not False)
+
+
 def _rate(fields: Fields) -> Rate:
     limit, per = fields.integer("maxRuns", minimum=1), _read_duration(fields, "perMillis", "per")
     burst, group = fields.optional_integer("burst", minimum=1), fields.optional_text("group")
@@ -129,6 +139,7 @@ _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType
         "DELAY": _delay,
         "GROUP": _group,
         "LAST_RUN": _last_run,
+        "POOL": _pool,
         "RATE": _rate,
         "TIME_RANGE": _time_range,
     }

@@ -8,6 +8,7 @@ from streamsched.define.quantity import Duration, choice, duration, time_of_day,
 from streamsched.domain.calendar import Calendar
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.group import Group
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
 
@@ -28,6 +29,26 @@ def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group
         InvalidDefinitionError: no run could ever have so many slots, or the name is none.
     """
     return Group(name, whole(limit, "$.limit"), whole(weight, "$.weight"), wait=wait)
+
+
+def pool(name: str, size: int, *, priority: int = 0, wait: bool = True) -> Pool:
+    """A run takes one of the `size` places that all runs of this pool share, whatever their app; who waits for one gets
+    it in the order of a line.
+
+    >>> print(pool("nightly", 4, priority=10))
+    a place of 4 in pool nightly, priority 10
+
+    Args:
+        name: the pool; it exists as soon as somebody asks for it.
+        size: places of the pool; `streamsched pool set` overrides it while everything runs.
+        priority: higher goes first, from -1000 to 1000. A point is worth a minute of waiting (`streamsched pool set
+            --age`), so nobody starves; `streamsched pool prioritize` overrides it.
+        wait: False: a job for which there is no place ends.
+
+    Raises:
+        InvalidDefinitionError: a number that makes no sense, or the name is none.
+    """
+    return Pool(name, whole(size, "$.size"), whole(priority, "$.priority"), wait=wait)
 
 
 def window(

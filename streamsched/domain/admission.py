@@ -21,6 +21,7 @@ from streamsched.domain.job import Lane
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
+from streamsched.domain.pool import Line, Pool, Turn
 from streamsched.domain.rate import Meter, Rate, meter_of
 from streamsched.domain.window import TimeWindow, is_open, next_opening
 from streamsched.domain.zone import zone_of
@@ -41,6 +42,8 @@ class Facts:
         program: whose runs these are; reasons name it.
         groups: the named groups the constraints ask for; one that is missing is empty.
         lane: of the job.
+        lines: the pools the constraints ask for; one that is missing is empty.
+        turn: where the job stands in the line of its pool.
         meters: the buckets the rates among the constraints ask; one that is missing is full.
     """
 
@@ -52,6 +55,8 @@ class Facts:
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     lane: Lane | None = None
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    turn: Turn | None = None
 
     def without_own_runs(self) -> Facts:
         """The world when the schedule's own runs have ended."""
@@ -61,6 +66,7 @@ class Facts:
             active_runs=tuple(run for run in self.active_runs if run not in own),
             own_runs=(),
             groups={name: standing.without(own) for name, standing in self.groups.items()},
+            lines={name: line.without(own) for name, line in self.lines.items()},
         )
 
 
@@ -161,6 +167,8 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
+        case Pool():
+            return _check_pool(constraint, facts.lines.get(constraint.name, Line()), facts.turn)
         case Rate():
             return _check_rate(constraint, facts, now)
         case TimeWindow():
@@ -210,6 +218,20 @@ def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime
     if ready <= now:
         return Satisfied(why)
     return WaitUntil(ready, why) if wait else Unsatisfiable(why)
+
+
+def _check_pool(pool: Pool, line: Line, turn: Turn | None) -> Verdict:
+    size = line.size(pool)
+    before = () if turn is None else line.before(turn)
+    why = f"{line.places.taken} of {size} places of pool {pool.name} are taken"
+    if line.places.taken + len(before) < size:
+        return Satisfied(why)
+    runs = tuple(slot.run for slot in line.places.slots)
+    why += f": {named(runs)}" if runs else ""
+    jobs = tuple(each.job for each in before)
+    stand = "1 job stands" if len(jobs) == 1 else f"{len(jobs)} jobs stand"
+    why += f"; {stand} before this one: {named(jobs)}" if jobs else ""
+    return WaitFor((f"pool {pool.name}", *runs, *jobs), why) if pool.wait else Unsatisfiable(why)
 
 
 def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:

@@ -14,6 +14,7 @@ from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
 from streamsched.domain.pace import Bucket
+from streamsched.domain.pool import Line, Turn, turn_at
 from streamsched.domain.rate import Meter
 from streamsched.domain.schedule import Program, Schedule
 
@@ -31,6 +32,7 @@ class Case:
         held_by: the constraints that held it back when it was told to wait, by their places; None: it never was.
         order: what somebody told the job, and `order_reason` who and why.
         stands_from: the oldest generation whose jobs stand; None: `generation` alone.
+        priority: of the schedule in its pool, as set online; None: nobody did, so its own counts.
     """
 
     ready: ReadyJob
@@ -41,6 +43,7 @@ class Case:
     order: Order | None = None
     order_reason: str = ""
     stands_from: int | None = None
+    priority: int | None = None
 
     @property
     def job(self) -> str:
@@ -60,6 +63,7 @@ class Docket:
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
         meters: the buckets that runs of the cases may take of, under their locks.
+        lines: the pools of the cases' schedules, under their locks; at least as far as jobs can get places.
     """
 
     program: Program | None
@@ -70,6 +74,16 @@ class Docket:
     last_completed_at: datetime | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
+    lines: Mapping[str, Line] = field(default_factory=dict)
+
+    def turn(self, case: Case) -> Turn:
+        """When the case is to be judged among the others, which is where it stands in the line of its pool."""
+        pool = None if case.schedule is None else case.schedule.pool
+        if pool is None:
+            return Turn(case.ready.satisfied_at, case.ready.sequence, case.job)
+        priority = pool.priority if case.priority is None else case.priority
+        age = self.lines.get(pool.name, Line()).age
+        return Turn(turn_at(case.ready.satisfied_at, priority, age), case.ready.sequence, case.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +106,8 @@ class Wait:
     """The job waits; `until` (UTC) is when to look again, None when only a wake-up can help.
 
     `news` says that other constraints hold it than last time, so history should know.
-    A slot that becomes free in one of `groups` wakes it. The runs in `stops` are asked to end, or killed.
+    A slot that becomes free in one of `groups` wakes it; it stands in `line` (a pool, and where) when nothing but that
+    holds it. The runs in `stops` are asked to end, or killed.
     """
 
     job: str
@@ -101,6 +116,7 @@ class Wait:
     reason: str
     news: bool = True
     groups: tuple[str, ...] = ()
+    line: tuple[str, Turn] | None = None
     stops: tuple[str, ...] = ()
     kill: bool = False
 

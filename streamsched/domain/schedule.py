@@ -15,6 +15,7 @@ from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.trigger import Trigger
@@ -120,6 +121,8 @@ class Schedule:
         for name in names:
             if names.count(name) > 1:
                 raise InvalidDefinitionError("$.constraints", f"name group '{name}' twice")
+        if sum(isinstance(each, Pool) for each in self.constraints) > 1:
+            raise InvalidDefinitionError("$.constraints", "name two pools; a schedule can be in one")
 
     def _check_catch_up(self) -> None:
         bounds = self.catch_up
@@ -131,6 +134,11 @@ class Schedule:
             raise InvalidDefinitionError(
                 "$.catchUp", "bounds how many ticks are made up for, but misfire 'one' fires one"
             )
+
+    @property
+    def pool(self) -> Pool | None:
+        """Where its runs take a place."""
+        return next((constraint for constraint in self.constraints if isinstance(constraint, Pool)), None)
 
     @property
     def rates(self) -> tuple[Rate, ...]:

@@ -1,33 +1,38 @@
 """Judges a docket: which due jobs run, wait, join another or end. Pure: the launcher's whole policy, without a store.
 
-Jobs are judged oldest satisfaction first, and a run admitted here counts at once for those that come after it, so the
-docket of one program is decided as if its jobs had come one by one.
+Jobs are judged oldest satisfaction first (those of a pool in the order of its line), and a run admitted here counts at
+once for those that come after it, so the docket of one program is decided as if its jobs had come one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import assert_never
+from datetime import datetime, timedelta
+from typing import Final, assert_never
 
 from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, named, weigh
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Line, slots_name
 from streamsched.domain.rate import drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
 from streamsched.launcher.arguments import arguments
 
+#: When a job looks again whose pool has a free place that those before it have not taken.
+_TURN: Final = timedelta(seconds=5)
+
 
 def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
     """One ruling for each case of the docket."""
-    rulings: list[Ruling] = []
+    docket, order = _lined_up(docket)
+    rulings: dict[str, Ruling] = {}
     waiting = dict(docket.waiting)
     newest = _newest(docket.cases)
-    for case in docket.cases:
+    for case in order:
         ruling = _rule(docket, case, waiting, newest, now)
         lane, place = case.ready.lane, case.ready.place
         match ruling:
@@ -43,8 +48,36 @@ def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
                 pass
             case _:
                 assert_never(ruling)
-        rulings.append(ruling)
-    return _with_joined(docket, rulings)
+        rulings[case.job] = ruling
+        if docket.lines:
+            docket = _moved_up(docket, case, ruling)
+    return _with_joined(docket, [rulings[case.job] for case in docket.cases])
+
+
+def _lined_up(docket: Docket) -> tuple[Docket, Sequence[Case]]:
+    """The docket with its cases in the lines of their pools, and the cases in the order they are judged in: jobs of one
+    schedule stay in order, for they have one priority.
+    """
+    if not docket.lines:
+        return docket, docket.cases
+    lines = dict(docket.lines)
+    for name, line in lines.items():
+        lines[name] = line.joined([docket.turn(case) for case in docket.cases if _pool(case) == name])
+    places = {case.job: place for place, case in enumerate(docket.cases)}
+    order = sorted(docket.cases, key=lambda case: (docket.turn(case).at, places[case.job]))
+    return replace(docket, lines=lines), order
+
+
+def _moved_up(docket: Docket, case: Case, ruling: Ruling) -> Docket:
+    """The lines as those find them that come after the case: only who waits for a place alone keeps his."""
+    pool = _pool(case)
+    if pool is None or (isinstance(ruling, Wait) and ruling.line is not None):
+        return docket
+    return replace(docket, lines={**docket.lines, pool: docket.lines.get(pool, Line()).left(case.job)})
+
+
+def _pool(case: Case) -> str | None:
+    return case.schedule.pool.name if case.schedule is not None and case.schedule.pool is not None else None
 
 
 def _rule(
@@ -92,11 +125,15 @@ def _rule(
         groups=docket.groups,
         lane=ready.lane,
         meters=docket.meters,
+        lines=docket.lines,
+        turn=docket.turn(case) if docket.lines else None,
     )
     last = newest.get(ready.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
+    if isinstance(ruling, Wait) and docket.lines:
+        ruling = _in_line(docket, case, case.schedule, ruling, now)
     if replaced and (isinstance(ruling, Wait) or case.schedule.overlap.stops):
         by = job_id(ready.schedule, *last)
         return End(case.job, JobFact.REPLACED, f"{by} took its place: overlap is {case.schedule.overlap}")
@@ -168,9 +205,26 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
     )
 
 
+def _in_line(docket: Docket, case: Case, schedule: Schedule, wait: Wait, now: datetime) -> Wait:
+    """The ruling with the place in the line, when nothing but the pool holds the job. While there is a free place and
+    those before it have not taken it, it looks again soon: one of them may have ended without a word.
+    """
+    held_by = [n for n, verdict in enumerate(wait.verdicts) if not isinstance(verdict, Satisfied)]
+    pool = schedule.pool
+    if pool is None or [schedule.constraints.index(pool)] != held_by:
+        return wait
+    line = docket.lines.get(pool.name, Line())
+    until = wait.until
+    if line.places.taken < line.size(pool):
+        until = min(now + _TURN, until or now + _TURN)
+    return replace(wait, until=until, line=(pool.name, docket.turn(case)))
+
+
 def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
     given = arguments(program, schedule, case.ready)
     slots = tuple((group.name, group.weight) for group in schedule.groups)
+    if schedule.pool is not None:
+        slots += ((slots_name(schedule.pool.name), 1),)
     return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
 
 
@@ -188,9 +242,13 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
     groups = dict(docket.groups)
     for name, weight in admit.slots:
         groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
-    lane = case.ready.lane
+    lane, pool = case.ready.lane, _pool(case)
+    lines = docket.lines
+    if pool is not None:
+        lines = {**lines, pool: lines.get(pool, Line()).taken_by(admit.run)}
     return replace(
         docket,
+        lines=lines,
         active_runs=(*docket.active_runs, admit.run),
         own_runs={**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
         groups=groups,

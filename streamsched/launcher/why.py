@@ -14,6 +14,7 @@ from streamsched.domain.admission import Admission, Facts, Satisfied, Unsatisfia
 from streamsched.domain.docket import superseded
 from streamsched.domain.duration import duration_text
 from streamsched.domain.job import JobState, ReadyJob
+from streamsched.domain.pool import Line, Turn, turn_at
 from streamsched.domain.schedule import OnTimeout, Schedule
 from streamsched.launcher.launching import PROMPT, clock, told
 from streamsched.ports.clock import Clock
@@ -113,6 +114,8 @@ def explain(background: Background, *, now: datetime) -> Why:
         groups=background.groups,
         lane=background.ready.lane,
         meters=background.meters,
+        lines=background.lines,
+        turn=_turn(background, background.schedule),
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
     admission = weigh(background.schedule.constraints, background.schedule.overlap, facts, now)
@@ -130,6 +133,16 @@ def explain(background: Background, *, now: datetime) -> Why:
         timeout=_timeout(background.schedule, background.ready, now),
         **known,
     )
+
+
+def _turn(background: Background, schedule: Schedule) -> Turn | None:
+    pool = schedule.pool
+    if pool is None:
+        return None
+    line = background.lines.get(pool.name, Line())
+    priority = pool.priority if background.priority is None else background.priority
+    at = turn_at(background.job.satisfied_at, priority, line.age)
+    return Turn(at, background.job.sequence, background.job.id)
 
 
 def _settled(background: Background, now: datetime) -> str:

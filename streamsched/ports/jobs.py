@@ -12,6 +12,7 @@ from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pace import Bucket
+from streamsched.domain.pool import Line
 from streamsched.domain.rate import Meter
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
@@ -101,6 +102,8 @@ class Background:
         held: who holds it back by hand, and why; None: nobody does.
         groups: the groups its schedule asks for; one nobody has asked for yet is missing.
         slot_holders: the runs that hold slots of those, oldest first.
+        lines: the pools its schedule asks for, as far as it stands in them.
+        priority: of the schedule in its pool, as set online.
         meters: the buckets its rates ask; one that is missing is full.
         launch: its last run.
         unreadable: what is wrong with the schedule's definition in the store; None: nothing.
@@ -121,6 +124,8 @@ class Background:
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     slot_holders: tuple[Holder, ...] = ()
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    priority: int | None = None
     launch: Launch | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None

@@ -20,15 +20,18 @@ from streamsched.domain.job import JobFact, JobState, Lane, Order, Place, ReadyJ
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
+from streamsched.domain.pool import slots_name
 from streamsched.domain.rate import Meter, meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.store import groups, meters
+from streamsched.store import groups, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("docket")
 _WAITING: Final = JobState.PENDING_CONSTRAINT
+#: As much of a line is read, besides the jobs to rule on: more places than that are never given in one go.
+_LINE: Final = 256
 
 
 class PostgresDecisions:
@@ -52,6 +55,7 @@ class PostgresDecisions:
     async def recall(self, *, before: datetime) -> int:
         with translated():
             await meters.forget(self._pool, before)
+            await lines.forget(self._pool)
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
     async def decide(
@@ -82,7 +86,9 @@ async def _docket(
     definitions = {
         name: schedule_from_json(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None
     }
-    standing = await groups.locked(connection, (each.name for known in definitions.values() for each in known.groups))
+    pools = {each.pool.name for each in definitions.values() if each.pool is not None}
+    named = {each.name for known in definitions.values() for each in known.groups}
+    standing = await groups.locked(connection, named | {slots_name(pool) for pool in pools})
     wanted = {row["id"] for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
@@ -99,6 +105,7 @@ async def _docket(
         own_runs=await _own_runs(connection, program, definitions),
         last_completed_at=facts["last_completed_at"],
         groups=standing,
+        lines=await lines.first(connection, standing, pools, limit=_LINE + len(cases)),
         meters=await _meters(connection, known, cases, now, metered=metered),
     )
 
@@ -143,6 +150,7 @@ def _case(
         order=None if row["told"] is None else Order(row["told"]),
         order_reason=row["told_why"] or "",
         stands_from=standing["stands_from"] if standing else None,
+        priority=standing["priority_set"] if standing else None,
     )
 
 
@@ -189,6 +197,7 @@ async def _apply(connection: Any, docket: Docket, rulings: Sequence[Ruling], now
     if rulings:
         await groups.settle(connection, docket, rulings)
         await meters.settle(connection, docket.meters, rulings, now)
+        await lines.settle(connection, docket, rulings)
     await _record(connection, rulings, now)
 
 

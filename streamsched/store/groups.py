@@ -16,11 +16,13 @@ import asyncpg
 from streamsched.domain.admission import Satisfied
 from streamsched.domain.docket import Admit, Docket, Ruling, Wait
 from streamsched.domain.group import Group, Occupancy, Slot
+from streamsched.domain.pool import slots_name
 from streamsched.ports.groups import GroupRecord
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("groups")
+_POOL: Final = slots_name("")
 
 #: How many of a group's waiting jobs are looked at again when its limit was changed.
 _CHANGED: Final = 1000
@@ -122,7 +124,19 @@ async def free(connection: Any, *runs: str) -> None:
     held = await connection.fetch(_SQL["lock_held"], runs)
     if held:
         await connection.execute(_SQL["free"], runs)
-        await connection.execute(_SQL["wake"], [row["name"] for row in held], [row["slots"] for row in held])
+        freed: dict[str, int] = {row["name"]: row["slots"] for row in held}
+        places = {name: slots for name, slots in freed.items() if name.startswith(_POOL)}
+        if slots := {name: amount for name, amount in freed.items() if name not in places}:
+            await connection.execute(_SQL["wake"], list(slots), list(slots.values()))
+        await wake_lines(connection, places)
+
+
+async def wake_lines(connection: Any, places: Mapping[str, int]) -> None:
+    """So many of the first of each pool's line are looked at again; who does not take the place wakes the next. The
+    pools, by the names of their slots, are locked.
+    """
+    if places:
+        await connection.execute(_SQL["wake_lines"], list(places), list(places.values()))
 
 
 async def hand_over(connection: Any, run: str, again: str) -> None:

@@ -13,16 +13,19 @@ from streamsched.codec.schedule import schedule_from_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.job import JobState, Order, merged
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.pool import slots_name
 from streamsched.domain.rate import meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.ports.catalog import Decision
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch, Span, Tally
-from streamsched.store import groups, meters
+from streamsched.store import groups, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs")
+#: So much of a line is counted for people.
+_LINE: Final = 1000
 
 
 class PostgresJobs:
@@ -91,12 +94,15 @@ class PostgresJobs:
                 ]
                 schedule, unreadable = _read(standing["definition"]) if standing is not None and known else (None, None)
                 names = [group.name for group in schedule.groups] if schedule is not None else []
+                pools = [schedule.pool.name] if schedule is not None and schedule.pool is not None else []
+                names += [slots_name(pool) for pool in pools]
                 slots = await groups.occupancy(connection, names)
                 asked = (
                     [meter_of(rate, schedule.program, readies[0].lane) for rate in schedule.rates]
                     if schedule is not None
                     else []
                 )
+                in_line = await lines.first(connection, slots, pools, limit=_LINE)
                 buckets = await meters.standing(connection, asked)
                 slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])
@@ -117,6 +123,8 @@ class PostgresJobs:
             held=row["told_why"] if row["told"] == Order.HOLD else None,
             groups=slots,
             meters=buckets,
+            lines=in_line,
+            priority=standing["priority_set"] if standing is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),
             unreadable=unreadable,

@@ -15,6 +15,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.group import Group, taken_by_hand
 from streamsched.domain.job import Lane
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.pool import Line, Pool, pools_by_hand, slots_name
 from streamsched.domain.rate import Metered, meter_of
 from streamsched.domain.run import RunState, run_id
 from streamsched.domain.schedule import Schedule
@@ -67,15 +68,19 @@ class PostgresRuns:
                     for row in await connection.fetch(SQL["schedules"], str(program))
                 ]
                 slots = taken_by_hand(group for each in standing for group in each.groups)
-                await groups.locked(connection, (group.name for group in slots))
+                pools = pools_by_hand(each.pool for each in standing)
+                held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
+                occupied = await groups.locked(connection, (name for name, _ in held))
                 if not force:
-                    await _make_room(connection, program, at_most, slots, now)
+                    lines = {each.name: Line(occupied[slots_name(each.name)]) for each in pools}
+                    facts = Facts(now, groups=occupied, lines=lines)
+                    await _make_room(connection, program, at_most, (*slots, *pools), facts)
                 known = program_from_json(definition)
                 given = {**known.arguments, **arguments}
                 await connection.execute(
                     SQL["start"], run, str(program), program_to_json(known), given, RunState.PENDING, now
                 )
-                await groups.take(connection, [(group.name, run, group.weight) for group in slots])
+                await groups.take(connection, [(name, run, weight) for name, weight in held])
                 await _count(connection, program, standing, now)
                 await record(connection, "run", run, "run.created", "by hand", at=now)
                 await connection.execute(SQL["ring"])
@@ -110,7 +115,7 @@ async def _count(connection: Any, program: ProgramRef, schedules: Sequence[Sched
 
 
 async def _make_room(
-    connection: Any, program: ProgramRef, at_most: int | None, slots: Sequence[Group], now: datetime
+    connection: Any, program: ProgramRef, at_most: int | None, shared: Sequence[Group | Pool], facts: Facts
 ) -> None:
     """Raises:
     ConflictError: there is none.
@@ -118,8 +123,7 @@ async def _make_room(
     active = await connection.fetchval(SQL["active"], str(program))
     if at_most is not None and active >= at_most:
         raise ConflictError(f"program '{program}' has {active} active runs; at most {at_most} were asked for")
-    standing = await groups.occupancy(connection, (group.name for group in slots))
-    room = check_all(tuple(replace(group, wait=False) for group in slots), Facts(now, groups=standing), now)
+    room = check_all(tuple(replace(each, wait=False) for each in shared), facts, facts.satisfied_at)
     if room.aborted:
         raise ConflictError(room.why)
 

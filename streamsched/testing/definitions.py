@@ -23,6 +23,7 @@ from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.retry import Failure, Retry
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
@@ -120,6 +121,12 @@ triggers: st.SearchStrategy[Trigger] = st.recursive(
 _walls = st.builds(time, st.integers(0, 23), st.integers(0, 59), st.sampled_from([0, 0, 0, 30]))
 _windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
 
+
+def in_one_pool(some: list[Constraint]) -> bool:
+    """A schedule can be in one pool."""
+    return sum(isinstance(each, Pool) for each in some) <= 1
+
+
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, _counts, st.booleans()),
     st.builds(Delay, durations),
@@ -141,6 +148,7 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
         st.booleans(),
     ),
     st.builds(LastRun, durations, st.booleans()),
+    st.builds(Pool, st.just("nightly"), _counts, st.integers(-1000, 1000), st.booleans()),
     st.builds(
         lambda walls, zone, wait, calendar: TimeWindow(walls[0], walls[1], zone, wait=wait, calendar=calendar),
         _windows,
@@ -188,7 +196,7 @@ def schedules(
             st.builds(ScheduleRef, st.just(app.namespace), st.just(app.app), _names) if refs is None else refs,
             st.builds(ProgramRef, st.just(app.namespace), st.just(app.app), _names) if started is None else started,
             triggers,
-            constraints=st.lists(constraints, max_size=3).map(tuple),
+            constraints=st.lists(constraints, max_size=3).filter(in_one_pool).map(tuple),
             properties=_mappings,
             description=st.text(max_size=9),
             overlap=st.sampled_from(Overlap),

@@ -16,6 +16,7 @@ from streamsched.domain.job import Contribution, JobFact, Lane, Place, ReadyJob,
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
+from streamsched.domain.pool import Line, Pool, Turn
 from streamsched.domain.rate import Meter, Metered, Rate, meter_of
 from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
 from streamsched.domain.trigger import CustomEvent
@@ -24,6 +25,7 @@ from streamsched.launcher.judge import judge
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PROGRAM = Program(ProgramRef("default", "app", "load"), BashJob("true"))
 GO = EventName("default", "go")
+LATELY = (datetime(2026, 3, 1, 11), datetime(2026, 3, 1, 12))  # noqa: DTZ001 - Hypothesis adds the zone itself
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, st.integers(1, 3), st.booleans()),
@@ -40,15 +42,37 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
 groups: st.SearchStrategy[Constraint] = st.builds(
     lambda weight, wait: Group("shared", 3, weight, wait=wait), st.integers(1, 3), st.booleans()
 )
+pools: st.SearchStrategy[Constraint] = st.builds(
+    lambda priority, wait: Pool("pool", 3, priority, wait=wait), st.integers(-9, 9), st.booleans()
+)
 schedules = st.builds(
     Schedule,
     st.sampled_from([ScheduleRef("default", "app", name) for name in "ab"]),
     st.just(PROGRAM.ref),
     st.just(CustomEvent(GO)),
-    st.tuples(st.lists(constraints, max_size=3), st.lists(groups, max_size=1)).map(lambda some: (*some[0], *some[1])),
+    st.tuples(st.lists(constraints, max_size=3), st.lists(groups, max_size=1), st.lists(pools, max_size=1)).map(
+        lambda some: (*some[0], *some[1], *some[2])
+    ),
     overlap=st.sampled_from(Overlap),
     timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
     on_timeout=st.sampled_from(OnTimeout),
+)
+
+
+def utc(naive: datetime) -> datetime:
+    return naive.replace(tzinfo=UTC)
+
+
+lines = st.builds(
+    lambda limit, taken, others, age: Line(
+        Occupancy(limit, (Slot("other", 1),) * taken),
+        tuple(Turn(utc(at), 1, f"default.other.x.1.{n}") for n, at in enumerate(sorted(others))),
+        age,
+    ),
+    st.none() | st.integers(0, 5),
+    st.integers(0, 3),
+    st.lists(st.datetimes(*LATELY), max_size=3),
+    st.timedeltas(timedelta(0), timedelta(minutes=20)),
 )
 
 
@@ -85,6 +109,7 @@ def dockets(draw: st.DrawFn) -> Docket:
         own_runs=own,
         last_completed_at=ended,
         groups={"shared": shared},
+        lines={"pool": draw(lines)} if any(each.pool for each in known.values()) else {},
         meters={
             meter: Bucket(
                 draw(st.floats(-meter.burst, meter.burst)), NOW - draw(st.timedeltas(timedelta(0), meter.per))
@@ -147,10 +172,11 @@ def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(docket:
     for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
         if isinstance(ruling, Admit):
             assert case.schedule is not None
-            assert ruling.slots == tuple((group.name, group.weight) for group in case.schedule.groups)
-            taken += sum(weight for _, weight in ruling.slots)
+            asked = tuple((group.name, group.weight) for group in case.schedule.groups)
+            assert ruling.slots[: len(asked)] == asked
+            taken += sum(weight for _, weight in asked)
             limit = 3 if shared.limit is None else shared.limit
-            assert not ruling.slots or taken <= limit or "all the same" in ruling.reason
+            assert not asked or taken <= limit or "all the same" in ruling.reason
 
 
 @given(dockets())
@@ -163,6 +189,27 @@ def test_every_run_takes_its_tokens_and_none_is_let_through_without_one(docket: 
             assert {meter.scope for meter in asked} <= set(ruling.scopes)
             for meter in tokens:
                 tokens[meter] -= meter.scope in ruling.scopes
+
+
+@given(dockets())
+def test_places_of_a_pool_are_given_in_the_order_of_its_line_and_never_one_too_many(docket: Docket) -> None:
+    line = docket.lines.get("pool", Line())
+    rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
+    size = 3 if line.places.limit is None else line.places.limit
+    taken, waits = line.places.taken, list(line.turns)
+    pooled = [case for case in docket.cases if case.schedule is not None and case.schedule.pool is not None]
+    for case in sorted(pooled, key=lambda case: docket.turn(case).at):
+        turn, ruling = docket.turn(case), rulings[case.job]
+        before = sum(other < turn for other in waits)
+        if isinstance(ruling, Admit):
+            assert ("pool:pool", 1) in ruling.slots
+            assert taken + before < size or "all the same" in ruling.reason, "a place was left for it"
+            taken += 1
+        elif isinstance(ruling, Wait) and ruling.line is not None:
+            assert ruling.line == ("pool", turn)
+            assert taken + before >= size, "it waits for nothing but a place, and there is none"
+            assert (ruling.until is not None) or taken >= size
+            waits.append(turn)
 
 
 def rates_of(case: Case) -> tuple[Rate, ...]:
@@ -251,7 +298,7 @@ def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(docket: Doc
     for ruling in rulings.values():
         if not isinstance(ruling, Join):
             continue
-        assert known[ruling.job].sequence > int(ruling.into.rpartition(".")[2])
+        assert known[ruling.job].place > tuple(map(int, ruling.into.split(".")[-2:]))
         target = rulings.get(ruling.into)
         assert ruling.into in told_to_wait or isinstance(target, Wait)
         if isinstance(target, Admit):

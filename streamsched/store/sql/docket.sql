@@ -30,7 +30,7 @@ LIMIT $3;
 
 -- name: lock_schedules
 -- The definitions that stand, held until the rulings are stored: disabling waits for us, or we see it done.
-SELECT id, definition, generation, stands_from, enabled, deleted_at
+SELECT id, definition, generation, stands_from, enabled, deleted_at, priority_set
 FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
 -- name: lock_cases

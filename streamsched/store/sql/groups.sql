@@ -7,7 +7,7 @@ INSERT INTO groups (name) SELECT name FROM unnest($1::text[]) AS name ORDER BY n
 SELECT name FROM groups WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE;
 
 -- name: list
--- Groups with what is held of them, oldest run first, and how many jobs wait; all of them where none is named.
+-- Groups with what is held of them, oldest run first, and how many jobs wait; all but the pools where none is named.
 SELECT g.name, g.slots, g.changed_at, held.runs, held.weights,
     (SELECT count(*) FROM group_waits w WHERE w.group_name = g.name) AS waiting
 FROM groups g CROSS JOIN LATERAL (
@@ -16,7 +16,7 @@ FROM groups g CROSS JOIN LATERAL (
     FROM group_slots s JOIN runs r ON r.id = s.run
     WHERE s.group_name = g.name
 ) AS held
-WHERE $1::text[] IS NULL OR g.name = ANY($1::text[])
+WHERE g.name = ANY($1::text[]) OR ($1::text[] IS NULL AND g.name NOT LIKE 'pool:%')
 ORDER BY g.name;
 
 -- name: holders
@@ -87,5 +87,25 @@ WITH room AS MATERIALIZED (
     UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT job FROM free) RETURNING id
 ), left_queue AS (
     DELETE FROM group_waits WHERE job IN (SELECT id FROM woken) AND group_name = ANY($1::text[])
+)
+SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
+
+-- name: wake_lines
+-- So many of the first of each pool's line are looked at again, for there are places. Under the pools' locks; a job
+-- somebody else holds is being woken, ruled on or ended.
+WITH first AS (
+    SELECT q.job FROM unnest($1::text[], $2::integer[]) AS n (name, places) CROSS JOIN LATERAL (
+        SELECT l.job FROM lines l JOIN jobs j ON j.id = l.job
+        WHERE l.pool = substr(n.name, 6) AND j.state = 'PENDING_CONSTRAINT'
+        ORDER BY l.turn_at, l.sequence, l.job
+        LIMIT n.places
+    ) AS q
+), idle AS MATERIALIZED (
+    SELECT id FROM jobs
+    WHERE id IN (SELECT job FROM first) AND state = 'PENDING_CONSTRAINT'
+        AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
+    FOR UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id IN (SELECT id FROM idle) RETURNING id
 )
 SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;

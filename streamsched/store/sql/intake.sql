@@ -17,7 +17,7 @@ WITH held AS MATERIALIZED (
     WHERE p.topic = $1 AND p.partition = h.partition
     RETURNING p.partition
 ), incoming AS (
-    SELECT i.*, s.program, CASE
+    SELECT i.*, s.program, s.pool, coalesce(s.priority_set, s.priority) AS priority, CASE
             WHEN s.id IS NULL THEN 'its schedule is unknown'
             WHEN s.deleted_at IS NOT NULL THEN 'its schedule was deleted'
             WHEN i.generation >= s.stands_from AND i.generation <= s.generation THEN NULL
@@ -44,6 +44,12 @@ WITH held AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason)
     SELECT $12::timestamptz, 'job', id, 'job.obsolete', reason FROM inserted WHERE ended_at IS NOT NULL
+), lined AS (
+    INSERT INTO lines (job, pool, turn_at, sequence)
+    SELECT i.id, i.pool, i.satisfied_at - make_interval(secs => i.priority * coalesce(g.age_s, 60)), i.sequence
+    FROM inserted d JOIN incoming i USING (id) LEFT JOIN groups g ON g.name = 'pool:' || i.pool
+    WHERE i.pool IS NOT NULL AND d.ended_at IS NULL
+    ON CONFLICT DO NOTHING
 ), rung AS (
     SELECT pg_notify('launcher', '') FROM inserted WHERE ended_at IS NULL LIMIT 1
 )

@@ -47,7 +47,7 @@ SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDE
 
 -- name: standing
 -- The schedule of a job as it stands now.
-SELECT definition, generation, stands_from, enabled, deleted_at FROM schedules WHERE id = $1;
+SELECT definition, generation, stands_from, enabled, deleted_at, priority_set FROM schedules WHERE id = $1;
 
 -- name: ready
 -- A job's satisfaction, and those that joined it, in order.

@@ -111,6 +111,7 @@ WITH woken AS (
         SELECT id FROM jobs j
         WHERE program = $1 AND state = 'PENDING_CONSTRAINT' AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
             AND NOT EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
+            AND NOT EXISTS (SELECT FROM lines l WHERE l.job = j.id)
         ORDER BY satisfied_at, sequence
         LIMIT 100
     )

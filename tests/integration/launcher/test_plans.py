@@ -30,6 +30,8 @@ FROM generate_series(1000001, 1000300) n;
 INSERT INTO groups (name) SELECT format('g%s', n) FROM generate_series(0, 9) n;
 INSERT INTO group_waits (group_name, job, satisfied_at)
     SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
+INSERT INTO lines SELECT id, 'x', satisfied_at, sequence FROM jobs WHERE sequence > 1000000;
+INSERT INTO groups (name) VALUES ('pool:x');
 INSERT INTO meters SELECT format('key default.app.s1 %s', n), 1, interval '1 minute', 1, 0, now(), now()
 FROM generate_series(1, 9999) n;
 INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
@@ -92,6 +94,12 @@ HOT = [
     ("jobs", "typical", "'default.app.p1'"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.1000001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
+    ("lines", "first", "ARRAY['x'], 300"),
+    ("lines", "leave", "ARRAY['default.app.s1.1.1000001']"),
+    ("lines", "reorder", "'x', NULL"),
+    ("lines", "list", "NULL"),
+    ("lines", "forget", ""),
+    ("groups", "wake_lines", "ARRAY['pool:x'], ARRAY[4]"),
     ("meters", "lock", "ARRAY['key default.app.s1 7']"),
     ("meters", "forget", "now() - interval '1 day'"),
     ("docket", "facts", "'default.app.p1'"),

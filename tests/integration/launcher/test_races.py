@@ -71,6 +71,9 @@ CREATE FUNCTION see_slot() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     ELSE INSERT INTO witness (what, name, change) VALUES ('group', OLD.group_name, -OLD.weight);
     END IF; RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR DELETE ON group_slots FOR EACH ROW EXECUTE FUNCTION see_slot();
+CREATE FUNCTION see_draw() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO witness (what, name, change) VALUES ('meter', NEW.scope, floor(NEW.remaining)); RETURN NULL; END $$;
+CREATE TRIGGER see AFTER UPDATE ON meters FOR EACH ROW EXECUTE FUNCTION see_draw();
 CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO witness (what, name, change) VALUES ('limit', NEW.name, coalesce(NEW.slots, -1)); RETURN NULL; END $$;
 CREATE TRIGGER see AFTER UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();

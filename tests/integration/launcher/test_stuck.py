@@ -16,6 +16,7 @@ from streamsched.domain.group import Group
 from streamsched.domain.job import Order
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.run import RunState
@@ -85,6 +86,18 @@ async def the_rate_is_used_up(world: World) -> None:
     await world.define(stuck(Rate(1, 10 * MINUTE)))
     await start(world.runs, world.clock, PROGRAM, {}, token="x")
     await judged(world, stuck(Rate(1, 10 * MINUTE)))
+
+
+async def another_program_has_the_place(world: World) -> None:
+    other = replace(schedule("other", constraints=(Pool("p", 1),)), program=ProgramRef("default", "app", "other"))
+    await judged(world, other)
+    await judged(world, stuck(Pool("p", 1, priority=1000)))
+
+
+async def one_before_it_has_not_been_looked_at(world: World) -> None:
+    other = replace(schedule("other", constraints=(Pool("p", 1, 9),)), program=ProgramRef("default", "app", "other"))
+    await world.define(other, known := stuck(Pool("p", 1)))
+    await world.satisfy(world.ready(other, 1), world.ready(known, 2))
 
 
 async def the_window_is_shut(world: World) -> None:
@@ -170,6 +183,9 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     its_delay_is_not_over: "it waits: 1m after the trigger is 2026-03-01 12:01:00Z",
     the_last_run_is_too_fresh: "it waits: the last run of default.app.load completed at 2026-03-01 12:00:00Z, 1m later",
     the_rate_is_used_up: "it waits: 0 of 1 tokens of program default.app.load are left, 1 come each 10m, the next at",
+    another_program_has_the_place: "it waits: 1 of 1 places of pool p are taken: default.app.other.1.2.r1",
+    one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job stands before this one: "
+    "default.app.other.1.1",
     the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
     somebody_holds_it: "it is held until it is released: ann: not today",
     the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",

@@ -21,6 +21,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.schedule import Executable
 from streamsched.domain.window import TimeWindow
@@ -103,6 +104,8 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ),
         ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=Metered.KEY)),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
+        ({"type": "POOL", "pool": "p", "size": 4}, Pool("p", 4)),
+        ({"type": "POOL", "pool": "p", "size": 4, "priority": -9, "waitUntilMet": False}, Pool("p", 4, -9, wait=False)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
         ({"type": "DELAY", "millisAfterTrigger": 1}, Delay(timedelta(milliseconds=1))),
@@ -137,10 +140,19 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
     [
         (
             {"type": "WEATHER"},
-            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, RATE, TIME",
+            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, POOL, ",
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
         ({"type": "RATE", "maxRuns": 3}, "$.perMillis: is missing"),
+        (
+            {"type": "RATE", "maxRuns": 3, "per": "1h", "of": "day"},
+            "$.of: must be one of program, schedule, key",
+        ),
+        ({"type": "POOL", "pool": "a b", "size": 1}, "$.pool: group name 'a b' may only hold"),
+        (
+            {"type": "POOL", "pool": "p", "size": 1, "priority": 1001},
+            "$.priority: must be from -1000 to 1000",
+        ),
         ({"type": "RATE", "maxRuns": 1000001, "per": "1h"}, "$.maxRuns: must be 1 to 1000000 but is 1000001"),
         ({"type": "GROUP", "limit": 1}, "$.group: is missing"),
         ({"type": "GROUP", "group": "w", "limit": 0}, "$.limit: must be at least 1 but is 0"),

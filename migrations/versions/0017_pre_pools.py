@@ -1,0 +1,12 @@
+"""Pools."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0017_pre"
+down_revision = "0016_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
