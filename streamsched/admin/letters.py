@@ -1,4 +1,4 @@
-"""Dead letters: what nobody could read, to look at, to send again, and to put away.
+"""Dead letters: what nobody could take, to look at, to send again, and to put away.
 
 A letter is named by its place in topic `dead-letter`, `partition/offset`. The log forgets letters when they are older
 than its retention; putting them away before that hides them, by a position in PostgreSQL.
@@ -15,9 +15,14 @@ from typing import Any, Final, Protocol
 import orjson
 
 from streamsched.admin.changelog import records
+from streamsched.codec import event as event_codec
+from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
+from streamsched.domain.event import Event, Ticked
+from streamsched.domain.home import home
+from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
-from streamsched.ports.topics import DEAD_LETTER, PUBLIC
+from streamsched.ports.topics import DEAD_LETTER, PUBLIC, SIGNALS, public_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Letter:
         topic, partition, offset: where the record stood that nobody could read; `at` (UTC) is when it came there.
         path, reason: what is wrong in it, and where.
         key, value: as they were.
+        cut: of a large record, how many bytes it had in key and value: these are only their beginnings.
     """
 
     id: str
@@ -40,6 +46,7 @@ class Letter:
     reason: str
     key: bytes | None
     value: bytes | None
+    cut: int | None = None
 
 
 class PutAway(Protocol):
@@ -90,17 +97,25 @@ async def letter(broker: Broker, name: str) -> Letter:
 
 
 async def replay(broker: Broker, one: Letter) -> TopicPartition:
-    """Sends the record of a letter again, as it was, to where it stood; returns that place. An event that was taken
-    meanwhile is recognised by its id; a record that still cannot be read becomes another letter.
+    """Sends the record of a letter again: as it was, to where it stood; or, when it is an event that the home of its
+    key could not take, as if it came anew. Returns that place. An event that was taken meanwhile is recognised by its
+    id; a record that still cannot be taken becomes another letter.
 
     Raises:
         ConflictError: it stood in a topic of our own, where nothing may be repeated.
+        NotFoundError: it was so large that its letter has only the beginning, and its topic does not keep it any more.
         UnavailableError: the log is away.
     """
     place = TopicPartition(one.topic, one.partition)
+    key, value = one.key, one.value
+    if one.cut is not None:
+        key, value = await _whole(broker, place, one.offset)
     if one.topic not in PUBLIC:
-        raise ConflictError(f"'{one.topic}' is no public topic: its records are part of turns and are never repeated")
-    await broker.append([Outgoing(one.topic, one.partition, one.key, one.value)])
+        event = _event(one, key, value)
+        place = TopicPartition(public_topic(event.fact), 0)
+        place = place._replace(partition=home(event.key.encode(), await broker.partitions(place.topic)))
+        key, value = event.key.encode(), event_codec.encode(event)
+    await broker.append([Outgoing(*place, key, value)])
     return place
 
 
@@ -119,6 +134,29 @@ async def purge(broker: Broker, away: PutAway) -> int:
             count += 1
     await away.hide(DEAD_LETTER, {place.partition: ends[place] for place in at})
     return count
+
+
+async def _whole(broker: Broker, place: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value of a record that still stands in the log."""
+    end = (await broker.ends([place]))[place]
+    async for record in records(broker, place, offset, min(offset + 1, end)):
+        if record.offset == offset:
+            return record.key, record.value
+    raise NotFoundError("record", f"{place.topic}/{place.partition}/{offset}")
+
+
+def _event(one: Letter, key: bytes | None, value: bytes | None) -> Event:
+    """The event that never got further than the home of its key."""
+    refused = f"'{one.topic}' is no public topic: its records are part of turns and are never repeated"
+    if one.topic != SIGNALS or key is None or value is None or key.startswith(b"schedule:"):
+        raise ConflictError(refused)
+    try:
+        signal = signal_codec.decode(key, value)
+    except InvalidError as exc:
+        raise ConflictError(refused) from exc
+    if not isinstance(signal, Occurred) or isinstance(signal.event.fact, Ticked):
+        raise ConflictError(refused)
+    return signal.event
 
 
 def _parsed(name: str) -> tuple[TopicPartition, int]:
@@ -141,6 +179,7 @@ def _letter(place: TopicPartition, record: Record) -> Letter:
         said.get("reason", ""),
         None if key is None else b64decode(key),
         None if value is None else b64decode(value),
+        said.get("cut"),
     )
 
 
@@ -160,6 +199,7 @@ def to_json(one: Letter) -> dict[str, Any]:
         "reason": one.reason,
         "key": _shown(one.key),
         "value": _shown(one.value),
+        **({} if one.cut is None else {"cut": one.cut}),
     }
 
 

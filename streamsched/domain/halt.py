@@ -63,7 +63,7 @@ class Halt:
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
-def halted(failure: Exception, signal: str, *, at: datetime, generation: int, release: str) -> Halt:
+def halted(failure: BaseException, signal: str, *, at: datetime, generation: int, release: str) -> Halt:
     """A halt by this exception; `signal` in words. Nothing is parked yet."""
     message = str(failure)[:_MESSAGE].encode(errors="backslashreplace").decode()
     return Halt(type(failure).__name__, message, signal, at, generation, release)

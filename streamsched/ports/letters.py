@@ -1,8 +1,13 @@
-"""Dead letters: a record nobody can read, put where a person can."""
+"""Dead letters: a record nobody can read, put where a person can.
+
+A letter must fit where its record did: base64 makes it a third larger. So of a large record only the beginning is kept
+(`cut` says how large it was); all of it stands where it came from, as long as that topic keeps it.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import Final
 
 import orjson
 
@@ -10,17 +15,28 @@ from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import Chunk, Outgoing, Record
 from streamsched.ports.topics import DEAD_LETTER
 
+#: Of a record with more bytes than that, so many of its value are kept, and so many of its key.
+LARGEST: Final = 512 << 10
+_VALUE: Final = 64 << 10
+_KEY: Final = 1 << 10
+#: As many characters of a path and a reason.
+_SAID: Final = 2000
+
 
 def dead_letter(chunk: Chunk, record: Record, error: InvalidError, *, partition: int) -> Outgoing:
     """The record with its place in the log, what is wrong and where in it, for this partition of `dead-letter`."""
+    key, value, size = record.key, record.value, len(record.key or b"") + len(record.value or b"")
+    if size > LARGEST:
+        key, value = key and key[:_KEY], value and value[:_VALUE]
     letter = {
         "topic": chunk.topic,
         "partition": chunk.partition,
         "offset": record.offset,
         "time_ms": record.time_ms,
-        "path": error.path,
-        "reason": error.reason,
-        "key_b64": None if record.key is None else b64encode(record.key).decode(),
-        "value_b64": None if record.value is None else b64encode(record.value).decode(),
+        "path": error.path[:_SAID],
+        "reason": error.reason[:_SAID],
+        "key_b64": None if key is None else b64encode(key).decode(),
+        "value_b64": None if value is None else b64encode(value).decode(),
+        **({"cut": size} if size > LARGEST else {}),
     }
-    return Outgoing(DEAD_LETTER, partition, record.key, orjson.dumps(letter))
+    return Outgoing(DEAD_LETTER, partition, key, orjson.dumps(letter))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 import faust
 
+from streamsched.domain.errors import InvalidError
+from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import APP_ID
 from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
+from streamsched.stream.caution import Condemned
+from streamsched.stream.emission import dead_letter, unforeseen
 from streamsched.stream.event_home import EventHome
 from streamsched.stream.ingest import Ingest
 from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
-from streamsched.stream.schedule_home import ScheduleHome
+from streamsched.stream.schedule_home import SCHEDULE_PREFIX, ScheduleHome
 from streamsched.stream.tables import RestoredTables, ShardTable, table
 from streamsched.stream.transport import Feed, ShardTransport
 from streamsched.stream.turn import Turn
@@ -29,6 +33,19 @@ class ShardApp:
 
     faust: faust.App
     tables: Mapping[str, ShardTable]
+    schedules: ScheduleHome
+    discard: Callable[[Chunk, Record, InvalidError], None]
+
+    def refuse(self, chunk: Chunk, condemned: Condemned) -> None:
+        """Puts the one record of a chunk where a person can see it, as part of the turn, instead of taking it: a
+        schedule's signal is parked with its schedule, anything else (or what cannot be parked) is a dead letter.
+        """
+        (record,) = chunk.records
+        key, failure = record.key, condemned.failure
+        if key is not None and key.startswith(SCHEDULE_PREFIX) and not condemned.refusals:
+            self.schedules.refuse(chunk, record, failure)
+        else:
+            self.discard(chunk, record, unforeseen(failure))
 
 
 class CrashingApp(faust.App):
@@ -91,7 +108,14 @@ def make_app(
             ledger=ledger(),
         ),
     )
-    declare_triggers(
-        app, turn, ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger())
-    )
-    return ShardApp(app, {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)})
+    schedules = ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger())
+    declare_triggers(app, turn, schedules)
+    last = ledger()
+
+    def discard(chunk: Chunk, record: Record, error: InvalidError) -> None:
+        dead_letter(turn.emit, shard, chunk, record, error, ledger=last)
+        if last is not None:
+            last.close()
+
+    tables = {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)}
+    return ShardApp(app, tables, schedules, discard)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.ports import letters
 from streamsched.ports.broker import Chunk, Record
+
+#: As many characters of an exception's message are kept.
+_SAID: Final = 1000
 
 
 class Emit(Protocol):
@@ -19,6 +22,12 @@ class Unreadable(Protocol):
     """Whoever keeps verdicts, as far as dead letters go."""
 
     def unread(self, chunk: Chunk, record: Record, error: InvalidError) -> None: ...
+
+
+def unforeseen(failure: BaseException) -> InvalidError:
+    """Says of a record that taking it raised what nobody had thought of."""
+    said = str(failure)[:_SAID].encode(errors="backslashreplace").decode()
+    return DecodeError("$", f"cannot be taken: {type(failure).__name__}" + (f": {said}" if said else ""))
 
 
 def dead_letter(

@@ -7,6 +7,8 @@ from collections.abc import MutableMapping
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+import structlog
+
 from streamsched.codec import signal as signal_codec
 from streamsched.codec import subscriptions as subscriptions_codec
 from streamsched.codec.event import LOG_ID
@@ -16,10 +18,12 @@ from streamsched.domain.home import home
 from streamsched.domain.subscription import Subscriptions, route
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
-from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.emission import Emit, dead_letter, unforeseen
 from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
 from streamsched.stream.schedule_home import SCHEDULE_PREFIX
+
+log = structlog.get_logger()
 
 SEPARATOR: Final = b"\x1f"
 
@@ -62,7 +66,9 @@ class EventHome:
         self._known: dict[bytes, _Known] = {}
 
     def take(self, chunk: Chunk) -> None:
-        """Takes the chunk's signals for event keys in order; those for schedules are another station's."""
+        """Takes the chunk's signals for event keys in order; those for schedules are another station's. One that
+        cannot be taken has changed nothing, becomes a dead letter and stops nobody.
+        """
         for record in chunk.records:
             key = record.key
             if key is not None and key.startswith(SCHEDULE_PREFIX):
@@ -71,6 +77,9 @@ class EventHome:
                 self._signal(key, record)
             except InvalidError as error:
                 dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+            except Exception as failure:
+                log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
+                dead_letter(self._emit, self._shard, chunk, record, unforeseen(failure), ledger=self._ledger)
         if self._ledger is not None:
             self._ledger.close()
 
@@ -83,9 +92,9 @@ class EventHome:
         if identity is None:
             self._control(key, value)
             return
+        forward = self._listeners(key).forward  # asked first: once it is seen, nothing may go wrong any more
         first_ms = self._seen.sighted(key, *identity, record.time_ms)
         if first_ms is None:
-            forward = self._listeners(key).forward
             for partition, schedule in forward:
                 self._emit(SIGNALS, partition, schedule, value)
             if not forward and self._ledger is not None:
@@ -99,9 +108,10 @@ class EventHome:
         after = route(before, signal).subscriptions
         if after is before:
             return
-        self._known[key] = self._derived(after)
-        if after is not None:
-            self._subscriptions[key] = subscriptions_codec.encode(after)
+        derived, row = self._derived(after), None if after is None else subscriptions_codec.encode(after)
+        self._known[key] = derived
+        if row is not None:
+            self._subscriptions[key] = row
         else:
             del self._subscriptions[key]
 

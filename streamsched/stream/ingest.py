@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import structlog
+
 from streamsched.codec import event as event_codec
 from streamsched.codec import express
 from streamsched.codec import signal as signal_codec
@@ -15,9 +17,11 @@ from streamsched.domain.lateness import SHORTEST
 from streamsched.domain.signal import IN_TIME, Occurred
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
-from streamsched.stream.emission import Emit, dead_letter
+from streamsched.stream.emission import Emit, dead_letter, unforeseen
 from streamsched.stream.ledger import Ledger
 from streamsched.stream.memo import Memo
+
+log = structlog.get_logger()
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -45,21 +49,23 @@ class Ingest:
                 stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)
                 in_time = arrived - SHORTEST
             raw = record.value or b""
-            usual = express.occurred(raw)
-            if usual is not None:
-                key, signal = usual
-                if signal.event.time <= in_time:
-                    signal = Occurred(signal.event, _delay(arrived, signal.event.time))
-                    raw = signal_codec.delayed(raw, signal.delay)
-                remember(raw, signal)
-                emit(SIGNALS, home(key, shards), key, raw)
-                continue
             try:
-                key, value = self._signal(chunk, record, arrived)
+                usual = express.occurred(raw)
+                if usual is not None:
+                    key, signal = usual
+                    if signal.event.time <= in_time:
+                        signal = Occurred(signal.event, _delay(arrived, signal.event.time))
+                        raw = signal_codec.delayed(raw, signal.delay)
+                    remember(raw, signal)
+                else:
+                    key, raw = self._signal(chunk, record, arrived)
             except InvalidError as error:
                 dead_letter(emit, self._shard, chunk, record, error, ledger=self._ledger)
+            except Exception as failure:
+                log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
+                dead_letter(emit, self._shard, chunk, record, unforeseen(failure), ledger=self._ledger)
             else:
-                emit(SIGNALS, home(key, shards), key, value)
+                emit(SIGNALS, home(key, shards), key, raw)
         if self._ledger is not None:
             self._ledger.close()
 

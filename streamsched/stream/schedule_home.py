@@ -92,6 +92,34 @@ class ScheduleHome:
         if self._ledger is not None:
             self._ledger.close()
 
+    def refuse(self, chunk: Chunk, record: Record, failure: BaseException) -> None:
+        """Parks a signal, the only one of its chunk, that fails every turn that takes it: it can be folded, but what
+        comes of it cannot be written.
+        """
+        key = record.key or b""
+        try:
+            signal = self._signal(key, record)
+        except InvalidError as error:
+            dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+        else:
+            halt = self._halts.open().get(key)
+            if halt is None:
+                self._halt(key, signal, chunk, record, failure)
+            else:
+                self._stay(key, halt, self._halted(failure, in_words(signal), record, halt.generation), signal, record)
+        self._halts.store()
+        if self._ledger is not None:
+            self._ledger.close()
+
+    def _stay(self, key: bytes, before: Halt, after: Halt, signal: Signal, record: Record) -> None:
+        """In error for another reason; a replay in vain is counted, anything else waits too."""
+        tried = isinstance(signal, Replay)
+        generation = max(after.generation, signal.generation) if isinstance(signal, Put) else after.generation
+        attempts = before.attempts + tried
+        self._halts.put(key, _instead(before, replace(after, generation=generation), attempts=attempts))
+        if not tried:
+            self._park(key, signal, record)
+
     def _fold(self, key: bytes, signal: Signal, at: datetime) -> None:
         """One signal. When it raises, nothing has changed and nothing was said."""
         accumulated = self._accumulated
@@ -114,7 +142,7 @@ class ScheduleHome:
             return failure
         return None
 
-    def _halt(self, key: bytes, signal: Signal, chunk: Chunk, record: Record, failure: Exception) -> None:
+    def _halt(self, key: bytes, signal: Signal, chunk: Chunk, record: Record, failure: BaseException) -> None:
         """From here on the schedule stands, beginning with this signal."""
         try:
             _ref(key)
@@ -130,7 +158,7 @@ class ScheduleHome:
         self._halts.put(key, halt)
         self._park(key, signal, record)
 
-    def _halted(self, failure: Exception, signal: str, record: Record, generation: int) -> Halt:
+    def _halted(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
         return halted(failure, signal, at=_at(record), generation=generation, release=self._release)
 
     def _while_halted(self, key: bytes, signal: Signal, chunk: Chunk, record: Record) -> None:
@@ -195,8 +223,7 @@ class ScheduleHome:
             failure = self._tried(key, put, at)
             if failure is not None:
                 again = self._halted(failure, in_words(put), record, put.generation)
-                self._halts.put(key, _instead(halt, again, attempts=halt.attempts))
-                self._park(key, put, record)
+                self._stay(key, halt, again, put, record)
                 return
             self._halts.put(key, replace(halt, generation=put.generation, judged_from=at))
             self._replay(key)

@@ -18,6 +18,7 @@ from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicParti
 from streamsched.ports.topics import APP_ID, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.agents import AGENTS
 from streamsched.stream.app import ShardApp, make_app
+from streamsched.stream.caution import Caution
 from streamsched.stream.memo import Memo
 from streamsched.stream.reporting import Reporting
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
@@ -77,14 +78,24 @@ class Shard:
     """
 
     def __init__(
-        self, broker: Broker, number: int, settings: ShardSettings | None = None, *, memo: Memo | None = None
+        self,
+        broker: Broker,
+        number: int,
+        settings: ShardSettings | None = None,
+        *,
+        memo: Memo | None = None,
+        caution: Caution | None = None,
     ) -> None:
-        """`memo`: shared with the other shards of this process, to decode an event once."""
+        """`memo`: shared with the other shards of this process, to decode an event once. `caution`: handed on from the
+        life before this one."""
         self.number = number
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._broker = broker
         self._settings = settings or ShardSettings()
         self._memo = memo or Memo()
+        self._caution = caution or Caution()
+        self._taken: Sequence[Chunk] = ()
+        self._left: Sequence[Chunk] = ()
         self._turn = Turn(AGENTS)
         self._reporting = Reporting(broker, APP_ID, every_s=self._settings.report_s)
         self._most = self._settings.max_records
@@ -176,16 +187,11 @@ class Shard:
             if self._turn_open:
                 await self._commit()
             self._reporting.reached(self._positions)
-            chunks = await self._reader.read(max_records=self._most, timeout=self._settings.idle_s)
+            chunks = self._left or await self._reader.read(max_records=self._most, timeout=self._settings.idle_s)
             if self._stopping:  # nothing more is taken, and Faust will cancel this or look whether it should stop
                 await asyncio.sleep(_STOPPING_S)
                 return ()
-            if chunks:
-                self._turn.begin(chunks)
-                self._turn_began = Stopwatch()
-                self._turn_open = True
-                self._between_turns.clear()
-            return chunks
+            return self._begin(chunks) if chunks else ()
         except Exception as exc:
             self.fail(exc)
             raise
@@ -194,6 +200,23 @@ class Shard:
         """Ends the shard: memory may be ahead of the log. The first reason counts."""
         if not self.ended.done():
             self.ended.set_exception(reason)
+            if self._turn_open:
+                self._caution.failed(self._taken, reason)
+
+    def _begin(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Opens the turn of as much of them as is wise; what of it the agents are to take."""
+        assert self._app is not None
+        self._taken, self._left = self._caution.share(chunks)
+        self._turn_began = Stopwatch()
+        self._turn_open = True
+        self._between_turns.clear()
+        condemned = self._caution.condemned(self._taken)
+        if condemned is None:
+            self._turn.begin(self._taken)
+            return self._taken
+        self._turn.begin(self._taken, by_agents=False)
+        self._app.refuse(self._taken[0], condemned)
+        return ()
 
     async def _commit(self) -> None:
         assert self._writer is not None
@@ -203,6 +226,7 @@ class Shard:
         outgoing.append(Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions)))
         await self._writer.commit(outgoing)
         self._positions = positions
+        self._caution.went_well(self._taken)
         if self._first_turn is not None:
             log.info("shard.turned", shard=self.number, first_s=self._first_turn.lap(), records=len(outgoing))
             self._first_turn = None

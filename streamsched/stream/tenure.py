@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.stream.caution import Caution
 from streamsched.stream.shard import Shard
 
 log = structlog.get_logger()
@@ -32,11 +33,15 @@ class BackOff:
 class Tenure:
     """Runs shard after shard of one number, each a fresh start from the log, until `end` or a fence.
 
-    An exception in a turn is never skipped: the same records come again, after a pause.
+    An exception in a turn is never skipped: the same records come again, after a pause, or in halves.
     """
 
-    def __init__(self, make_shard: Callable[[], Shard], *, number: int, back_off: BackOff) -> None:
+    def __init__(
+        self, make_shard: Callable[[], Shard], *, number: int, back_off: BackOff, caution: Caution | None = None
+    ) -> None:
+        """`caution`: what its shards share."""
         self.number = number
+        self._caution = caution or Caution()
         self._make_shard = make_shard
         self._back_off = back_off
         self._shard: Shard | None = None
@@ -56,7 +61,7 @@ class Tenure:
             except Exception as error:  # whatever it was, the log is the truth and the shard starts over from it
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
-                pause = next(pauses)
+                pause = self._back_off.first if self._caution.searching else next(pauses)
                 if isinstance(error, UnavailableError):  # the far end's, so our own stack explains nothing
                     log.warning("shard.interrupted", shard=self.number, reason=str(error), again_in_s=pause)
                 else:

@@ -37,10 +37,14 @@ class Turn:
         self._done = asyncio.Event()
         self._failure: BaseException | None = None
 
-    def begin(self, chunks: Sequence[Chunk]) -> None:
-        """Opens the turn of these chunks; the one before must be over."""
+    def begin(self, chunks: Sequence[Chunk], *, by_agents: bool = True) -> None:
+        """Opens the turn of these chunks; the one before must be over. Not `by_agents`: it is done as soon as whoever
+        opens it has said what there is to say.
+        """
         self._done.clear()
-        self._open = sum(self._agents[chunk.topic] for chunk in chunks)
+        self._open = sum(self._agents[chunk.topic] for chunk in chunks) if by_agents else 0
+        if not self._open:
+            self._done.set()
         self._reached = {TopicPartition(chunk.topic, chunk.partition): chunk.next_position for chunk in chunks}
 
     def emit(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:

@@ -16,6 +16,7 @@ from streamsched.membership.pulse import Pulse
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker
 from streamsched.ports.topics import SIGNALS
+from streamsched.stream.caution import Caution
 from streamsched.stream.memo import Memo
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.stream.tenure import BackOff, Tenure
@@ -144,8 +145,12 @@ class Worker:
     def _take(self, member: Member, number: int) -> None:
         log.info("shard.taken", shard=number, worker=self._identity.id)
         before = self._tenures.get(number)
+        caution = Caution()
         tenure = Tenure(
-            lambda: Shard(self._broker, number, self._settings, memo=self._memo), number=number, back_off=self._back_off
+            lambda: Shard(self._broker, number, self._settings, memo=self._memo, caution=caution),
+            number=number,
+            back_off=self._back_off,
+            caution=caution,
         )
         task = asyncio.create_task(self._hold(member, tenure, before[1] if before else None))
         self._tenures[number] = tenure, task

@@ -1,0 +1,285 @@
+"""A turn that fails is halved until the one record that fails it stands alone; that one is refused, no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamsched_brokers.memory import MemoryBroker, MemoryWriter
+from structlog.testing import capture_logs
+
+from streamsched.admin import letters
+from streamsched.codec import express
+from streamsched.codec import halt as halt_codec
+from streamsched.domain.errors import ConflictError, TooLargeError, UnavailableError
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.names import DatasetRef, EventName
+from streamsched.domain.signal import Replay
+from streamsched.domain.trigger import CustomEvent, Partitions
+from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
+from streamsched.ports.letters import LARGEST
+from streamsched.ports.topics import DEAD_LETTER, LAUNCH, PARTITIONS, TRIGGERS_CHANGELOG
+from streamsched.stream.caution import Caution
+from streamsched.stream.event_home import EventHome
+from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.tenure import BackOff, Tenure
+from streamsched.testing.town import NOON, Town, event_ids, landed, schedule
+
+FLIGHTS = DatasetRef("default", "flights")
+QUICK = ShardSettings(idle_s=0.05)
+AT_ONCE = BackOff(first=0.001, most=0.001)
+
+
+# -- the search, without a shard
+
+
+class Log:
+    """Partitions of numbered records, read as a shard reads them: what is not committed comes again."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self.at = [0] * len(sizes)
+
+    def read(self) -> list[Chunk]:
+        return [
+            Chunk("t", part, [Record(n, None, None, 0) for n in range(at, size)], size)
+            for part, (at, size) in enumerate(zip(self.at, self.sizes, strict=True))
+            if at < size
+        ]
+
+
+def searched(sizes: Sequence[int], fails: Callable[[set[tuple[int, int]]], bool]) -> tuple[list[tuple[int, int]], int]:
+    """Which records were refused, and how many lives it took; every other record was taken exactly once, in order."""
+    log, caution = Log(sizes), Caution()
+    refused: list[tuple[int, int]] = []
+    done: list[tuple[int, int]] = []
+    lives, left = 1, list[Chunk]()
+    for _ in range(100_000):
+        chunks = left or log.read()
+        if not chunks:
+            assert sorted(done) == [(part, n) for part, size in enumerate(sizes) for n in range(size)]
+            assert all([n for p, n in done if p == part] == list(range(size)) for part, size in enumerate(sizes))
+            return refused, lives
+        taken, left = caution.share(chunks)
+        names = [(chunk.partition, record.offset) for chunk in taken for record in chunk.records]
+        if caution.condemned(taken) is not None:
+            refused += names
+        elif fails(set(names)):
+            caution.failed(taken, TooLargeError("t", 2, 1))
+            lives, left = lives + 1, []
+            continue
+        done += names
+        for chunk in taken:
+            log.at[chunk.partition] = chunk.next_position
+        caution.went_well(taken)
+    raise AssertionError("no end")
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=4), st.data())
+def test_exactly_the_records_that_fail_a_turn_of_their_own_are_refused(sizes: list[int], data: st.DataObject) -> None:
+    names = [(part, n) for part, size in enumerate(sizes) for n in range(size)]
+    bad = set(data.draw(st.lists(st.sampled_from(names), max_size=4))) if names else set()
+
+    refused, lives = searched(sizes, lambda turn: bool(turn & bad))
+
+    assert sorted(refused) == sorted(bad)
+    assert lives <= 1 + 14 * len(bad)
+
+
+def test_one_bad_record_among_eight_thousand_costs_a_dozen_lives() -> None:
+    refused, lives = searched([8000], lambda turn: (0, 5000) in turn)
+
+    assert refused == [(0, 5000)]
+    assert lives <= 17
+
+
+def test_what_is_only_too_much_together_is_taken_apart_and_nothing_is_refused() -> None:
+    refused, _ = searched([100], lambda turn: len(turn) > 9)
+
+    assert refused == []
+
+
+def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
+    caution, chunk = Caution(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    for _ in range(10):
+        caution.failed([chunk], UnavailableError("away"))
+
+    assert caution.condemned([chunk]) is None
+    assert not caution.searching
+
+
+# -- shards
+
+
+class StrictWriter:
+    """Takes records up to a size, as Kafka does."""
+
+    def __init__(self, inner: MemoryWriter, broker: StrictBroker) -> None:
+        self._inner = inner
+        self._broker = broker
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        for topic, _, key, value in records:
+            if (size := len(key or b"") + len(value or b"")) > self._broker.limit:
+                raise TooLargeError(topic, size, self._broker.limit)
+        await self._inner.commit(records)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class StrictBroker(MemoryBroker):
+    """A log in memory whose writers are strict; plain appends are the tests' own."""
+
+    limit = 1 << 20
+
+    async def writer(self, name: str) -> StrictWriter:  # type: ignore[override]
+        return StrictWriter(await super().writer(name), self)
+
+
+@pytest.fixture
+async def strict(town: Town) -> AsyncIterator[Town]:
+    """Shards in tenures, on a log that takes records of a mebibyte."""
+    town.broker = StrictBroker(town.broker._log)  # type: ignore[attr-defined]
+    cautions = [Caution() for _ in range(town.count)]
+
+    def made(number: int) -> Shard:
+        town.shards[number] = Shard(town.broker, number, QUICK, caution=cautions[number])
+        return town.shards[number]
+
+    town.shards = [Shard(town.broker, number, QUICK) for number in range(town.count)]
+    tenures = [Tenure(lambda n=n: made(n), number=n, back_off=AT_ONCE, caution=cautions[n]) for n in range(town.count)]
+    with capture_logs():
+        running = [asyncio.create_task(tenure.run()) for tenure in tenures]
+        yield town
+        for tenure in tenures:
+            tenure.end()
+        await asyncio.wait(running)
+    town.shards = []
+
+
+def big(number: int, size: int) -> Event:
+    return Event(f"big-{number}", "test", NOON, CustomHappened(EventName("default", "big"), {"x": "x" * size}))
+
+
+async def test_a_launch_larger_than_the_log_takes_halts_its_schedule_alone(strict: Town) -> None:
+    await strict.put(schedule("big"), CustomEvent(EventName("default", "big"), times=4))
+    await strict.put(schedule("small"), Partitions(FLIGHTS, 2))
+    await strict.settled()
+    for number in range(4):
+        await strict.emit(big(number, 300_000), landed(number))
+    await strict.emit(*(landed(number) for number in range(4, 40)))
+    await strict.settled(60)
+
+    jobs = await strict.jobs()
+    assert [job.schedule.name for job in jobs] == ["small"] * 20
+    (error,) = await errors(strict)
+    assert error.why.startswith("TooLargeError: a record for topic 'launch' has")
+    assert (error.signal, error.parked) == ("event big-3 of test", 1)
+
+    await strict.signal(Replay(schedule("big"), 1))
+    await strict.settled(60)
+    assert [each.attempts for each in await errors(strict)] == [1]
+
+    strict.broker.limit = 8 << 20  # type: ignore[attr-defined]
+    await strict.signal(Replay(schedule("big"), 1))
+    await strict.settled(60)
+    (job,) = [job for job in await strict.jobs() if job.schedule.name == "big"]
+    assert event_ids(job) == [f"big-{n}" for n in range(4)]
+    assert await errors(strict) == []
+
+
+async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_and_can_be_sent_again(strict: Town) -> None:
+    await strict.put(schedule("big"), CustomEvent(EventName("default", "big")))
+    await strict.put(schedule("small"), Partitions(FLIGHTS, 1))
+    await strict.emit(*(landed(number) for number in range(20)), big(0, 1_100_000), big(1, 10))
+    await strict.settled(60)
+
+    assert [event_ids(job)[0] for job in await strict.jobs() if job.schedule.name == "big"] == ["big-1"]
+    assert len([job for job in await strict.jobs() if job.schedule.name == "small"]) == 20
+    (told,) = await strict.dead_letters()
+    assert "TooLargeError: a record for topic 'signals' has" in told["reason"]
+
+
+async def test_a_letter_is_never_larger_than_its_record_may_be_and_replays_all_of_it(strict: Town) -> None:
+    raw = b'{"id":' + b"x" * 1_000_000
+    await strict.broker.append([Outgoing(PARTITIONS, 1, b"k", raw)])
+    await strict.settled(60)
+
+    (told,) = await strict.dead_letters()
+    assert told["cut"] == len(raw) + 1 > LARGEST
+    one = await letters.letter(strict.broker, "1/0")
+    place = await letters.replay(strict.broker, one)
+    assert place == TopicPartition(PARTITIONS, 1)
+    assert [record.value for record in await strict.records(PARTITIONS)] == [raw, raw]
+
+
+# -- poison elsewhere
+
+
+@pytest.fixture
+def logs() -> Iterator[None]:
+    with capture_logs():
+        yield
+
+
+@pytest.mark.usefixtures("logs")
+async def test_a_record_that_breaks_ingest_is_a_dead_letter_alone(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    sane = express.occurred
+
+    def broken(raw: bytes) -> object:
+        if b"flights-3" in raw:
+            raise RecursionError("too deep")
+        return sane(raw)
+
+    monkeypatch.setattr(express, "occurred", broken)
+    await town.start()
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(*(landed(n) for n in range(6)))
+    await town.settled()
+
+    assert len(await town.jobs()) == 5
+    (told,) = await town.dead_letters()
+    assert told["reason"] == "cannot be taken: RecursionError: too deep"
+
+
+@pytest.mark.usefixtures("logs")
+async def test_an_event_that_breaks_its_home_has_not_been_seen_and_is_counted_when_it_is_sent_again(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sane = EventHome._listeners
+
+    def broken(home: EventHome, key: bytes) -> object:
+        raise OverflowError
+
+    await town.start()
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.settled()
+    monkeypatch.setattr(EventHome, "_listeners", broken)
+    await town.emit(landed(0))
+    await town.settled()
+    monkeypatch.setattr(EventHome, "_listeners", sane)
+    assert await town.jobs() == []
+
+    (told,) = await town.dead_letters()
+    ends = await town.broker.ends([TopicPartition(DEAD_LETTER, part) for part in range(town.count)])
+    (place,) = (f"{at.partition}/0" for at, end in ends.items() if end)
+    assert (await letters.replay(town.broker, await letters.letter(town.broker, place))).topic == PARTITIONS
+    await town.settled()
+
+    assert told["topic"] == "signals"
+    assert [event_ids(job) for job in await town.jobs()] == [["flights-0"]]
+
+
+async def test_a_letter_of_a_schedules_home_is_never_sent_again(town: Town) -> None:
+    one = letters.Letter("0/0", LAUNCH, 0, 0, NOON, "$", "", b"k", b"{}")
+    with pytest.raises(ConflictError, match="never repeated"):
+        await letters.replay(town.broker, one)
+
+
+async def errors(town: Town) -> list[halt_codec.Halt]:
+    rows = {record.key: record.value for record in await town.records(TRIGGERS_CHANGELOG)}
+    return [halt_codec.decode(value) for key, value in rows.items() if key and value and key.endswith(b"\x1ferror")]
