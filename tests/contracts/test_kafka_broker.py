@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
-from streamsched_brokers.kafka.sending import send
+from streamsched_brokers.kafka.sending import abandon, send
 
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -298,6 +300,27 @@ async def test_closing_a_writer_that_failed_lets_nobody_wait(broker: KafkaBroker
     await broker.append([Outgoing(*at, None, b"after")])
 
     assert (await values(broker, at))[-1] == b"after"
+
+
+async def test_a_producer_thrown_away_at_any_moment_leaves_no_task_and_says_nothing(broker: KafkaBroker) -> None:
+    """Whatever its tasks wait for, a broker that is away among it, they would wait for it for ever."""
+    await broker.create_topics([TopicSpec("topic", 1)])
+    said: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    records = [Outgoing("topic", 0, None, b"x" * 900_000)] * 10
+    before = asyncio.all_tasks()
+    for pause in (0.0, 0.001, 0.005, 0.02, 0.08):
+        writer = await broker.writer("writer")
+        committing = asyncio.create_task(writer.commit(records))
+        await asyncio.sleep(pause)
+        committing.cancel()
+        await asyncio.gather(committing, return_exceptions=True)
+        await abandon(writer._producer)
+    gc.collect()
+    await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() <= before
+    assert said == []
 
 
 # -- its own tools, and the way to it

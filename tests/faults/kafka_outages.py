@@ -6,7 +6,7 @@ Two workers, a launcher (relay, intake, …) and emitters as processes; with `cu
 launcher and an emitter stand on a far side (a network namespace: needs root). In each trial 400 schedules are put by
 the relay, half of them while the log is away, and 500 events a second go on all the time. The last line is the verdict:
 what the log and the table of jobs hold in the end, judged by the oracle, and how long an event waited at most: since it
-was sent, and since all was there again.
+was sent (on this side), and since all was there again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,8 @@ RATE: Final = 500
 LEASE: Final = "3s"
 #: After that long without everything having come home, what has not is lost.
 SETTLE_S: Final = 180.0
+#: Actions of workers that are counted.
+WATCHED: Final = ("shard.started", "shard.interrupted", "shard.failed", "shard.fenced", "worker.stepped-aside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class Sender:
     broker: Broker
     process: asyncio.subprocess.Process
     given: int = 0
+    by_the_other: set[str] = field(default_factory=set)
 
     async def append(self, records: Sequence[Outgoing], *, there: bool) -> None:
         """Returns when they are in the log, or with the emitter over there."""
@@ -135,6 +139,7 @@ class Sender:
             lines = [[each.topic, each.partition, (each.value or b"").decode()] for each in records]
             self.process.stdin.write(orjson.dumps(lines) + b"\n")
             self.given += 1
+            self.by_the_other.update(orjson.loads(each.value or b"")["id"] for each in records)
         else:
             await self._append(records)
 
@@ -254,14 +259,16 @@ class Play:
                 return verdict
 
     def _waits(self, back: float, *trials: Trial) -> Iterator[tuple[float, float]]:
-        """For each arrival: how long it took, and how long after all was back (or it was sent) it came."""
+        """For each arrival: how long it took, unless it was sent where nothing could be, and how long after all was
+        back (or it was sent) it came."""
         yield 0.0, 0.0
+        elsewhere = self._sender.by_the_other if self._there.far else frozenset[str]()
         for trial in trials:
             for name in trial.wishes:
                 for event_id, time_ms in self._log.arrived[name]:
                     if event_id in trial.sent_at:
                         sent, came = trial.sent_at[event_id], time_ms / 1000
-                        yield came - sent, came - max(back, sent)
+                        yield 0.0 if event_id in elsewhere else came - sent, came - max(back, sent)
 
     async def rows(self, into: Judgement) -> None:
         """Every launch is one row of the table, and there are no others."""
@@ -292,6 +299,18 @@ async def run(there: Ground, kind: Kind, *, trials: int, seed: int, cut_s: float
             await play.trial(kind, number, seed, cut_s, tally)
         await play.rows(tally.judged)
     return tally.line(), tally.well
+
+
+def spent(folder: Path) -> str:
+    """What taking shards over was spent on, from what the workers logged."""
+    said = [orjson.loads(line) for log in folder.glob("worker-*.log") for line in log.read_bytes().splitlines()]
+    stages = {
+        stage: [each[f"{stage}_s"] for each in said if f"{stage}_s" in each]
+        for stage in ("fence", "read", "app", "first")
+    }
+    times = Counter(each["action"] for each in said)
+    counts = ", ".join(f"{action} {times[action]}" for action in WATCHED)
+    return "; ".join([counts, *(f"{stage} {_spread(seconds)}" for stage, seconds in stages.items())])
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
@@ -325,6 +344,7 @@ def main() -> None:
         scratch.chmod(0o755)
         with ground(asked.kind, scratch) as there:
             line, well = asyncio.run(run(there, asked.kind, trials=asked.trials, seed=asked.seed, cut_s=asked.seconds))
+            say(spent(scratch))
             for log in sorted(scratch.glob("*.log")):
                 if asked.logs:
                     asked.logs.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,9 @@ from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
 from streamsched_brokers.kafka.failure import patiently
 from streamsched_brokers.kafka.wire import watchful
 
-#: How long a producer that is shut may take to say goodbye.
+#: How long a producer that is shut may take to say goodbye, and how long until what it was sending is queued again.
 _GOODBYE_SECONDS: Final = 2.0
+_REQUEUE_SECONDS: Final = 0.2
 
 
 async def open_producer(address: Address, *, transactional_id: str | None = None) -> AIOKafkaProducer:
@@ -91,7 +92,7 @@ async def abandon(producer: AIOKafkaProducer) -> None:
     """Closes one whatever it is doing; what it has not sent is dropped. Its tasks end now, for whatever they ask is
     refused: else they would wait for a broker that is away, and be destroyed waiting."""
     producer._closed = True
-    client, accumulator = producer.client, producer._message_accumulator
+    client, sender, accumulator = producer.client, producer._sender, producer._message_accumulator
     for batch in (*accumulator._pending_batches, *chain.from_iterable(accumulator._batches.values())):
         batch.future.add_done_callback(heard)
         batch._drain_waiter.add_done_callback(heard)
@@ -102,9 +103,17 @@ async def abandon(producer: AIOKafkaProducer) -> None:
             await client.close()
     if client._md_update_fut is not None and not client._md_update_fut.done():
         client._md_update_fut.set_result(False)
-    with suppress(*_ENDS):
-        async with asyncio.timeout(_GOODBYE_SECONDS):
-            await producer._sender.close()
+    if (task := sender.sender_task) is not None:
+        task.remove_done_callback(sender._fail_all)  # which expects that something was sent
+        task.add_done_callback(heard)
+        task.cancel()
+        await asyncio.wait((task,), timeout=_REQUEUE_SECONDS)
+        queued = list(chain.from_iterable(accumulator._batches.values()))
+        accumulator._pending_batches.update(queued)  # from where the end of one that was sent before removes it
+        for batch in queued:
+            batch._drain_waiter.add_done_callback(heard)
+        accumulator.fail_all(kafka.ProducerClosed())
+        await asyncio.wait((task,), timeout=_GOODBYE_SECONDS)
 
 
 def death(producer: AIOKafkaProducer) -> kafka.KafkaError:
