@@ -73,8 +73,12 @@ async def run(
     bug: Bug | None = None,
     schedules: int = SCHEDULES,
     events: int = EVENTS,
+    minutes: float = float("inf"),
 ) -> tuple[str, bool]:
-    """The last line, and whether all is well. With a bug it ends with the first trial that is not."""
+    """The last line, and whether all is well. No trial begins after so many minutes; with a bug, none after one that
+    is not well.
+    """
+    until = time.monotonic() + 60 * minutes
     broker, pool = await open_broker(ground.log), await open_pool(ground.database)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
     crew = Crew(ground, Emitters(ground.api, ground.log, ground.folder), bug)
@@ -89,7 +93,7 @@ async def run(
                 played = await trial.play(number, seed)
                 tally.add(played)
                 _say(_told(number, played, time.monotonic() - began), *played.verdict.words)
-                if bug is not None and not tally.well:
+                if (bug is not None and not tally.well) or time.monotonic() > until:
                     break
             await _closing(pool, log, ground, tally.judged)
         finally:
@@ -136,6 +140,7 @@ def main() -> None:
     parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="of our Kafka; one at a time is killed")
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="no trial begins after that long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--schedules", type=int, default=SCHEDULES)
     parser.add_argument("--events", type=int, default=EVENTS, help="of each trial, at least")
@@ -157,6 +162,7 @@ def main() -> None:
                 bug=bug,
                 schedules=asked.schedules,
                 events=asked.events,
+                minutes=asked.minutes,
             )
         )
         if asked.logs is not None:
