@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random
 import shutil
+import signal
 import sys
 import time
 from collections import Counter
@@ -80,7 +81,7 @@ async def run(
     """
     until = time.monotonic() + 60 * minutes
     broker, pool = await open_broker(ground.log), await open_pool(ground.database)
-    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
     crew = Crew(ground, Emitters(ground.api, ground.log, ground.folder), bug)
     misfortunes = Misfortunes(random.Random(seed), tuple(of) or known(kafka=ground.cluster is not None))
     tally, log = Tally(misfortunes), Log(broker)
@@ -150,23 +151,29 @@ def main() -> None:
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.disable(logging.CRITICAL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell in the background ignores the first
+        signal.signal(number, signal.default_int_handler)
     of = [each for each in known(kafka=True) if str(each) in asked.misfortune]
     bug = None if asked.bug is None else Bug[asked.bug.upper().replace("-", "_")]
     with ground_of_its_own(asked.broker, nodes=asked.nodes) as there:
-        line, well = asyncio.run(
-            run(
-                there,
-                trials=asked.trials,
-                seed=asked.seed,
-                of=of,
-                bug=bug,
-                schedules=asked.schedules,
-                events=asked.events,
-                minutes=asked.minutes,
+        try:
+            line, well = asyncio.run(
+                run(
+                    there,
+                    trials=asked.trials,
+                    seed=asked.seed,
+                    of=of,
+                    bug=bug,
+                    schedules=asked.schedules,
+                    events=asked.events,
+                    minutes=asked.minutes,
+                )
             )
-        )
-        if asked.logs is not None:
-            shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))
+        finally:
+            if asked.logs is not None:
+                shutil.copytree(
+                    there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock")
+                )
     _say(line)
     sys.exit(not well)
 

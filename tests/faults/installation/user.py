@@ -19,7 +19,7 @@ from streamsched.domain.schedule import Schedule
 from tests.faults.installation.wishes import Wishes
 
 #: How long a change is tried for, in seconds, and how long one request may take.
-_PATIENCE_S: Final = 90.0
+_PATIENCE_S: Final = 300.0
 _ANSWER_S: Final = 20.0
 
 
