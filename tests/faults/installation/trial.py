@@ -29,6 +29,8 @@ RATE: Final = 250
 EVENTS: Final = 1000
 #: After that long without anything having moved, what is missing is lost.
 SETTLE_S: Final = 90.0
+#: What has been doubled or wrong for that long is so.
+WRONG_S: Final = 20.0
 _BATCH: Final = 20
 
 
@@ -43,7 +45,6 @@ class Trial:
     misfortunes: Misfortunes
     schedules: int = SCHEDULES
     events: int = EVENTS
-    settle_s: float = SETTLE_S
 
     async def play(self, number: int, seed: int) -> Played:
         """One trial, from its deployment to its verdict."""
@@ -96,8 +97,11 @@ class Trial:
             await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
 
     async def _settled(self, user: User, traffic: Traffic) -> Judgement:
-        """The verdict, as soon as nothing is missing, or when nothing has moved for long enough."""
-        moved, before = time.monotonic(), ""
+        """The verdict, as soon as all is well; or when nothing has moved for long, or something has been wrong for
+        long. For a moment it may look so: not all partitions are read at the same instant.
+        """
+        moved = well = time.monotonic()
+        before = ""
         while True:
             verdict = Judgement()
             there = await self._stored(user)
@@ -106,10 +110,14 @@ class Trial:
                 verdict.lose("not all is acknowledged")
             else:
                 self._judge(user, traffic, there, verdict)
-            now = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
-            if now != before:
-                moved, before = time.monotonic(), now
-            if not verdict.lost or time.monotonic() > moved + self.settle_s:
+            if verdict.clean:
+                return verdict
+            state = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
+            if state != before:
+                moved, before = time.monotonic(), state
+            if not (verdict.doubled or verdict.wrong):
+                well = time.monotonic()
+            if time.monotonic() > min(moved + SETTLE_S, well + WRONG_S):
                 return verdict
 
     async def _stored(self, user: User) -> Stored:
