@@ -7,6 +7,7 @@ from streamsched.define.app import App
 from streamsched.define.days import calendar
 from streamsched.define.limit import catch_up, group, pool, rate, window
 from streamsched.define.phrase import When, at_least, silence, then
+from streamsched.define.promise import finish_by, start_by, takes_at_most
 from streamsched.define.when import (
     at,
     cron,
@@ -30,6 +31,7 @@ __all__ = [
     "cron",
     "event",
     "every",
+    "finish_by",
     "glob",
     "group",
     "partitions",
@@ -38,7 +40,9 @@ __all__ = [
     "rate",
     "retry",
     "silence",
+    "start_by",
     "stream_size",
+    "takes_at_most",
     "then",
     "total",
     "window",

@@ -36,6 +36,7 @@ from streamsched.domain.errors import StreamschedError
 from streamsched.domain.pace import Pace
 from streamsched.domain.retention import Retention
 from streamsched.emit import drain
+from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
@@ -54,6 +55,7 @@ from streamsched.store.archive import PostgresArchive
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.clock import PostgresClock
+from streamsched.store.deadlines import PostgresDeadlines
 from streamsched.store.docket import PostgresDecisions
 from streamsched.store.followup import PostgresFollowUpBook
 from streamsched.store.gauges import PostgresGauges
@@ -212,6 +214,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
         ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
+        "deadlines": lambda: DeadlineWatch(PostgresDeadlines(pool), bell, clock).run(),
         "timers": tell_time,
         "clock": theirs.run,
         "pulse": services.pulse.run,

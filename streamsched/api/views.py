@@ -123,6 +123,7 @@ def job_view(job: JobRecord) -> dict[str, Any]:
         "joined": job.joined,
         "endedAt": job.ended_at,
         "runs": list(job.runs),
+        "missed": list(job.missed),
     }
 
 
@@ -155,6 +156,7 @@ def why_view(why: Why) -> dict[str, Any]:
         "earliest": why.earliest,
         "earliestBecause": why.earliest_because,
         "timeout": why.timeout,
+        "deadlines": list(why.deadlines),
         "satisfiedBy": list(why.satisfied_by),
         "runs": list(why.runs),
         "history": [

@@ -220,6 +220,9 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
 def _check_programs(app: AppRecord, definition: Schedule) -> None:
     """The program it starts, and those of its own app it waits for; another app may be deployed later."""
     existing_program(app, definition.program)
+    for deadline in definition.deadlines:
+        if deadline.program is not None:
+            existing_program(app, ProgramRef(app.ref.namespace, app.ref.app, deadline.program))
     for leaf in leaves(definition.trigger):
         if isinstance(leaf, ProgramStatus) and leaf.program.owner == app.ref:
             existing_program(app, leaf.program)

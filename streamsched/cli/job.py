@@ -9,7 +9,7 @@ import typer
 from streamsched.cli.output import Format, FormatOption, cell, console, escaped, moment, print_json, print_table
 from streamsched.cli.server import UrlOption, ask, full_name
 
-_COLUMNS = ("id", "state", "satisfiedAt", "nextCheckAt", "runs", "reason")
+_COLUMNS = ("id", "state", "satisfiedAt", "nextCheckAt", "runs", "missed", "reason")
 
 Reason = Annotated[str, typer.Option(help="Who wants it and why, for its history.")]
 Job = Annotated[str, typer.Argument(help="Id of a job.")]
@@ -77,6 +77,8 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
         out.print(f"earliest {moment(found['earliest'])}{because}", markup=False)
     if found["timeout"]:
         out.print(found["timeout"], markup=False)
+    for line in found["deadlines"]:
+        out.print(line, markup=False)
     for each in found["history"]:
         reason = f": {each['reason']}" if each["reason"] else ""
         out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")

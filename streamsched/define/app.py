@@ -22,6 +22,7 @@ from streamsched.domain.app import AppDefinition
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.deadline import Deadline
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
@@ -113,6 +114,7 @@ class App:
         late: Lateness | None = None,
         on_change: OnChange | str = OnChange.RESET,
         catch_up: CatchUp = UNBOUNDED,
+        deadlines: Iterable[Deadline] = (),
         enabled: bool = True,
     ) -> ScheduleRef:
         """Starts `program` whenever `when` is satisfied and the constraints allow it.
@@ -147,6 +149,8 @@ class App:
             retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
                 out, lost runs are repeated as the installation has it, and failed ones are not.
             catch_up: how far misfire goes back, how many it fires and how fast: `catch_up(window="6h", spacing="30s")`.
+            deadlines: such as `start_by("30m")`, `finish_by("06:00", "Europe/Berlin", then="cancel")` or
+                `takes_at_most("2h", then=rescue)`.
             max_duration: a run that takes longer is asked to end; for `retry` it has failed by `"timeout"`.
             enabled: whether it counts events from its deployment on.
         """
@@ -189,6 +193,7 @@ class App:
                 max_duration=None if max_duration is None else duration(max_duration, "$.max_duration"),
                 catch_up=catch_up,
                 late=None if late is None else _late(late, "$.late"),
+                deadlines=tuple(deadlines),
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)

@@ -41,6 +41,11 @@ class AppDefinition:
                 raise InvalidDefinitionError(
                     f"{path}.program", f"{named} starts unknown program '{schedule.program.name}'"
                 )
+            for place, deadline in enumerate(schedule.deadlines):
+                if deadline.program is not None and deadline.program not in {ref.name for ref in known}:
+                    raise InvalidDefinitionError(
+                        f"{path}.deadlines[{place}].program", f"{named} starts unknown program '{deadline.program}'"
+                    )
             for leaf in leaves(schedule.trigger):
                 # Another app's program may come later; one of this app would have come with it.
                 if isinstance(leaf, ProgramStatus) and leaf.program.owner == self.ref and leaf.program not in known:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Constraint
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.deadline import Deadline
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
@@ -90,6 +91,7 @@ class Schedule:
         retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
         catch_up: bounds for making up for missed ticks, as far as `misfire` wants that at all.
+        deadlines: by when its jobs start and finish, how long their runs take, and what happens otherwise.
         late: what becomes of events that come long after they happened; None counts them like any other.
     """
 
@@ -108,6 +110,7 @@ class Schedule:
     max_duration: timedelta | None = None
     catch_up: CatchUp = UNBOUNDED
     late: Late | None = None
+    deadlines: tuple[Deadline, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):

@@ -6,6 +6,7 @@ decision; only time may pass in between.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -51,6 +52,7 @@ class Why:
             from how long such runs take; None when nobody can tell, or it waits no more.
         earliest_because: what that time is taken from.
         timeout: what happens when it has waited too long, and when; None when it may wait for ever.
+        deadlines: those it has missed, and those still to come.
         satisfied_by: what each leaf of the trigger brought.
         history: every decision about the job and its runs, oldest first.
     """
@@ -63,6 +65,7 @@ class Why:
     earliest: datetime | None = None
     earliest_because: str | None = None
     timeout: str | None = None
+    deadlines: tuple[str, ...] = ()
     satisfied_by: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     history: tuple[Decided, ...] = field(default=())
@@ -86,6 +89,7 @@ def explain(background: Background, *, now: datetime) -> Why:
         "state": job.state,
         "satisfied_by": _satisfied_by(background.ready),
         "runs": job.runs,
+        "deadlines": (*(f"missed: {each}" for each in job.missed), *_to_come(background)),
         "history": background.history,
     }
     if job.state is not JobState.PENDING_CONSTRAINT:
@@ -133,6 +137,11 @@ def explain(background: Background, *, now: datetime) -> Why:
         timeout=_timeout(background.schedule, background.ready, now),
         **known,
     )
+
+
+def _to_come(background: Background) -> Iterator[str]:
+    for deadline, due_at in background.deadlines:
+        yield f"it has to {deadline}: by {clock(due_at)}, or {deadline.consequence}"
 
 
 def _turn(background: Background, schedule: Schedule) -> Turn | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from streamsched.domain.deadline import Deadline
 from streamsched.domain.docket import Docket, Ruling
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, Order, ReadyJob
@@ -28,6 +29,7 @@ class JobRecord:
         waiting: verdicts of the last check, in the order of the schedule's constraints: `{kind, why, at?, what?}`.
         joined: the job a COALESCED one joined.
         runs: ids of its runs, first attempt first.
+        missed: the deadlines it has missed, in sentences.
     """
 
     id: str
@@ -44,6 +46,7 @@ class JobRecord:
     joined: str | None
     ended_at: datetime | None
     runs: tuple[str, ...]
+    missed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Background:
         checked_at: when a launcher looked at it the last time.
         typical: how long half of the program's latest completed runs took at most.
         stands_from: the oldest generation of the schedule whose jobs stand; None: `generation` alone.
+        deadlines: those still to come, the next first.
     """
 
     job: JobRecord
@@ -131,6 +135,7 @@ class Background:
     checked_at: datetime | None = None
     typical: timedelta | None = None
     stands_from: int | None = None
+    deadlines: tuple[tuple[Deadline, datetime], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

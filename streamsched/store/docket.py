@@ -24,7 +24,7 @@ from streamsched.domain.pool import slots_name
 from streamsched.domain.rate import Meter, meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.store import groups, lines, meters
+from streamsched.store import deadlines, groups, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -71,6 +71,7 @@ class PostgresDecisions:
                 docket = await _docket(connection, program, known, now, limit, metered=metered)
                 rulings = judge(docket)
                 await _apply(connection, docket, rulings, now)
+                await deadlines.watch_jobs(connection, docket, rulings, now)
         return rulings
 
 

@@ -16,7 +16,7 @@ from streamsched.domain.job import JobFact
 from streamsched.domain.retry import OVERDUE, failure_of
 from streamsched.domain.run import RunFact, RunState, advance
 from streamsched.ports.runs import Assignment, Ending, Stop
-from streamsched.store import attempts
+from streamsched.store import attempts, deadlines
 from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, put_down, record
 from streamsched.store.pool import translated
 
@@ -61,6 +61,7 @@ class PostgresRunBook:
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
                 await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
                 await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)
+                await deadlines.watch_run(connection, schedule, row["job"], run, now=now)
         return Assignment(
             run,
             row["attempt"],

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.codec import launch
+from streamsched.codec import deadline, launch
 from streamsched.codec.schedule import schedule_from_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.job import JobState, Order, merged
@@ -24,6 +24,7 @@ from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs")
+_DEADLINES: Final = queries("deadlines")
 #: So much of a line is counted for people.
 _LINE: Final = 1000
 
@@ -109,6 +110,7 @@ class PostgresJobs:
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
                 history = await connection.fetch(_SQL["history"], [job, *record.runs])
                 launch_row = await connection.fetchrow(_SQL["launch"], job)
+                watched = await connection.fetch(_DEADLINES["of_job"], job)
                 typical = await connection.fetchval(_SQL["typical"], row["program"])
         return Background(
             job=record,
@@ -129,6 +131,7 @@ class PostgresJobs:
             launch=None if launch_row is None else _launch(launch_row, history),
             unreadable=unreadable,
             checked_at=row["checked_at"],
+            deadlines=tuple((deadline.from_json(each["said"]), each["due_at"]) for each in watched),
             typical=None if typical is None else timedelta(seconds=float(typical)),
         )
 
@@ -177,6 +180,7 @@ def _record(row: Any) -> JobRecord:
         joined=row["joined"],
         ended_at=row["ended_at"],
         runs=tuple(row["runs"]),
+        missed=tuple(row["missed"] or ()),
     )
 
 

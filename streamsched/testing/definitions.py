@@ -16,6 +16,7 @@ from streamsched.domain.calendar import Calendar, OnClosed
 from streamsched.domain.catchup import CatchUp
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.consumption import Consumption
+from streamsched.domain.deadline import Deadline, OnMiss, Promise
 from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
@@ -165,6 +166,10 @@ retries: st.SearchStrategy[Retry] = st.builds(
     durations,
     durations,
 )
+deadlines: st.SearchStrategy[Deadline] = st.one_of(
+    st.builds(Deadline, st.sampled_from(Promise), durations, then=st.sampled_from([OnMiss.WARN, OnMiss.CANCEL])),
+    st.builds(Deadline, st.sampled_from([Promise.START, Promise.FINISH]), at=_walls, zone=_zones),
+)
 _mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3)
 
 executables: st.SearchStrategy[Executable] = st.one_of(
@@ -205,6 +210,7 @@ def schedules(
             consumption=st.sampled_from(Consumption),
             retry=st.none() | retries,
             max_duration=st.none() | durations,
+            deadlines=st.lists(deadlines, max_size=2).map(tuple),
             late=st.none() | st.builds(Late, durations, st.sampled_from(OnLate)),
             **{name: st.just(value) for name, value in said.items()},
         )

@@ -7,12 +7,13 @@ WHERE s.deleted_at IS NULL AND each ->> 'type' = 'LAST_RUN';
 
 -- name: pick_jobs
 -- Jobs that ended before $1 with all their runs, in the order they came, behind ($2, $3). Who joined one goes with it.
+-- One whose deadline nobody has judged yet stays; those that come later it has kept by ending.
 SELECT j.id, j.created_at, greatest(j.ended_at, r.ended_at) AS done_at
 FROM jobs j CROSS JOIN LATERAL (
     SELECT max(ended_at) AS ended_at, count(*) FILTER (WHERE ended_at IS NULL) AS alive FROM runs WHERE job = j.id
 ) AS r
 WHERE (j.created_at, j.id) > ($2::timestamptz, $3::text) AND j.created_at < $1 AND j.ended_at < $1 AND j.joined IS NULL
-    AND r.alive = 0 AND (r.ended_at IS NULL OR r.ended_at < $1)
+    AND NOT EXISTS (SELECT FROM deadlines d WHERE d.job = j.id AND d.due_at <= $1) AND r.alive = 0 AND (r.ended_at IS NULL OR r.ended_at < $1)
 ORDER BY j.created_at, j.id
 LIMIT $4;
 

@@ -15,7 +15,7 @@ WITH plain AS (
     SELECT r.id FROM runs r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN schedules s ON s.id = j.schedule
     WHERE r.id = ANY($1::text[]) AND r.state = 'PENDING' AND r.stop_requested IS NULL
         AND (r.job IS NULL OR (s.enabled AND s.deleted_at IS NULL
-            AND s.definition ->> 'maxDuration' IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
+            AND s.definition ->> 'maxDuration' IS NULL AND s.definition -> 'deadlines' IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
             AND j.generation BETWEEN s.stands_from AND s.generation))
 ), claimed AS (
     UPDATE runs r SET state = 'STARTING', runner = $2, log_path = $3, heartbeat_at = $4::timestamptz, spawn_at = NULL

@@ -45,10 +45,11 @@ SELECT '2026-01-01Z'::timestamptz + n * interval '5 seconds', format('default.ap
 FROM generate_series(1, 100000) n;
 INSERT INTO runs_history (done_at, id, program, schedule, state, created_at, record)
 SELECT done_at, runs[1], 'default.app.p1', schedule, 'COMPLETED', created_at, '{}' FROM jobs_history;
+INSERT INTO deadlines SELECT id, '', 0, now() + interval '1 day', '{}' FROM jobs WHERE sequence % 50 = 0;
 INSERT INTO jobs_spent SELECT DISTINCT schedule, 0, 100000 FROM jobs_history;
 """
 #: A partition with next to nothing in it may be scanned.
-ACTIVE = {"jobs", "runs", "meters"}
+ACTIVE = {"jobs", "runs", "meters", "deadlines"}
 ARCHIVED = ACTIVE | {"jobs_history", "runs_history", "work_decisions", "audit_decisions"}
 
 
@@ -116,6 +117,13 @@ HOT = [
     ("runs", "get", "'default.app.s1.0.1.r1'"),
     ("runs", "recent", "NULL, ARRAY[]::text[], 100"),
     ("trails", "taker", "ARRAY['default.app.s1.0.1'], '{}', now()"),
+    ("deadlines", "due", "now(), 100"),
+    ("deadlines", "next_due", ""),
+    ("deadlines", "get", "'default.app.s1.1.1000001', '', 0::smallint"),
+    ("deadlines", "lock", "'default.app.s1.1.1000001', '', 0::smallint"),
+    ("deadlines", "lock_job", "'default.app.s1.1.1000001'"),
+    ("deadlines", "runs", "'default.app.s1.1.1000001', ''"),
+    ("deadlines", "of_job", "'default.app.s1.1.1000001'"),
     ("archive", "pick_jobs", "now(), '-infinity', '', 1000"),
     ("archive", "pick_runs", "now() - interval '1 day', '-infinity', '', 1000"),
     ("archive", "spend", "ARRAY['default.app.s1.1.1']"),
