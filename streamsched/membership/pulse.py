@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -19,10 +20,12 @@ class Pulse:
     """
 
     def __init__(self, question: Callable[[], Awaitable[object]], *, every: timedelta, patience: timedelta) -> None:
-        """`question` may take its time to fail; it is `lost` when the last answer is older than `patience`."""
+        """`question` may take its time to fail; it is `lost` when the last answer is older than `patience`, or up to
+        a third more: those who are cut off together shall not all leave together, for the last one stays.
+        """
         self._question = question
         self._every = every.total_seconds()
-        self._patience = patience.total_seconds()
+        self._patience = patience.total_seconds() * random.uniform(1.0, 4 / 3)
         self._loop = asyncio.get_running_loop()
         self._answered = self._loop.time()
 

@@ -72,9 +72,7 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
                 future = await producer.send_batch(mine[nth], prefix + at.topic, partition=at.partition)
                 future.add_done_callback(heard)
                 sent[at].append(future)
-    for waiting in producer._message_accumulator._batches.values():
-        for batch in waiting:
-            batch._drain_waiter.add_done_callback(heard)
+    _listen(producer)
     await asyncio.gather(*(future for mine in sent.values() for future in mine))
     return {at: mine[-1].result().offset + batches[at][-1].record_count() - 1 for at, mine in sent.items()}
 
@@ -93,9 +91,7 @@ async def abandon(producer: AIOKafkaProducer) -> None:
     refused: else they would wait for a broker that is away, and be destroyed waiting."""
     producer._closed = True
     client, sender, accumulator = producer.client, producer._sender, producer._message_accumulator
-    for batch in (*accumulator._pending_batches, *chain.from_iterable(accumulator._batches.values())):
-        batch.future.add_done_callback(heard)
-        batch._drain_waiter.add_done_callback(heard)
+    _listen(producer)
     client.send = client.ready = client.coordinator_lookup = _refused  # type: ignore[method-assign]
     client.force_metadata_update = client._maybe_wait_metadata = _nothing_new  # type: ignore[method-assign]
     with suppress(*_ENDS):
@@ -110,8 +106,7 @@ async def abandon(producer: AIOKafkaProducer) -> None:
         await asyncio.wait((task,), timeout=_REQUEUE_SECONDS)
         queued = list(chain.from_iterable(accumulator._batches.values()))
         accumulator._pending_batches.update(queued)  # from where the end of one that was sent before removes it
-        for batch in queued:
-            batch._drain_waiter.add_done_callback(heard)
+        _listen(producer)
         accumulator.fail_all(kafka.ProducerClosed())
         await asyncio.wait((task,), timeout=_GOODBYE_SECONDS)
 
@@ -121,6 +116,14 @@ def death(producer: AIOKafkaProducer) -> kafka.KafkaError:
     sender = producer._sender.sender_task
     cause = sender.exception() if sender is not None and sender.done() and not sender.cancelled() else None
     return cause if isinstance(cause, kafka.KafkaError) else kafka.KafkaError("the producer has ended")
+
+
+def _listen(producer: AIOKafkaProducer) -> None:
+    """Batches that fail when nobody waits for them any more are no surprise."""
+    accumulator = producer._message_accumulator
+    for batch in (*accumulator._pending_batches, *chain.from_iterable(accumulator._batches.values())):
+        batch.future.add_done_callback(heard)
+        batch._drain_waiter.add_done_callback(heard)
 
 
 async def _refused(*_: Any, **__: Any) -> Any:

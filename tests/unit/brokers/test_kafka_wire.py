@@ -1,0 +1,63 @@
+"""How often a client looks around for leaders, on a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from streamsched_brokers.kafka.wire import watchful
+
+
+class Client:
+    """What is looked at of aiokafka's client: a look takes a moment, and one at a time is under way."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self._sync_task: object | None = object()
+        self._md_update_fut: asyncio.Future[bool] | None = None
+
+    async def _get_conn(self, _node: int) -> None:
+        return None
+
+    def force_metadata_update(self) -> Any:
+        if self._md_update_fut is None:
+            self.looks += 1
+            self._md_update_fut = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(self._answer)
+        return asyncio.shield(self._md_update_fut)
+
+    def _answer(self) -> None:
+        assert self._md_update_fut is not None
+        self._md_update_fut.set_result(True)
+        self._md_update_fut = None
+
+
+async def test_who_asks_without_a_pause_is_answered_now_and_then() -> None:
+    client: Any = Client()
+    watchful(client)
+    loop = asyncio.get_running_loop()
+    began, asked = loop.time(), 0
+    while loop.time() - began < 0.3 or asked < 6:
+        assert await client.force_metadata_update()
+        asked += 1
+
+    assert client.looks == asked <= (loop.time() - began) / 0.05 + 1
+
+
+async def test_those_who_ask_together_share_a_look() -> None:
+    client: Any = Client()
+    watchful(client)
+    await client.force_metadata_update()
+
+    assert await asyncio.gather(*(client.force_metadata_update() for _ in range(100))) == [True] * 100
+    assert client.looks == 2
+
+
+async def test_nobody_waits_for_a_client_that_was_closed() -> None:
+    client: Any = Client()
+    watchful(client)
+    await client.force_metadata_update()
+    waiting = client.force_metadata_update()
+    client._sync_task = None
+
+    assert await asyncio.wait_for(waiting, 5) is False
