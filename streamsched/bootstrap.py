@@ -33,6 +33,7 @@ from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError
+from streamsched.domain.layout import Layout
 from streamsched.domain.pace import Pace
 from streamsched.domain.retention import Retention
 from streamsched.emit import drain
@@ -46,7 +47,7 @@ from streamsched.membership.role import Role as Part
 from streamsched.ports.bell import Bell
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.drivers import open_broker
+from streamsched.ports.generation import open_log
 from streamsched.ports.leases import Leases
 from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
@@ -113,6 +114,7 @@ class Services:
     pool: asyncpg.Pool
     bell: Bell
     broker: Broker
+    layout: Layout
     leases: Leases
     pulse: Pulse
 
@@ -130,14 +132,14 @@ async def open_services(
         ConfigurationError: the topics exist with another number of shards, or a URL is wrong.
     """
     host = socket.gethostname()
-    specs = topic_specs(settings.shards, settings.retention)
     async with AsyncExitStack() as held:
         pool = await once_there("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
         held.callback(pool.terminate)
         bell = PostgresBell(settings.database_url)
         held.push_async_callback(bell.close)
-        broker = await once_there("log", lambda: open_broker(settings.broker_url))
+        broker, layout = await once_there("log", lambda: open_log(settings.broker_url, shards=settings.shards))
         held.push_async_callback(broker.close)
+        specs = topic_specs(layout.shards, settings.retention, outlets=layout.outlets)
         await once_there("log", lambda: broker.create_topics(specs))
         yield Services(
             settings=settings,
@@ -147,6 +149,7 @@ async def open_services(
             pool=pool,
             bell=bell,
             broker=broker,
+            layout=layout,
             leases=PostgresLeases(pool),
             pulse=Pulse(
                 lambda: broker.ends([TopicPartition(SIGNALS, 0)]),
@@ -260,7 +263,7 @@ def api_services(services: Services) -> ApiServices:
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
         metrics=services.metrics,
-        shards=services.settings.shards,
+        shards=services.layout.outlets,
         body_limit=services.settings.body_limit,
         readiness=readiness,
         gauges=lambda: _measure(services, gauges),

@@ -26,7 +26,7 @@ class Settings:
     Attributes:
         database_url: PostgreSQL, the truth of schedules, jobs and runs.
         broker_url: the log; the database when not given.
-        shards: partitions of the log's topics, fixed for the life of an installation.
+        shards: parts of the work; `streamsched reshard` changes their number.
         data_dir: where run logs, Spark's scratch files and (embedded) PostgreSQL live.
         spark_master: where programs run that name no master of their own.
         dedupe_horizon: how long a repeated event id is recognised.

@@ -11,7 +11,7 @@ from typing import Final
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.broker import Broker, Record, TopicPartition
-from streamsched.ports.topics import POSITION_KEY, TRIGGERS_CHANGELOG
+from streamsched.ports.topics import POSITION_KEY, RESERVED, TRIGGERS_CHANGELOG
 from streamsched.stream.turn import Positions, decode_positions
 
 #: Seconds without a record before the log is said to stand still.
@@ -45,7 +45,7 @@ async def records(broker: Broker, at: TopicPartition, start: int, end: int) -> A
 
 
 async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
-    """The table of a shard, without the shard's own position.
+    """The table of a shard, without what the shard keeps of itself.
 
     Raises:
         NotFoundError, UnavailableError: as `records`.
@@ -54,7 +54,7 @@ async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
     end = (await broker.ends([at]))[at]
     entries: dict[bytes, bytes] = {}
     async for record in records(broker, at, 0, end):
-        if record.key is None or record.key == POSITION_KEY:
+        if record.key is None or record.key.startswith(RESERVED):
             continue
         if record.value is None:
             entries.pop(record.key, None)

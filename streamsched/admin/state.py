@@ -23,7 +23,7 @@ from streamsched.domain.home import home
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.probe import DatabaseFacts
-from streamsched.ports.topics import APP_ID, CHANGELOGS, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.ports.topics import APP_ID, CHANGELOGS, RESERVED, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.accumulated import Accumulated
 
 VERSION: Final = 1
@@ -40,15 +40,21 @@ async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
     """
     key = schedule_key(ref).encode()
     shard = home(key, await broker.partitions(SIGNALS))
-    accumulated = Accumulated(await table(broker, TRIGGERS_CHANGELOG, shard))
+    found = shown(Accumulated(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
+    if found is None:
+        raise NotFoundError("state of schedule", str(ref))
+    return {"schedule": found.pop("schedule"), "shard": shard, **found}
+
+
+def shown(accumulated: Accumulated, key: bytes) -> dict[str, Any] | None:
+    """The same from a shard's table, by the schedule's record key; None when there is nothing."""
     state = accumulated.state(key)
     if state is None:
-        raise NotFoundError("state of schedule", str(ref))
+        return None
     definition = state.definition
     cells = accumulated.cells(key) if state.plan.per is not None else {}
     return {
-        "schedule": str(ref),
-        "shard": shard,
+        "schedule": str(state.schedule),
         "generation": state.generation,
         "enabled": state.enabled,
         "keeping": definition.keeping,
@@ -126,7 +132,7 @@ def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[
         if topic not in CHANGELOGS or shard >= shards:
             raise DecodeError(path, f"is of {topic}/{shard}, which is no table of this installation")
         key = _bytes(row.get("key"), f"{path}.key")
-        if key == POSITION_KEY:
+        if key.startswith(RESERVED):
             raise DecodeError(f"{path}.key", "is a shard's position, which is no part of an export")
         found.setdefault((topic, shard), {})[key] = _bytes(row.get("value"), f"{path}.value")
     return found

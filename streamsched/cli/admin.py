@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,6 +37,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("doctor")(doctor)
     app.command("resync")(resync)
+    app.command("reshard")(reshard)
     topics = typer.Typer(help="The topics of the log.", no_args_is_help=True)
     topics.command("check")(topics_check)
     topics.command("create")(topics_create)
@@ -116,6 +118,35 @@ def resync(
         out.print("shards and PostgreSQL agree" if not faults else "`streamsched resync --mend` tells them again")
     if faults:
         raise typer.Exit(WRONG)
+
+
+def reshard(shards: Annotated[int, typer.Argument(min=1, max=1024, metavar="SHARDS")]) -> None:
+    """Gives the installation another number of shards. Workers and launchers must be stopped; emitters and the API may
+    go on. Killed half way it has changed nothing: run it again. Afterwards set STREAMSCHED_SHARDS to the new number.
+    """
+    from streamsched.admin.reshard import reshard as change
+    from streamsched.ports.leases import Worker
+    from streamsched.stream.shard import ShardSettings
+
+    settings = _settings()
+
+    async def run(at: Installation) -> Any:
+        return await change(
+            log_=at.log,
+            leases=at.leases,
+            me=Worker(f"reshard-{os.getpid()}", socket.gethostname(), os.getpid()),
+            progress=at.progress,
+            shards=shards,
+            retention=settings.retention,
+            ttl=settings.lease,
+            settings=ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep)),
+        )
+
+    done = _administer(run)
+    typer.echo(
+        f"{done.before.shards} shards were, {done.after.shards} are: {done.schedules} schedules and {done.rows} rows "
+        f"moved, each as it was; set STREAMSCHED_SHARDS={done.after.shards} and start everything again"
+    )
 
 
 def state_show(schedule: Annotated[str, typer.Argument(help="[namespace.]app.name")]) -> None:

@@ -85,6 +85,18 @@ class ProgressStore(Protocol):
         ...
 
 
+class Restartable(ProgressStore, Protocol):
+    """A read model whose log can be changed for another."""
+
+    async def forget_positions(self, topic: str) -> None:
+        """Whoever copies next begins at the beginning; what was copied stays until then. Idempotent.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+
 class OpenKeys(Protocol):
     """The open keys, for those who ask."""
 

@@ -19,6 +19,9 @@ WAKEUPS: Final = "wakeups"
 LATE: Final = "late"
 VERDICTS: Final = "verdicts"
 RELAY_POSITION: Final = "relay-position"
+#: Where it is said how the installation lies in the log, once it has been resharded.
+LAYOUT: Final = "layout"
+LAYOUT_KEY: Final = b"layout"
 
 #: What anyone may write to.
 PUBLIC: Final = (PARTITIONS, STREAM_SIZES, PROGRAM_STATUS, EVENTS)
@@ -30,15 +33,30 @@ SEEN_CHANGELOG: Final = f"{APP_ID}-seen-changelog"
 TRIGGERS_CHANGELOG: Final = f"{APP_ID}-triggers-changelog"
 #: Reserved key of the triggers changelog: where the shard's next turn starts, committed with the state it belongs to.
 POSITION_KEY: Final = b"\0position"
+#: Reserved as well: the shard lives on in another generation, and must not be run here any more.
+RETIRED_KEY: Final = b"\0retired"
+#: What reserved keys begin with.
+RESERVED: Final = b"\0"
 CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)
+#: Whose partitions are homes.
+KEYED: Final = (SIGNALS, *CHANGELOGS)
 
 
-def topic_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
-    """Every topic of an installation with that many shards; topics cleaned by age keep records for `retention`."""
-    names = (*PUBLIC, SIGNALS, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER)
-    kept = tuple(TopicSpec(name, shards, Cleanup.DELETE, retention) for name in names)
+def topic_specs(shards: int, retention: timedelta, *, outlets: int | None = None) -> tuple[TopicSpec, ...]:
+    """Every topic of an installation with that many shards; topics cleaned by age keep records for `retention`.
+
+    `outlets`: partitions of the topics that are not keyed by homes, where they are not as many as there are shards.
+    """
+    names = (*PUBLIC, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER)
+    kept = tuple(TopicSpec(name, outlets or shards, Cleanup.DELETE, retention) for name in names)
+    single = tuple(TopicSpec(name, 1, Cleanup.COMPACT) for name in (RELAY_POSITION, LAYOUT))
+    return (*kept, *keyed_specs(shards, retention), *single)
+
+
+def keyed_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
+    """Those whose partitions are homes."""
     compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT) for name in CHANGELOGS)
-    return (*kept, *compacted, TopicSpec(RELAY_POSITION, 1, Cleanup.COMPACT))
+    return (TopicSpec(SIGNALS, shards, Cleanup.DELETE, retention), *compacted)
 
 
 def public_topic(fact: Fact) -> str:

@@ -15,7 +15,7 @@ _SQL = queries("progress")
 
 
 class PostgresProgress:
-    """`ProgressStore`."""
+    """`Restartable`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -50,6 +50,10 @@ class PostgresProgress:
                     closed = [(str(ref), key) for ref, key in copied.closed]
                     await connection.execute(_SQL["close_keys"], *zip(*closed, strict=True))
         return True
+
+    async def forget_positions(self, topic: str) -> None:
+        with translated():
+            await self._pool.execute(_SQL["forget_positions"], topic)
 
 
 class PostgresOpenKeys:

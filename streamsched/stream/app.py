@@ -63,10 +63,21 @@ class CrashingApp(faust.App):
 
 
 def make_app(
-    *, feed: Feed, turn: Turn, shard: int, shards: int, dedupe_horizon: timedelta, memo: Memo, verdicts: bool
+    *,
+    feed: Feed,
+    turn: Turn,
+    shard: int,
+    shards: int,
+    outlets: int,
+    dedupe_horizon: timedelta,
+    memo: Memo,
+    verdicts: bool,
 ) -> ShardApp:
     """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
-    the event loop belong to us, and it serves no web pages. `verdicts`: whether it says what became of every event.
+    the event loop belong to us, and it serves no web pages.
+
+    `outlets`: how many partitions the topics have that are no homes. `verdicts`: whether it says what became of every
+    event.
     """
     for noisy in ("faust", "mode"):  # what they have to say of a failure comes to the feed as its reason
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
@@ -90,15 +101,17 @@ def make_app(
     app.transport = ShardTransport(app, feed)
     subscriptions, seen, triggers = (table(app, name, turn, shard) for name in ("subscriptions", "seen", "triggers"))
 
-    def ledger() -> Ledger | None:
-        return Ledger(shard=shard, emit=turn.emit) if verdicts else None
+    outlet = shard % outlets
 
-    declare_ingest(app, turn, Ingest(shard=shard, shards=shards, emit=turn.emit, memo=memo, ledger=ledger()))
+    def ledger() -> Ledger | None:
+        return Ledger(shard=outlet, emit=turn.emit) if verdicts else None
+
+    declare_ingest(app, turn, Ingest(shard=outlet, shards=shards, emit=turn.emit, memo=memo, ledger=ledger()))
     declare_subscriptions(
         app,
         turn,
         EventHome(
-            shard=shard,
+            shard=outlet,
             shards=shards,
             subscriptions=subscriptions,
             seen=seen,
@@ -108,12 +121,14 @@ def make_app(
             ledger=ledger(),
         ),
     )
-    schedules = ScheduleHome(shard=shard, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger())
+    schedules = ScheduleHome(
+        shard=shard, outlets=outlets, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger()
+    )
     declare_triggers(app, turn, schedules)
     last = ledger()
 
     def discard(chunk: Chunk, record: Record, error: InvalidError) -> None:
-        dead_letter(turn.emit, shard, chunk, record, error, ledger=last)
+        dead_letter(turn.emit, outlet, chunk, record, error, ledger=last)
         if last is not None:
             last.close()
 

@@ -21,6 +21,7 @@ from streamsched.domain.effect import Aside, Effect, Launch, Wake
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold import NO_CELLS, TriggerState, fold
 from streamsched.domain.halt import MOST_PARKED, Halt, halted, in_words
+from streamsched.domain.home import home
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signal import Drop, Occurred, Put, Replay, Signal
 from streamsched.domain.verdict import Judged, Verdict
@@ -50,14 +51,19 @@ class ScheduleHome:
         self,
         *,
         shard: int,
+        outlets: int,
         triggers: MutableMapping[bytes, bytes],
         emit: Emit,
         memo: Memo,
         ledger: Ledger | None = None,
         release: str = __version__,
     ) -> None:
-        """`release`: of this scheduler; what another one could not fold, this one tries."""
+        """`outlets`: how many partitions the topics have that are no homes; what a schedule says to one of them stays
+        in order, whichever shard it lives in. `release`: of this scheduler; what another one could not fold, this one
+        tries.
+        """
         self._shard = shard
+        self._outlets = outlets
         self._release = release
         self._accumulated = Accumulated(triggers)
         self._halts = Halts(triggers)
@@ -76,7 +82,7 @@ class ScheduleHome:
             try:
                 signal = self._signal(key, record)
             except InvalidError as error:
-                dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+                dead_letter(self._emit, self._shard % self._outlets, chunk, record, error, ledger=self._ledger)
                 continue
             if record.time_ms != stamp:  # many records share the time of one append
                 stamp, at = record.time_ms, _at(record)
@@ -130,7 +136,7 @@ class ScheduleHome:
         if folded.state is not before or folded.cells:
             accumulated.fold(key, folded)
         for topic, name, value in said:
-            self._emit(topic, self._shard, name, value)
+            self._emit(topic, home(key, self._outlets), name, value)
         if self._ledger is not None and isinstance(signal, Occurred) and folded.verdict is not None:
             self._ledger.judged(key, before, folded.verdict, signal)
 
@@ -147,7 +153,7 @@ class ScheduleHome:
         try:
             _ref(key)
         except InvalidError as error:  # nobody's home
-            dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+            dead_letter(self._emit, self._shard % self._outlets, chunk, record, error, ledger=self._ledger)
             return
         state = self._known_state(key)
         generation = 0 if state is None else state.generation
@@ -182,7 +188,7 @@ class ScheduleHome:
                     self._park(key, signal, record)
                 else:
                     full = DecodeError("$", f"its schedule is in error and {halt.parked} signals are parked already")
-                    dead_letter(self._emit, self._shard, chunk, record, full, ledger=self._ledger)
+                    dead_letter(self._emit, self._shard % self._outlets, chunk, record, full, ledger=self._ledger)
 
     def _park(self, key: bytes, signal: Signal, record: Record) -> None:
         self._halts.park(key, record)

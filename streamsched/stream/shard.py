@@ -13,9 +13,17 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
-from streamsched.ports.topics import APP_ID, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.ports.topics import (
+    APP_ID,
+    LAUNCH,
+    POSITION_KEY,
+    PUBLIC,
+    RETIRED_KEY,
+    SIGNALS,
+    TRIGGERS_CHANGELOG,
+)
 from streamsched.stream.agents import AGENTS
 from streamsched.stream.app import ShardApp, make_app
 from streamsched.stream.caution import Caution
@@ -46,6 +54,7 @@ class ShardSettings:
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
         report_s: how often the log's own tools are told how far it has come, in seconds.
         verdicts: whether it says, on topic `verdicts`, what became of every event.
+        ingests: whether it takes public records; if not, they wait where they are.
         finish_s: how long stopping waits for the turn in flight, in seconds.
     """
 
@@ -56,6 +65,7 @@ class ShardSettings:
     finish_s: float = 10.0
     report_s: float = 5.0
     verdicts: bool = True
+    ingests: bool = True
 
 
 class Stopwatch:
@@ -125,6 +135,7 @@ class Shard:
 
         Raises:
             NotFoundError: the topics have not been created.
+            ConfigurationError: the shard was retired: the installation has another number of shards now.
             UnavailableError: the broker is away, or a changelog stopped halfway.
         """
         number, broker, since = self.number, self._broker, Stopwatch()
@@ -136,13 +147,16 @@ class Shard:
             turn=self._turn,
             shard=number,
             shards=shards,
+            outlets=await broker.partitions(LAUNCH),
             dedupe_horizon=self._settings.dedupe_horizon,
             memo=self._memo,
             verdicts=self._settings.verdicts,
         )
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}
-        self._reader = await broker.reader(self._positions)
+        self._reader = await broker.reader(
+            {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
+        )
         read_s = since.lap()
         await self._app.faust.start()
         log.info(
@@ -251,6 +265,7 @@ class Shard:
     async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
         """Reads every changelog to its end into its table; the positions that belong to that state."""
         recovered: dict[TopicPartition, int] = {}
+        retired = False
         at = {TopicPartition(changelog, self.number): 0 for changelog in app.tables}
         ends = await self._broker.ends(list(at))
         reader = await self._broker.reader(at)
@@ -267,8 +282,15 @@ class Shard:
                             await asyncio.sleep(0)
                         if record.key == POSITION_KEY and record.value is not None:
                             recovered = decode_positions(record.value)
+                        elif record.key == RETIRED_KEY:
+                            retired = record.value is not None
                         elif record.key is not None:
                             restore(record.key, record.value)
         finally:
             await reader.close()
+        if retired:
+            raise ConfigurationError(
+                f"shard {self.number} was retired by `streamsched reshard`: start anew with the number of shards it "
+                "was told; if it did not come to its end, run it again"
+            )
         return recovered

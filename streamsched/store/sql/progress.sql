@@ -10,6 +10,10 @@ INSERT INTO intake_positions AS known (topic, partition, position) VALUES ($1, $
 ON CONFLICT (topic, partition) DO UPDATE SET position = excluded.position WHERE known.position = $4::bigint
 RETURNING position;
 
+-- name: forget_positions
+-- The topic is another one from now on.
+DELETE FROM intake_positions WHERE topic = $1;
+
 -- name: put
 -- The newest state of each schedule of one read.
 INSERT INTO trigger_progress (schedule, generation, sequence, progress, updated_at)

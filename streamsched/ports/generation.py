@@ -1,0 +1,181 @@
+"""A log as one generation of an installation sees it (ADR 0052).
+
+Topics whose partitions are homes (`signals`, the changelogs) and the shards' writers are those of the generation. Of
+the first they have their plain names, later ones add the number: `signals.2`. Everybody goes on using the plain names;
+the topics everybody else may write to or read are the same in every generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from streamsched.codec import layout as layout_codec
+from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
+from streamsched.domain.layout import Layout
+from streamsched.ports.broker import (
+    Broker,
+    Capabilities,
+    Chunk,
+    Outgoing,
+    Reader,
+    TopicPartition,
+    TopicSpec,
+    Writer,
+)
+from streamsched.ports.drivers import open_broker
+from streamsched.ports.topics import APP_ID, KEYED, LAYOUT, LAYOUT_KEY
+
+_STANDS_STILL: Final = 10.0
+
+
+async def open_log(url: str, *, shards: int) -> tuple[Broker, Layout]:
+    """The log behind a URL in its current generation, and how it is laid out: as was said when it was resharded last;
+    one that never was is to have that many shards.
+
+    Raises:
+        ConfigurationError: no driver, a wrong URL, or the installation was resharded to another number.
+        UnavailableError: the log is away.
+    """
+    broker = await open_broker(url)
+    try:
+        found = await read_layout(broker)
+        if found is not None and found.shards != shards:
+            raise ConfigurationError(f"the installation has {found.shards} shards: set STREAMSCHED_SHARDS to that")
+    except BaseException:
+        await broker.close()
+        raise
+    layout = found or Layout(1, shards, shards)
+    return of_generation(broker, layout.generation), layout
+
+
+async def read_layout(broker: Broker) -> Layout | None:
+    """The newest one that was published; None when the installation was never resharded.
+
+    Raises:
+        UnavailableError: the log is away.
+    """
+    at = TopicPartition(LAYOUT, 0)
+    try:
+        end = (await broker.ends([at]))[at]
+    except NotFoundError:
+        return None
+    found: Layout | None = None
+    reader = await broker.reader({at: 0})
+    try:
+        position = 0
+        while position < end:
+            chunks = await reader.read(max_records=1000, timeout=_STANDS_STILL)
+            if not chunks:
+                raise UnavailableError(f"{LAYOUT} stops at {position}, before its end {end}")
+            for chunk in chunks:
+                position = chunk.next_position
+                for record in chunk.records:
+                    if record.key == LAYOUT_KEY and record.value is not None:
+                        found = layout_codec.decode(record.value)
+    finally:
+        await reader.close()
+    return found
+
+
+def of_generation(broker: Broker, number: int) -> Broker:
+    """The log as that generation sees it; closing it closes the log."""
+    return broker if number == 1 else Generation(broker, number)
+
+
+class Generation:
+    """`Broker`, with the names of a later generation."""
+
+    def __init__(self, broker: Broker, number: int) -> None:
+        self._broker = broker
+        self._number = number
+        self._named = {topic: f"{topic}.{number}" for topic in KEYED}
+        self._plain = {named: topic for topic, named in self._named.items()}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._broker.capabilities
+
+    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
+        named = self._named
+        await self._broker.create_topics(
+            [
+                TopicSpec(named.get(spec.name, spec.name), spec.partitions, spec.cleanup, spec.retention)
+                for spec in specs
+            ]
+        )
+
+    async def append(self, records: Sequence[Outgoing]) -> None:
+        await self._broker.append(self._outgoing(records))
+
+    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        found = await self._broker.ends([self._at(at) for at in partitions])
+        return {at: found[self._at(at)] for at in partitions}
+
+    async def partitions(self, topic: str) -> int:
+        return await self._broker.partitions(self._named.get(topic, topic))
+
+    async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
+        reader = await self._broker.reader({self._at(at): position for at, position in positions.items()})
+        return _Reader(reader, self._named, self._plain)
+
+    async def writer(self, name: str) -> Writer:
+        theirs = name.startswith(f"{APP_ID}-")
+        return _Writer(await self._broker.writer(f"{name}.{self._number}" if theirs else name), self)
+
+    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
+        await self._broker.report(name, {self._at(at): position for at, position in positions.items()})
+
+    async def maintain(self) -> None:
+        await self._broker.maintain()
+
+    async def close(self) -> None:
+        await self._broker.close()
+
+    def _at(self, at: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._named.get(at.topic, at.topic), at.partition)
+
+    def _outgoing(self, records: Sequence[Outgoing]) -> list[Outgoing]:
+        named = self._named
+        return [
+            Outgoing(named[topic], partition, key, value) if topic in named else Outgoing(topic, partition, key, value)
+            for topic, partition, key, value in records
+        ]
+
+
+class _Reader:
+    """`Reader`, whose chunks have plain names."""
+
+    def __init__(self, reader: Reader, named: Mapping[str, str], plain: Mapping[str, str]) -> None:
+        self._reader = reader
+        self._named = named
+        self._plain = plain
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        plain = self._plain
+        chunks = await self._reader.read(max_records=max_records, timeout=timeout)
+        return [
+            Chunk(plain.get(topic, topic), partition, records, next_position)
+            for topic, partition, records, next_position in chunks
+        ]
+
+    def seek(self, partition: TopicPartition, position: int) -> None:
+        topic = partition.topic
+        self._reader.seek(TopicPartition(self._named.get(topic, topic), partition.partition), position)
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+
+class _Writer:
+    """`Writer`, whose records are given plain names."""
+
+    def __init__(self, writer: Writer, generation: Generation) -> None:
+        self._writer = writer
+        self._generation = generation
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await self._writer.commit(self._generation._outgoing(records))
+
+    async def close(self) -> None:
+        await self._writer.close()

@@ -1,0 +1,317 @@
+"""Another number of shards changes nothing that anybody could see: not the jobs, not a state, whenever it is killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryWriter
+
+from streamsched.admin.reshard import compared, rehomed, reshard
+from streamsched.admin.state import show
+from streamsched.codec import wakeup as wakeup_codec
+from streamsched.domain.correlation import Per
+from streamsched.domain.effect import Wake
+from streamsched.domain.errors import ConfigurationError, ConflictError
+from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.home import home
+from streamsched.domain.names import DatasetRef, EventName
+from streamsched.domain.signal import Woken
+from streamsched.domain.timed import OnExpiry, Quiet, Within
+from streamsched.domain.trigger import CustomEvent, Partitions, Trigger
+from streamsched.ports.broker import Outgoing
+from streamsched.ports.generation import of_generation, read_layout
+from streamsched.ports.leases import Lease, View, Worker
+from streamsched.ports.progress import Copied
+from streamsched.ports.topics import CHANGELOGS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
+from streamsched.stream.shard import ShardSettings
+from streamsched.testing.clock import SettableClock
+from streamsched.testing.town import Town, event_ids, schedule
+
+OUTLETS = 3
+QUICK = ShardSettings(idle_s=0.05, verdicts=False)
+ME = Worker("reshard", "localhost", 1)
+TTL = timedelta(seconds=5)
+RETENTION = timedelta(days=7)
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Mortal(MemoryBroker):
+    """A log whose user dies at its n-th write."""
+
+    log: MemoryLog
+    lives: float = float("inf")
+
+    def __post_init__(self) -> None:
+        super().__init__(self.log)
+
+    def spend(self) -> None:
+        self.lives -= 1
+        if self.lives < 0:
+            raise KilledError
+
+    async def writer(self, name: str) -> MemoryWriter:
+        self.spend()
+        return Pen(self, name)
+
+    async def create_topics(self, specs: Sequence) -> None:
+        self.spend()
+        await super().create_topics(specs)
+
+
+class Pen(MemoryWriter):
+    def __init__(self, broker: Mortal, name: str) -> None:
+        super().__init__(broker.log, name)
+        self._broker = broker
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        self._broker.spend()
+        await super().commit(records)
+        self._broker.spend()
+
+
+@dataclass
+class Rack:
+    """Leases, which run out when told."""
+
+    leases: dict[str, Lease] = field(default_factory=dict)
+    workers: set[str] = field(default_factory=set)
+
+    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
+        self.workers.add(worker.id)
+        return View(tuple(sorted(self.workers)), tuple(self.leases.values()))
+
+    async def claim(self, names: Iterable[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
+        free = [name for name in names if name not in self.leases or self.leases[name].owner == owner]
+        self.leases |= {name: Lease(name, owner, 1, 5.0, None) for name in free}
+        return dict.fromkeys(free, 1)
+
+    async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
+        return frozenset(held)
+
+    async def want(self, names: Sequence[str], worker: str) -> None: ...
+
+    async def release(self, held: Mapping[str, int], owner: str) -> None:
+        for name in held:
+            self.leases.pop(name, None)
+
+    async def leave(self, worker: str) -> None:
+        self.workers.discard(worker)
+
+    def run_out(self) -> None:
+        self.leases.clear()
+        self.workers.clear()
+
+
+@dataclass
+class Model:
+    """A read model that keeps positions alone."""
+
+    at: dict[int, int] = field(default_factory=dict)
+
+    async def positions(self, topic: str) -> Mapping[int, int]:
+        return dict(self.at)
+
+    async def save(self, topic: str, copied: Copied) -> bool:
+        self.at[copied.partition] = copied.next
+        return True
+
+    async def forget_positions(self, topic: str) -> None:
+        self.at.clear()
+
+
+@dataclass
+class Site:
+    """A town that may be resharded."""
+
+    log: MemoryLog
+    rack: Rack = field(default_factory=Rack)
+    model: Model = field(default_factory=Model)
+    woken: dict[bytes | None, Wake] = field(default_factory=dict)
+
+    async def reshard(self, shards: int, *, lives: float = float("inf")) -> None:
+        broker = Mortal(self.log, lives)
+        await reshard(
+            log_=broker, leases=self.rack, me=ME, progress=self.model, shards=shards, retention=RETENTION, ttl=TTL,
+            settings=QUICK,
+        )  # fmt: skip
+
+    async def wake(self, town: Town, now: datetime) -> bool:
+        """Answers the wake-ups that are due and have not been answered, as the timers would."""
+        asked = {record.key: wakeup_codec.decode(record.value) for record in await town.records(WAKEUPS)}
+        due = [wake for key, wake in asked.items() if wake.at and wake.at <= now and self.woken.get(key) != wake]
+        self.woken |= {key: wake for key, wake in asked.items() if wake in due}
+        await town.signal(*(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due))
+        return bool(due)
+
+    async def town(self) -> Town:
+        broker = MemoryBroker(self.log)
+        layout = await read_layout(broker)
+        if layout is None:
+            return await Town.found(broker, OUTLETS)
+        return Town(of_generation(broker, layout.generation), layout.shards)
+
+
+async def tale(dice: random.Random, cuts: Mapping[int, int], *, mortal: bool = False) -> list[object]:
+    """The jobs of a tale, whose town gets another number of shards after some of its steps. One that is `mortal` dies
+    over it at the first write, then at the second …, until one comes to the end."""
+    clock = SettableClock(datetime(2013, 1, 7, tzinfo=UTC))
+    site = Site(MemoryLog(clock))
+    town = await site.town()
+    await town.start(QUICK)
+    names = [f"s{n}" for n in range(8)]
+    triggers = {name: trigger(dice) for name in names}
+    generations = dict.fromkeys(names, 1)
+    for name in names:
+        await town.put(schedule(name), triggers[name])
+    for step in range(24):
+        await town.settled()
+        clock.advance(timedelta(minutes=dice.choice((0, 1, 50))))
+        await site.wake(town, clock.now())
+        await town.settled()
+        for number in range(dice.randrange(8)):
+            told = event(dice, step, number)
+            await town.emit(told, partition=home(told.key, OUTLETS))
+            await town.settled()  # what is about different things has no order of its own
+        if dice.random() < 0.3:
+            name = dice.choice(names)
+            generations[name] += 1
+            triggers[name] = trigger(dice)
+            await town.put(schedule(name), triggers[name], generations[name], keep=dice.random() < 0.5)
+        burst = [landed(dice.randrange(4), dice.randrange(3), f"b{step}-{n}") for n in range(dice.randrange(6))][:1] * 3
+        for number, told in enumerate(burst):
+            await town.emit(replace(told, id=f"b{step}-{number // 2}"), partition=home(told.key, OUTLETS))
+        if step in cuts:
+            await town.stop()  # with whatever is unread
+            for life in count() if mortal else (1_000_000,):
+                try:
+                    await site.reshard(cuts[step], lives=life)
+                except KilledError:
+                    site.rack.run_out()
+                else:
+                    break
+            town = await site.town()
+            assert town.count == cuts[step]
+            await town.start(QUICK)
+    await town.settled()
+    clock.advance(timedelta(days=2))
+    while await site.wake(town, clock.now()):
+        await town.settled()
+    jobs = [(str(job.schedule), job.generation, job.sequence, job.key, event_ids(job)) for job in await town.jobs()]
+    shown = [await show(town.broker, schedule(name)) for name in names]
+    await town.stop()
+    return [*jobs, *({key: value for key, value in each.items() if key != "shard"} for each in shown)]
+
+
+def trigger(dice: random.Random) -> Trigger:
+    data = [DatasetRef("default", f"d{n}") for n in range(4)]
+    first = Partitions(dice.choice(data), dice.randint(1, 5))
+    second = CustomEvent(EventName("default", f"e{dice.randrange(3)}"), dice.randint(1, 3))
+    both = first & second
+    match dice.randrange(6):
+        case 0:
+            return first
+        case 1:
+            return first | second
+        case 2:
+            return Within(both, timedelta(hours=1), dice.choice(list(OnExpiry)))
+        case 3:
+            return Quiet(first, timedelta(minutes=10))
+        case 4:
+            return Per(Partitions(data[0], 2) & Partitions(data[1], 2), ("n",))
+        case _:
+            return both
+
+
+def event(dice: random.Random, step: int, number: int) -> Event:
+    """Some come twice."""
+    again = dice.random() < 0.1
+    name, at = f"{step}-{0 if again else number}", datetime(2013, 1, 7, tzinfo=UTC)
+    if dice.random() < 0.3:
+        return Event(f"c{name}", "test", at, CustomHappened(EventName("default", f"e{dice.randrange(3)}"), {}))
+    return landed(dice.randrange(4), dice.randrange(3), f"p{name}")
+
+
+def landed(dataset: int, key: int, name: str) -> Event:
+    fact = PartitionsAdded(DatasetRef("default", f"d{dataset}"), (Partition(f"n={key}", {"n": str(key)}),), 1)
+    return Event(name, "test", datetime(2013, 1, 7, tzinfo=UTC), fact)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_log_that_was_cut_gives_the_jobs_and_states_of_one_that_was_not(seed: int) -> None:
+    steps = random.Random(f"cuts-{seed}")
+    cuts = {step: steps.choice((1, 2, 3, 5, 8)) for step in steps.sample(range(24), 3)}
+
+    whole = await tale(random.Random(seed), {})
+    cut = await tale(random.Random(seed), cuts)
+
+    assert cut == whole
+    assert len(whole) > 20
+
+
+async def test_whoever_dies_half_way_has_changed_nothing_and_the_next_one_comes_to_the_end() -> None:
+    whole = await tale(random.Random(99), {})
+
+    assert await tale(random.Random(99), {11: 5}, lives=range(24)) == whole
+
+
+async def test_it_refuses_while_a_worker_runs_or_a_lease_stands() -> None:
+    site = Site(MemoryLog())
+    await site.town()
+    site.rack.workers.add("w")
+    with pytest.raises(ConflictError, match="workers run: w"):
+        await site.reshard(5)
+    site.rack.workers.clear()
+    await site.rack.claim(["role-relay"], "launcher", TTL)
+    with pytest.raises(ConflictError, match="leases stand: role-relay"):
+        await site.reshard(5)
+
+    assert await read_layout(MemoryBroker(site.log)) is None
+
+
+async def test_a_worker_of_before_can_neither_go_on_nor_start_again() -> None:
+    site = Site(MemoryLog())
+    before = await site.town()
+    await before.start(QUICK)
+    asleep = before.shards
+    await site.reshard(5)
+    await before.emit(event(random.Random(1), 1, 1))
+
+    with pytest.raises(ConfigurationError, match="was retired"):
+        await before.start(QUICK)
+    for shard in (*asleep, *before.shards):
+        await shard.stop()
+    after = await site.town()
+    await after.start(QUICK)
+    await after.settled()
+    await after.stop()
+
+
+def test_rows_go_home_with_their_bytes_and_a_row_that_was_not_at_home_is_found() -> None:
+    key = b"schedule:default.a.s"
+    rows = {key: b"1", key + b"\x1fday": b"2", key + b"\x1fday\x1f0.0": b"3"}
+    before = {(topic, shard): {} for topic in CHANGELOGS for shard in range(2)}
+    before[TRIGGERS_CHANGELOG, home(key, 2)] = rows
+
+    moved = rehomed(before, 2, 7)
+
+    assert moved[TRIGGERS_CHANGELOG, home(key, 7)] == rows
+    assert sum(map(len, moved.values())) == 3
+    with pytest.raises(ConflictError, match="whose home is"):
+        rehomed({(TRIGGERS_CHANGELOG, 1 - home(key, 2)): rows}, 2, 7)
+
+
+def test_what_reads_back_otherwise_is_not_published() -> None:
+    wanted = {(SUBSCRIPTIONS_CHANGELOG, 0): {b"k": b"v"}}
+
+    assert compared(wanted, wanted, wanted) == 0
+    with pytest.raises(ConflictError, match="reads back 0 of 1 rows"):
+        compared(wanted, {}, wanted)
