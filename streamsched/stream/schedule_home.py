@@ -106,7 +106,7 @@ class ScheduleHome:
         try:
             signal = self._signal(key, record)
         except InvalidError as error:
-            dead_letter(self._emit, self._shard, chunk, record, error, ledger=self._ledger)
+            dead_letter(self._emit, self._shard % self._outlets, chunk, record, error, ledger=self._ledger)
         else:
             halt = self._halts.open().get(key)
             if halt is None:
