@@ -260,7 +260,7 @@ async def test_a_log_that_was_cut_gives_the_jobs_and_states_of_one_that_was_not(
 async def test_whoever_dies_half_way_has_changed_nothing_and_the_next_one_comes_to_the_end() -> None:
     whole = await tale(random.Random(99), {})
 
-    assert await tale(random.Random(99), {11: 5}, lives=range(24)) == whole
+    assert await tale(random.Random(99), {11: 5}, mortal=True) == whole
 
 
 async def test_it_refuses_while_a_worker_runs_or_a_lease_stands() -> None:
