@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from streamsched.define.again import retry
+from streamsched.define.again import failures, retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
 from streamsched.define.limit import catch_up, group, pool, rate, window
@@ -31,6 +31,7 @@ __all__ = [
     "cron",
     "event",
     "every",
+    "failures",
     "finish_by",
     "glob",
     "group",

@@ -29,7 +29,7 @@ from streamsched.domain.trigger import (
     leaf_id,
     leaves,
 )
-from streamsched.ports.catalog import Action, AppChange, AppRecord, ScheduleChange, ScheduleRecord
+from streamsched.ports.catalog import Action, AppChange, AppRecord, Break, ScheduleChange, ScheduleRecord
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:
@@ -106,6 +106,14 @@ def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
         return AppChange()
     reason = f"its pause ended at {before.pause.until:%Y-%m-%d %H:%M:%S}Z"
     return AppChange(schedules=(enabled(before, reason=reason, now=now),))
+
+
+def pause_broken(app: AppRecord, broken: Break, *, now: datetime) -> AppChange:
+    """What the timers do when runs failed too often; nothing when anybody has changed the schedule since."""
+    before = app.schedules.get(broken.schedule)
+    if before is None or not before.enabled or before.generation != broken.generation:
+        return AppChange()
+    return AppChange(schedules=(paused(before, broken.pause, now=now),))
 
 
 def delete(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:

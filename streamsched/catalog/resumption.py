@@ -1,4 +1,5 @@
-"""Ends pauses when their time is over: the timers' part of `pause … until`. Any number of instances may run.
+"""Ends pauses when their time is over, and begins those of schedules whose runs failed too often: the timers' part of
+pausing. Any number of instances may run.
 
 What is due is in PostgreSQL, so it survives every process; what is done about it is a change like any other, decided
 under the schedule's lock, so two instances, or a person at the same moment, resume once.
@@ -12,11 +13,11 @@ from typing import Final
 
 import structlog
 
-from streamsched.catalog.change import resume_due
+from streamsched.catalog.change import pause_broken, resume_due
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.bell import TIMERS, Bell
-from streamsched.ports.catalog import CatalogStore, PauseBook
+from streamsched.ports.catalog import Break, CatalogStore, PauseBook
 from streamsched.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -48,16 +49,27 @@ class Resumption:
                     await asyncio.sleep(_AGAIN)
 
     async def run_once(self) -> datetime | None:
-        """Resumes what is due now, never early. Returns when the next pause ends (UTC); None when none does.
+        """Pauses what failed too often, and resumes what is due now, never early.
+
+        Returns when the next pause ends (UTC); None when none does.
 
         Raises:
             UnavailableError: PostgreSQL is away.
         """
+        for broken in await self._pauses.broken(limit=_BATCH):
+            await self._pause(broken)
         while due := await self._pauses.over(now=self._clock.now(), limit=_BATCH):
             resumed = [await self._resume(ref) for ref in due]
             if not any(resumed):
                 break
         return await self._pauses.next_end()
+
+    async def _pause(self, broken: Break) -> None:
+        ref, now = broken.schedule, self._clock.now()
+        applied = await self._store.change(ref.owner, [ref], lambda app: pause_broken(app, broken, now=now), now=now)
+        await self._pauses.mended(broken)
+        for each in applied.change.schedules:
+            log.warning("schedule.broken", schedule=str(ref), generation=each.after.generation, reason=each.reason)
 
     async def _resume(self, ref: ScheduleRef) -> bool:
         now = self._clock.now()

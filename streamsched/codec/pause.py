@@ -1,6 +1,7 @@
 """Pauses as JSON: `{"keep": true, "until": "2026-03-01T06:00:00Z", "note": "disks are moved"}`, each may be left out.
 
-`until` may also be a duration such as `2h`, counted from now.
+`until` may also be a duration such as `2h`, counted from now. A schedule that pauses itself says
+`{"failures": 3, "keep": true, "lasting": "1h"}`; only `failures` must be said.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from streamsched.codec.reading import Fields, instant
-from streamsched.domain.duration import parse_duration
+from streamsched.codec.reading import Fields, anchored, instant
+from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.pause import Pause
+from streamsched.domain.pause import Pause, PauseAfter
 
 
 def to_json(pause: Pause) -> dict[str, Any]:
@@ -35,6 +36,25 @@ def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
     fields.done()
     pause.check(now)
     return pause
+
+
+def after_to_json(policy: PauseAfter) -> dict[str, Any]:
+    """The canonical JSON of when a schedule pauses itself."""
+    lasting = None if policy.lasting is None else duration_text(policy.lasting)
+    return {"failures": policy.failures, "keep": policy.keep, "lasting": lasting}
+
+
+def after_from_json(fields: Fields) -> PauseAfter:
+    """Raises:
+    DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    failures, keep = fields.integer("failures", minimum=1), fields.optional_boolean("keep")
+    lasting = fields.optional_text("lasting")
+    fields.done()
+    with anchored(fields.path):
+        return PauseAfter(
+            failures, keep is not False, None if lasting is None else parse_duration(lasting, "$.lasting")
+        )
 
 
 def _end(text: str, path: str, now: datetime) -> datetime:

@@ -1,5 +1,5 @@
 """The policies of a schedule as JSON fields: `overlap`, `misfire`, `onTimeout`, `consumption`, `retry`,
-and `catchUp`, `late` and `deadlines` where they are not the default.
+and `catchUp`, `late`, `pauseAfter` and `deadlines` where they are not the default.
 
 They stand beside the schedule's other fields, in our native JSON and in CDAP's, which does not know them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec import catchup, deadline, lateness, retry
+from streamsched.codec import catchup, deadline, lateness, pause, retry
 from streamsched.codec.reading import Fields
 from streamsched.domain.catchup import UNBOUNDED
 from streamsched.domain.consumption import Consumption
@@ -28,6 +28,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
         "retry": None if schedule.retry is None else retry.to_json(schedule.retry),
         **({} if schedule.catch_up == UNBOUNDED else {"catchUp": catchup.to_json(schedule.catch_up)}),
         **({} if schedule.late is None else {"late": lateness.to_json(schedule.late)}),
+        **({} if schedule.pause_after is None else {"pauseAfter": pause.after_to_json(schedule.pause_after)}),
         **({"deadlines": [deadline.to_json(each) for each in schedule.deadlines]} if schedule.deadlines else {}),
     }
 
@@ -51,6 +52,7 @@ def read(fields: Fields) -> dict[str, Any]:
         "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
         "catch_up": catchup.from_json(inner) if (inner := fields.optional_object("catchUp")) is not None else None,
         "late": None if late is None else lateness.from_json(late, fields.at("late")),
+        "pause_after": pause.after_from_json(inner) if (inner := fields.optional_object("pauseAfter")) else None,
         "deadlines": tuple(deadline.from_json(each, path) for each, path in fields.optional_list("deadlines")) or None,
     }
     return {name: value for name, value in given.items() if value is not None}

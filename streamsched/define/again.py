@@ -1,4 +1,4 @@
-"""Retries: what goes into `retry`."""
+"""What becomes of failures: what goes into `retry` and `pause_after`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from streamsched.define.quantity import Duration, duration, whole
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.pause import PauseAfter
 from streamsched.domain.retry import Failure, Retry
 
 
@@ -38,3 +39,19 @@ def retry(
             raise InvalidDefinitionError("$.on", f"must be of {', '.join(Failure)} but has {name!r}")
     failures = frozenset(known[name] for name in wanted)
     return Retry(whole(attempts, "$.attempts"), failures, duration(delay, "$.delay"), duration(longest, "$.longest"))
+
+
+def failures(amount: int, *, keep: bool = True, lasting: Duration | None = None) -> PauseAfter:
+    """After so many jobs in a row whose runs failed.
+
+    >>> failures(3, lasting="1h").failures
+    3
+
+    Args:
+        keep: what comes meanwhile counts, and waiting jobs wait; otherwise all of that is dropped.
+        lasting: it is resumed after that; left out, somebody has to.
+
+    Raises:
+        InvalidDefinitionError: a number or duration that makes no sense.
+    """
+    return PauseAfter(whole(amount, "$.failures"), keep, None if lasting is None else duration(lasting, "$.lasting"))

@@ -16,6 +16,7 @@ from datetime import time, timedelta
 from pathlib import Path
 
 from streamsched.codec.reading import anchored, below
+from streamsched.define.again import failures
 from streamsched.define.phrase import When, as_when
 from streamsched.define.quantity import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.domain.app import AppDefinition
@@ -27,6 +28,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import PauseAfter
 from streamsched.domain.retry import Retry
 from streamsched.domain.schedule import BashJob, Executable, Misfire, OnChange, OnTimeout, Program, Schedule, SparkJob
 from streamsched.domain.trigger import Trigger
@@ -115,6 +117,7 @@ class App:
         on_change: OnChange | str = OnChange.RESET,
         catch_up: CatchUp = UNBOUNDED,
         deadlines: Iterable[Deadline] = (),
+        pause_after: int | PauseAfter | None = None,
         enabled: bool = True,
     ) -> ScheduleRef:
         """Starts `program` whenever `when` is satisfied and the constraints allow it.
@@ -151,6 +154,8 @@ class App:
             catch_up: how far misfire goes back, how many it fires and how fast: `catch_up(window="6h", spacing="30s")`.
             deadlines: such as `start_by("30m")`, `finish_by("06:00", "Europe/Berlin", then="cancel")` or
                 `takes_at_most("2h", then=rescue)`.
+            pause_after: how many runs in a row may fail until it pauses itself: `3`, keeping what comes until somebody
+                resumes it, or `failures(3, keep=False, lasting="1h")`.
             max_duration: a run that takes longer is asked to end; for `retry` it has failed by `"timeout"`.
             enabled: whether it counts events from its deployment on.
         """
@@ -194,6 +199,7 @@ class App:
                 catch_up=catch_up,
                 late=None if late is None else _late(late, "$.late"),
                 deadlines=tuple(deadlines),
+                pause_after=failures(pause_after) if isinstance(pause_after, int) else pause_after,
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)

@@ -16,6 +16,7 @@ from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import PauseAfter
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
@@ -91,6 +92,7 @@ class Schedule:
         retry: what becomes of a job whose run failed; None: lost runs are repeated as the installation has it.
         consumption: what a satisfaction uses up of the events that have come.
         catch_up: bounds for making up for missed ticks, as far as `misfire` wants that at all.
+        pause_after: when it pauses itself because its runs fail; None: never.
         deadlines: by when its jobs start and finish, how long their runs take, and what happens otherwise.
         late: what becomes of events that come long after they happened; None counts them like any other.
     """
@@ -111,6 +113,7 @@ class Schedule:
     catch_up: CatchUp = UNBOUNDED
     late: Late | None = None
     deadlines: tuple[Deadline, ...] = ()
+    pause_after: PauseAfter | None = None
 
     def __post_init__(self) -> None:
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):

@@ -201,8 +201,33 @@ class CatalogStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A schedule that is to be paused, for the runs of this generation failed too often."""
+
+    schedule: ScheduleRef
+    generation: int
+    pause: Pause
+
+
 class PauseBook(Protocol):
-    """Pauses that end by themselves."""
+    """Pauses that begin or end by themselves."""
+
+    async def broken(self, *, limit: int) -> Sequence[Break]:
+        """Schedules that are to be paused, those that failed first first.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def mended(self, broken: Break) -> None:
+        """That has been done, or is overtaken. A repeat changes nothing.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
 
     async def over(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
         """Schedules whose pause has ended by `now`, those that ended first first.

@@ -12,7 +12,7 @@ from streamsched.domain.job import advance as advance_job
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.run import RunFact, RunState, status_event
 from streamsched.domain.run import advance as advance_run
-from streamsched.store import groups
+from streamsched.store import breaks, groups
 from streamsched.store.sql import queries
 
 SQL: Final = queries("runs")
@@ -54,6 +54,8 @@ async def end(
         await announce(connection, row, state, at=at, error=error)
     await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
     await connection.execute(SQL["wake"], row["program"])
+    if announced and state is not RunState.COMPLETED:
+        await breaks.notice(connection, row, reason, at=at)
     if announced:
         await groups.free(connection, row["id"])
     return state

@@ -24,6 +24,7 @@ from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import PauseAfter
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.retry import Failure, Retry
@@ -210,6 +211,7 @@ def schedules(
             consumption=st.sampled_from(Consumption),
             retry=st.none() | retries,
             max_duration=st.none() | durations,
+            pause_after=st.none() | st.builds(PauseAfter, st.integers(1, 9), st.booleans(), st.none() | durations),
             deadlines=st.lists(deadlines, max_size=2).map(tuple),
             late=st.none() | st.builds(Late, durations, st.sampled_from(OnLate)),
             **{name: st.just(value) for name, value in said.items()},

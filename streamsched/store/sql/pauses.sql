@@ -13,3 +13,11 @@ SELECT p.until FROM pauses p JOIN schedules s ON s.id = p.schedule AND s.generat
 WHERE p.until IS NOT NULL
 ORDER BY p.until
 LIMIT 1;
+
+-- name: broken
+-- Schedules that are to be paused because their runs failed, the first first.
+SELECT schedule, generation, keep, until, note FROM breaks ORDER BY at LIMIT $1;
+
+-- name: mended
+-- It was paused, or has changed since.
+DELETE FROM breaks WHERE schedule = $1 AND generation = $2;

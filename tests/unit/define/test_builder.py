@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import streamsched
-from streamsched import App, at, catch_up, cron, event, every, partitions, program, stream_size
+from streamsched import App, at, catch_up, cron, event, every, failures, partitions, program, stream_size
 from streamsched.codec.schedule import app_from_json, app_to_json
 from streamsched.define.quantity import size
 from streamsched.domain.catchup import CatchUp
@@ -21,6 +21,7 @@ from streamsched.domain.event import Outcome
 from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import PauseAfter
 from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, SparkJob
 from streamsched.domain.trigger import (
     AllOf,
@@ -319,3 +320,17 @@ def test_bounds_for_missed_ticks_that_make_no_sense_are_refused(bounds: dict[str
         catch_up(**bounds)
 
     assert refused.value.path == path
+
+
+def test_a_schedule_may_pause_itself_after_failures() -> None:
+    app = App("app")
+    load = app.bash("load", "true")
+    app.schedule("plainly", load, when=every("1d"), pause_after=3)
+    app.schedule("for-a-time", load, when=every("1d"), pause_after=failures(2, keep=False, lasting="1h"))
+
+    plainly, for_a_time = app.definition().schedules
+
+    assert plainly.pause_after == PauseAfter(3, keep=True)
+    assert for_a_time.pause_after == PauseAfter(2, keep=False, lasting=timedelta(hours=1))
+    with pytest.raises(InvalidError, match="must be 1 to"):
+        app.schedule("never", load, when=every("1d"), pause_after=0)
