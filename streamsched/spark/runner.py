@@ -139,7 +139,7 @@ class Runner:
     def _ended(self, code: int, files: RunFiles) -> Ending:
         now = self._clock.now()
         if code == 0:
-            return Ending(RunState.COMPLETED, "", now, code)
+            return Ending(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         words = last_words(files.log)
         return Ending(RunState.FAILED, f"{how}: {words}" if words else how, now, code)
