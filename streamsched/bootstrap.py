@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -41,21 +40,25 @@ from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.probes import Probes
 from streamsched.launcher.retention import Housekeeper
 from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role as Part
 from streamsched.ports.bell import Bell
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.clusters import open_probe
 from streamsched.ports.generation import open_log
 from streamsched.ports.leases import Leases
 from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
+from streamsched.spark.clusters import PROBES
 from streamsched.spark.processes import LocalRunners
 from streamsched.store.archive import PostgresArchive
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.clock import PostgresClock
+from streamsched.store.clusters import PostgresBoard
 from streamsched.store.deadlines import PostgresDeadlines
 from streamsched.store.docket import PostgresDecisions
 from streamsched.store.followup import PostgresFollowUpBook
@@ -79,7 +82,7 @@ from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
-from streamsched.supervisor import Loop, once_there, supervise
+from streamsched.supervisor import Loop, once_there, supervise, until_told
 from streamsched.telemetry.logs import configure_logs
 from streamsched.telemetry.metrics import Metrics
 from streamsched.timers.intake import WakeIntake
@@ -192,6 +195,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         Patience(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
     )
 
+    probes = {name: open_probe(url, PROBES) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
 
@@ -222,6 +226,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "clock": theirs.run,
         "pulse": services.pulse.run,
         "spool": lambda: _drain(settings),
+        "probes": lambda: Probes(PostgresBoard(pool), probes, bell, clock).run(),
         "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
     }
 
@@ -319,25 +324,7 @@ def run_until_told(main: Coroutine[Any, Any, None]) -> None:
     """Runs `main` in a loop of its own; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_told(main))
-
-
-async def _until_told(main: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(main)
-    told: list[str] = []
-
-    def tell(number: signal.Signals) -> None:
-        log.info("process.told", signal=number.name)
-        told.append(number.name)
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, tell, number)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not told:
-            raise
+        runner.run(until_told(main))
 
 
 def _pace(settings: Settings) -> Pace | None:

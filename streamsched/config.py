@@ -37,6 +37,7 @@ class Settings:
         lease: how long a silent owner keeps its shard or role.
         heartbeat: how often a live run says so.
         lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
+        clusters: whose load can be asked: `name=URL` with commas between; URLs as `spark/clusters.py` has them.
         run_attempts: how many runs a job gets when they are lost.
         launches_per_second: how quickly runs may be started in the long run, by all launchers together; 0: at any pace.
         launch_burst: how many at once after a quiet time.
@@ -58,6 +59,7 @@ class Settings:
     lease: timedelta = timedelta(seconds=6)
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
+    clusters: str = ""
     run_attempts: int = 3
     launches_per_second: int = 20
     launch_burst: int = 100
@@ -75,6 +77,8 @@ class Settings:
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
+        named = self.cluster_urls()
+        _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (at any pace)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
@@ -103,6 +107,11 @@ class Settings:
                 "(`streamsched dev` brings its own)"
             )
         return cls(**values)
+
+    def cluster_urls(self) -> dict[str, str]:
+        """The URL of each cluster's probe, by its name."""
+        pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
+        return {name.strip(): url.strip() for name, _, url in pairs}
 
     def variables(self) -> dict[str, str]:
         """The variables from which `from_env` reads equal settings: what a child process is given."""

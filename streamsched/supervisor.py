@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeVar
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -88,3 +89,22 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
             metrics.add("task_restarts_total", task=name)
             log.error("task.died", task=name, error=repr(exc), again_in=pause, exc_info=exc)
             await asyncio.sleep(pause)
+
+
+async def until_told(main: Coroutine[Any, Any, None]) -> None:
+    """Runs `main`; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
+    task = asyncio.create_task(main)
+    told: list[str] = []
+
+    def tell(number: signal.Signals) -> None:
+        log.info("process.told", signal=number.name)
+        told.append(number.name)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, tell, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not told:
+            raise

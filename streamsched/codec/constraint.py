@@ -1,10 +1,10 @@
 """Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP,
-POOL and RATE, which CDAP does not have.
+LOAD (`codec.load`), POOL and RATE, which CDAP does not have.
 
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
-Without `waitUntilMet`, TIME_RANGE, DELAY, GROUP, POOL and RATE wait, CONCURRENCY and LAST_RUN abort. Durations are
-whole milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
+Without `waitUntilMet`, CONCURRENCY and LAST_RUN abort, as CDAP has it, and all others wait. Durations are whole
+milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import Any, Final, assert_never
 
 from streamsched.codec import calendar as calendars
+from streamsched.codec import load
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
+from streamsched.domain.load import Load
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
@@ -39,6 +41,8 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "GROUP", "group": name, "limit": limit, "weight": weight, "waitUntilMet": wait}
         case LastRun(interval=interval, wait=wait):
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
+        case Load():
+            return load.to_json(constraint)
         case Pool(name=name, size=size, priority=priority, wait=wait):
             return {"type": "POOL", "pool": name, "size": size, "priority": priority, "waitUntilMet": wait}
         case Rate(limit=limit, per=per, wait=wait, burst=burst, of=of, group=group):
@@ -139,6 +143,7 @@ _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType
         "DELAY": _delay,
         "GROUP": _group,
         "LAST_RUN": _last_run,
+        "LOAD": load.read,
         "POOL": _pool,
         "RATE": _rate,
         "TIME_RANGE": _time_range,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import time
 
-from streamsched.define.quantity import Duration, choice, duration, time_of_day, whole
+from streamsched.define.quantity import Duration, Size, choice, duration, size, time_of_day, whole
 from streamsched.domain.calendar import Calendar
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.group import Group
+from streamsched.domain.load import Band, Load
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
@@ -29,6 +30,49 @@ def group(name: str, limit: int, *, weight: int = 1, wait: bool = True) -> Group
         InvalidDefinitionError: no run could ever have so many slots, or the name is none.
     """
     return Group(name, whole(limit, "$.limit"), whole(weight, "$.weight"), wait=wait)
+
+
+def load(
+    cluster: str = "main",
+    *,
+    free_cores: int | tuple[int, int] | None = None,
+    free_memory: Size | tuple[Size, Size] | None = None,
+    running: int | tuple[int, int] | None = None,
+    starts: int = 1,
+    wait: bool = True,
+) -> Load:
+    """Runs start only while a cluster has room, as it says itself.
+
+    >>> print(load("main", free_cores=(8, 4), running=10))
+    8 cores or more free (until fewer than 4), 10 applications or fewer running on cluster main
+
+    Args:
+        cluster: one that `STREAMSCHED_CLUSTERS` of the launchers names.
+        free_cores: so many at least; of a pair, the gate opens with the first and shuts with fewer than the second.
+        free_memory: the same, such as `"64GB"` or `("64GB", "16GB")`.
+        running: so many applications at most; of a pair, it opens with the first and shuts with more than the second.
+        starts: how many runs one reading lets start; readings are taken every few seconds.
+        wait: False: a job that finds no room ends. While nobody knows, it waits all the same.
+
+    Raises:
+        InvalidDefinitionError: a number that makes no sense, or none at all.
+    """
+    memory = free_memory if isinstance(free_memory, tuple) or free_memory is None else (free_memory, free_memory)
+    return Load(
+        cluster,
+        _band(free_cores, "$.free_cores"),
+        None if memory is None else Band(size(memory[0], "$.free_memory"), size(memory[1], "$.free_memory")),
+        _band(running, "$.running"),
+        whole(starts, "$.starts"),
+        wait=wait,
+    )
+
+
+def _band(given: int | tuple[int, int] | None, path: str) -> Band | None:
+    if given is None:
+        return None
+    enter, leave = given if isinstance(given, tuple) else (given, given)
+    return Band(whole(enter, path), whole(leave, path))
 
 
 def pool(name: str, size: int, *, priority: int = 0, wait: bool = True) -> Pool:

@@ -18,6 +18,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.duration import duration_text
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import Lane
+from streamsched.domain.load import STALE, Gate, Load
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
@@ -43,6 +44,7 @@ class Facts:
         groups: the named groups the constraints ask for; one that is missing is empty.
         lane: of the job.
         lines: the pools the constraints ask for; one that is missing is empty.
+        gates: of the loads among the constraints, as the readings so far have left them.
         turn: where the job stands in the line of its pool.
         meters: the buckets the rates among the constraints ask; one that is missing is full.
     """
@@ -57,6 +59,7 @@ class Facts:
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
     lines: Mapping[str, Line] = field(default_factory=dict)
     turn: Turn | None = None
+    gates: Mapping[Load, Gate] = field(default_factory=dict)
 
     def without_own_runs(self) -> Facts:
         """The world when the schedule's own runs have ended."""
@@ -167,6 +170,8 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
+        case Load():
+            return _check_load(constraint, facts.gates.get(constraint, Gate()), now)
         case Pool():
             return _check_pool(constraint, facts.lines.get(constraint.name, Line()), facts.turn)
         case Rate():
@@ -218,6 +223,24 @@ def _check_last_run(interval: timedelta, wait: bool, facts: Facts, now: datetime
     if ready <= now:
         return Satisfied(why)
     return WaitUntil(ready, why) if wait else Unsatisfiable(why)
+
+
+def _check_load(load: Load, gate: Gate, now: datetime) -> Verdict:
+    """A load that nobody knows is waited for, also by a job that would end where there is none."""
+    on, what = f"cluster {load.cluster}", (f"cluster {load.cluster}",)
+    failing = "" if gate.failed is None else f", its probe fails since {_clock(gate.failing or now)}: {gate.failed}"
+    if gate.reading is None or gate.at is None:
+        return WaitFor(what, f"there is no reading of {on} yet{failing}")
+    if now - gate.at > STALE:
+        return WaitFor(what, f"the reading of {on} is of {_clock(gate.at)}, too old to go by{failing}")
+    why = f"{on} has {gate.reading} (at {_clock(gate.at)})"
+    if not gate.open:
+        why = f"{why}; wanted: {load}; shut since {_clock(gate.since or gate.at)}"
+        return WaitFor(what, why) if load.wait else Unsatisfiable(why)
+    if gate.started >= load.starts:
+        told = "1 run" if gate.started == 1 else f"{gate.started} runs"
+        return WaitFor(what, f"{why}, but {told} started on that; the next reading says whether there is still room")
+    return Satisfied(why)
 
 
 def _check_pool(pool: Pool, line: Line, turn: Turn | None) -> Verdict:

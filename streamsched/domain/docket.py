@@ -13,6 +13,7 @@ from datetime import datetime
 from streamsched.domain.admission import Verdict
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
+from streamsched.domain.load import Gate, Load
 from streamsched.domain.pace import Bucket
 from streamsched.domain.pool import Line, Turn, turn_at
 from streamsched.domain.rate import Meter
@@ -63,6 +64,7 @@ class Docket:
         last_completed_at: end of the program's latest completed run.
         groups: the groups that schedules of the cases ask for, under their locks.
         meters: the buckets that runs of the cases may take of, under their locks.
+        gates: of the loads the cases ask for, under their locks.
         lines: the pools of the cases' schedules, under their locks; at least as far as jobs can get places.
     """
 
@@ -75,6 +77,7 @@ class Docket:
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
     lines: Mapping[str, Line] = field(default_factory=dict)
+    gates: Mapping[Load, Gate] = field(default_factory=dict)
 
     def turn(self, case: Case) -> Turn:
         """When the case is to be judged among the others, which is where it stands in the line of its pool."""

@@ -14,6 +14,7 @@ from streamsched.domain.deadline import Deadline
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
+from streamsched.domain.load import Load
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
@@ -145,6 +146,11 @@ class Schedule:
     def pool(self) -> Pool | None:
         """Where its runs take a place."""
         return next((constraint for constraint in self.constraints if isinstance(constraint, Pool)), None)
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """What has to be free on clusters."""
+        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Load))
 
     @property
     def rates(self) -> tuple[Rate, ...]:

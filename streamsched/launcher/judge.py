@@ -15,6 +15,7 @@ from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, n
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
+from streamsched.domain.load import Gate, Load
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Line, slots_name
 from streamsched.domain.rate import drawn, meter_of, program_scope
@@ -127,6 +128,7 @@ def _rule(
         meters=docket.meters,
         lines=docket.lines,
         turn=docket.turn(case) if docket.lines else None,
+        gates=docket.gates,
     )
     last = newest.get(ready.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
@@ -249,11 +251,17 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
     return replace(
         docket,
         lines=lines,
+        gates=_passed(docket.gates, case) if docket.gates else docket.gates,
         active_runs=(*docket.active_runs, admit.run),
         own_runs={**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
         groups=groups,
         meters=drawn(docket.meters, admit.scopes, now) if admit.scopes else docket.meters,
     )
+
+
+def _passed(gates: Mapping[Load, Gate], case: Case) -> Mapping[Load, Gate]:
+    loads = () if case.schedule is None else case.schedule.loads
+    return {load: gate.passed() if load in loads else gate for load, gate in gates.items()}
 
 
 def _leaves(waiting: dict[Lane, Place], case: Case) -> None:

@@ -119,6 +119,7 @@ def explain(background: Background, *, now: datetime) -> Why:
         lane=background.ready.lane,
         meters=background.meters,
         lines=background.lines,
+        gates=background.gates,
         turn=_turn(background, background.schedule),
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())

@@ -13,6 +13,8 @@ RELAYED: Final = "relayed"
 TIMERS: Final = "timers"
 #: A job came in or may be admitted now, a run wants a runner process, or a schedule of waiting jobs changed.
 LAUNCHER: Final = "launcher"
+#: A job waits for a reading of a cluster.
+PROBES: Final = "probes"
 
 
 class Ring(Protocol):

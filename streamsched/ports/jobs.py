@@ -11,6 +11,7 @@ from streamsched.domain.deadline import Deadline
 from streamsched.domain.docket import Docket, Ruling
 from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobState, Order, ReadyJob
+from streamsched.domain.load import Gate, Load
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pace import Bucket
 from streamsched.domain.pool import Line
@@ -107,6 +108,7 @@ class Background:
         slot_holders: the runs that hold slots of those, oldest first.
         lines: the pools its schedule asks for, as far as it stands in them.
         priority: of the schedule in its pool, as set online.
+        gates: of the loads its schedule asks for; one nobody has come to yet is missing.
         meters: the buckets its rates ask; one that is missing is full.
         launch: its last run.
         unreadable: what is wrong with the schedule's definition in the store; None: nothing.
@@ -130,6 +132,7 @@ class Background:
     meters: Mapping[Meter, Bucket] = field(default_factory=dict)
     lines: Mapping[str, Line] = field(default_factory=dict)
     priority: int | None = None
+    gates: Mapping[Load, Gate] = field(default_factory=dict)
     launch: Launch | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None

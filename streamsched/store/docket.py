@@ -24,7 +24,7 @@ from streamsched.domain.pool import slots_name
 from streamsched.domain.rate import Meter, meter_of
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.store import deadlines, groups, lines, meters
+from streamsched.store import clusters, deadlines, groups, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -56,6 +56,7 @@ class PostgresDecisions:
         with translated():
             await meters.forget(self._pool, before)
             await lines.forget(self._pool)
+            await clusters.forget(self._pool)
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
     async def decide(
@@ -106,6 +107,7 @@ async def _docket(
         own_runs=await _own_runs(connection, program, definitions),
         last_completed_at=facts["last_completed_at"],
         groups=standing,
+        gates=await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
         lines=await lines.first(connection, standing, pools, limit=_LINE + len(cases)),
         meters=await _meters(connection, known, cases, now, metered=metered),
     )
@@ -199,6 +201,7 @@ async def _apply(connection: Any, docket: Docket, rulings: Sequence[Ruling], now
         await groups.settle(connection, docket, rulings)
         await meters.settle(connection, docket.meters, rulings, now)
         await lines.settle(connection, docket, rulings)
+        await clusters.settle(connection, docket, rulings)
     await _record(connection, rulings, now)
 
 

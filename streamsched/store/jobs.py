@@ -19,7 +19,7 @@ from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.ports.catalog import Decision
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch, Span, Tally
-from streamsched.store import groups, lines, meters
+from streamsched.store import clusters, groups, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -103,6 +103,7 @@ class PostgresJobs:
                     if schedule is not None
                     else []
                 )
+                gates = await clusters.standing(connection, schedule.loads if schedule is not None else ())
                 in_line = await lines.first(connection, slots, pools, limit=_LINE)
                 buckets = await meters.standing(connection, asked)
                 slot_holders = await groups.holders(connection, names)
@@ -126,6 +127,7 @@ class PostgresJobs:
             groups=slots,
             meters=buckets,
             lines=in_line,
+            gates=gates,
             priority=standing["priority_set"] if standing is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),

@@ -21,6 +21,7 @@ from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.event import Outcome
 from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.load import Band, Load
 from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
@@ -121,6 +122,7 @@ triggers: st.SearchStrategy[Trigger] = st.recursive(
 )
 
 _walls = st.builds(time, st.integers(0, 23), st.integers(0, 59), st.sampled_from([0, 0, 0, 30]))
+_bands = st.tuples(_counts, _counts).map(lambda pair: Band(max(pair), min(pair)))
 _windows = st.tuples(_walls, _walls).filter(lambda pair: pair[0] != pair[1])
 
 
@@ -150,6 +152,14 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
         st.booleans(),
     ),
     st.builds(LastRun, durations, st.booleans()),
+    st.builds(
+        lambda cores, memory, running, starts, wait: Load("main", cores, memory, running, starts, wait),
+        _bands,
+        st.none() | _bands,
+        st.none() | _bands.map(lambda band: Band(band.leave, band.enter)),
+        _counts,
+        st.booleans(),
+    ),
     st.builds(Pool, st.just("nightly"), _counts, st.integers(-1000, 1000), st.booleans()),
     st.builds(
         lambda walls, zone, wait, calendar: TimeWindow(walls[0], walls[1], zone, wait=wait, calendar=calendar),

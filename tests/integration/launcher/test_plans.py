@@ -32,6 +32,9 @@ INSERT INTO group_waits (group_name, job, satisfied_at)
     SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
 INSERT INTO lines SELECT id, 'x', satisfied_at, sequence FROM jobs WHERE sequence > 1000000;
 INSERT INTO groups (name) VALUES ('pool:x');
+INSERT INTO clusters (name) VALUES ('c');
+INSERT INTO gates (cluster, terms) VALUES ('c', '{}');
+INSERT INTO gate_waits SELECT id, 'c', '{}', satisfied_at FROM jobs WHERE sequence > 1000000;
 INSERT INTO meters SELECT format('key default.app.s1 %s', n), 1, interval '1 minute', 1, 0, now(), now()
 FROM generate_series(1, 9999) n;
 INSERT INTO decisions (at, subject_kind, subject, action) SELECT now(), 'job', id, 'x' FROM jobs;
@@ -95,6 +98,10 @@ HOT = [
     ("jobs", "typical", "'default.app.p1'"),
     ("docket", "joiners", "ARRAY['default.app.s1.1.1000001']"),
     ("docket", "elders", "ARRAY['default.app.s1']"),
+    ("clusters", "lock", "ARRAY['c'], ARRAY['{}']"),
+    ("clusters", "wake", "'c', '{}', 4"),
+    ("clusters", "wanted", "now(), now(), now()"),
+    ("clusters", "forget", ""),
     ("lines", "first", "ARRAY['x'], 300"),
     ("lines", "leave", "ARRAY['default.app.s1.1.1000001']"),
     ("lines", "reorder", "'x', NULL"),

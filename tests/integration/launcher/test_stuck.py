@@ -14,6 +14,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.group import Group
 from streamsched.domain.job import Order
+from streamsched.domain.load import Band, Load, Reading
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Pool
@@ -25,6 +26,7 @@ from streamsched.domain.window import TimeWindow
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending
+from streamsched.store.clusters import PostgresBoard
 from streamsched.store.groups import PostgresGroups
 
 from .conftest import MINUTE, PROGRAM, World, schedule
@@ -98,6 +100,24 @@ async def one_before_it_has_not_been_looked_at(world: World) -> None:
     other = replace(schedule("other", constraints=(Pool("p", 1, 9),)), program=ProgramRef("default", "app", "other"))
     await world.define(other, known := stuck(Pool("p", 1)))
     await world.satisfy(world.ready(other, 1), world.ready(known, 2))
+
+
+async def nobody_knows_the_cluster(world: World) -> None:
+    await judged(world, stuck(Load("main", free_cores=Band(8, 4))))
+
+
+async def the_cluster_is_full(world: World) -> None:
+    await nobody_knows_the_cluster(world)
+    board = PostgresBoard(world.pool)
+    await board.told("main", Reading(free_cores=3), now=world.clock.now())
+    world.clock.advance(timedelta(seconds=20))
+    await board.told("main", Reading(free_cores=6), now=world.clock.now())
+
+
+async def the_probe_fails(world: World) -> None:
+    await the_cluster_is_full(world)
+    world.clock.advance(MINUTE)
+    await PostgresBoard(world.pool).failed("main", "connection refused", now=world.clock.now())
 
 
 async def the_window_is_shut(world: World) -> None:
@@ -186,6 +206,11 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     another_program_has_the_place: "it waits: 1 of 1 places of pool p are taken: default.app.other.1.2.r1",
     one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job stands before this one: "
     "default.app.other.1.1",
+    nobody_knows_the_cluster: "it waits: there is no reading of cluster main yet",
+    the_cluster_is_full: "it waits: cluster main has 6 cores free (at 2026-03-01 12:00:20Z); wanted: 8 cores or more "
+    "free (until fewer than 4) on cluster main; shut since 2026-03-01 12:00:00Z",
+    the_probe_fails: "it waits: the reading of cluster main is of 2026-03-01 12:00:20Z, too old to go by, "
+    "its probe fails since 2026-03-01 12:01:20Z: connection refused",
     the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
     somebody_holds_it: "it is held until it is released: ann: not today",
     the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",

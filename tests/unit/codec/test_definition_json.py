@@ -19,6 +19,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.group import Group
+from streamsched.domain.load import Band, Load
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Pool
@@ -105,6 +106,11 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=Metered.KEY)),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
         ({"type": "POOL", "pool": "p", "size": 4}, Pool("p", 4)),
+        ({"type": "LOAD", "cluster": "main", "running": 5}, Load("main", running=Band(5, 5))),
+        (
+            {"type": "LOAD", "cluster": "main", "freeCores": {"enter": 8, "leave": 4}, "startsPerReading": 2},
+            Load("main", free_cores=Band(8, 4), starts=2),
+        ),
         ({"type": "POOL", "pool": "p", "size": 4, "priority": -9, "waitUntilMet": False}, Pool("p", 4, -9, wait=False)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
@@ -140,7 +146,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
     [
         (
             {"type": "WEATHER"},
-            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, POOL, ",
+            "$.type: is no constraint we know: 'WEATHER' (known: CONCURRENCY, DELAY, GROUP, LAST_RUN, LOAD",
         ),
         ({"type": "CONCURRENCY"}, "$.maxConcurrency: is missing"),
         ({"type": "RATE", "maxRuns": 3}, "$.perMillis: is missing"),
@@ -148,6 +154,10 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
             {"type": "RATE", "maxRuns": 3, "per": "1h", "of": "day"},
             "$.of: must be one of program, schedule, key",
         ),
+        ({"type": "LOAD", "cluster": "main"}, "$: measures nothing"),
+        ({"type": "LOAD", "cluster": "m", "freeCores": {"enter": 1, "leave": 2}}, "$.freeCores: must not shut above 1"),
+        ({"type": "LOAD", "cluster": "m", "freeCores": {"enter": 1, "exit": 2}}, "$.freeCores.leave: is missing"),
+        ({"type": "LOAD", "cluster": "m", "running": {"enter": 2, "leave": 1}}, "$.running: must not shut below 2"),
         ({"type": "POOL", "pool": "a b", "size": 1}, "$.pool: group name 'a b' may only hold"),
         (
             {"type": "POOL", "pool": "p", "size": 1, "priority": 1001},

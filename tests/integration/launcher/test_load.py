@@ -1,0 +1,152 @@
+"""Load of clusters: one launcher asks, all know; gates do not flap, and one reading lets few start."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.load import Band, Load, Reading
+from streamsched.domain.overlap import Overlap
+from streamsched.launcher.probes import Probes
+from streamsched.launcher.why import why
+from streamsched.store.clusters import PostgresBoard
+
+from .conftest import MINUTE, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+GATED = schedule("gated", constraints=(Load("main", free_cores=Band(8, 4)),), overlap=Overlap.QUEUE)
+
+
+class Cluster:
+    """`ports.clusters.Probe` that says what it is told to."""
+
+    def __init__(self, cores: float | None) -> None:
+        self.cores = cores
+        self.asked = 0
+
+    async def read(self) -> Reading:
+        self.asked += 1
+        if self.cores is None:
+            raise UnavailableError("connection refused")
+        return Reading(self.cores)
+
+
+def probes(world: World, cluster: Cluster) -> Probes:
+    return Probes(PostgresBoard(world.pool), {"main": cluster}, world.bell, world.clock)
+
+
+async def launched(world: World) -> int:
+    await world.launcher.run_once()
+    return list((await world.states()).values()).count("PENDING_LAUNCH")
+
+
+async def test_a_job_waits_until_somebody_has_asked_and_then_starts_one_for_each_reading(world: World) -> None:
+    cluster = Cluster(8)
+    asks = probes(world, cluster)
+    await world.define(GATED)
+    assert await asks.run_once() == 0, "nobody waits for it"
+    await world.satisfy(*(world.ready(GATED, n) for n in (1, 2, 3)))
+    assert await launched(world) == 0
+
+    assert await asks.run_once() == 1
+    assert await launched(world) == 1
+    answer = await why("default.app.gated.1.2", jobs=world.jobs, clock=world.clock)
+    assert answer.summary == (
+        "it waits: cluster main has 8 cores free (at 2026-03-01 12:00:00Z), but 1 run started on that; "
+        "the next reading says whether there is still room"
+    )
+    assert answer.clauses[0].needs == "8 cores or more free (until fewer than 4) on cluster main"
+
+    assert await asks.run_once() == 0, "the reading is fresh"
+    for done in (2, 3):
+        world.clock.advance(timedelta(seconds=5))
+        assert await asks.run_once() == 1
+        assert await launched(world) == done
+
+
+async def test_a_gate_opens_at_one_mark_and_shuts_at_another(world: World) -> None:
+    cluster = Cluster(6)
+    asks = probes(world, cluster)
+    await world.define(GATED)
+    await world.satisfy(*(world.ready(GATED, n) for n in range(1, 6)))
+    begun: list[int] = []
+    await launched(world)
+    for cores in (6, 8, 5, 3, 6, 9):
+        cluster.cores = cores
+        await asks.run_once()
+        begun.append(await launched(world))
+        world.clock.advance(timedelta(seconds=5))
+
+    assert begun == [0, 1, 2, 2, 2, 3]
+
+
+async def test_one_of_many_launchers_asks_and_all_know(world: World) -> None:
+    cluster = Cluster(9)
+    await world.define(GATED)
+    await world.satisfy(world.ready(GATED, 1))
+    await launched(world)
+
+    asked = await asyncio.gather(*(probes(world, cluster).run_once() for _ in range(4)))
+
+    assert (sum(asked), cluster.asked) == (1, 1)
+    [record] = await PostgresBoard(world.pool).all()
+    assert (record.reading, record.at, record.waiting) == (Reading(9), world.clock.now(), 1)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_while_nobody_knows_a_job_waits_and_says_why(world: World, wait: bool) -> None:
+    cluster = Cluster(None)
+    asks = probes(world, cluster)
+    known = schedule("gated", constraints=(Load("main", free_cores=Band(8, 8), wait=wait),))
+    await world.define(known)
+    await world.satisfy(world.ready(known, 1))
+    await launched(world)
+    await asks.run_once()
+    await launched(world)
+
+    answer = await why("default.app.gated.1.1", jobs=world.jobs, clock=world.clock)
+    assert answer.summary == (
+        "it waits: there is no reading of cluster main yet, "
+        "its probe fails since 2026-03-01 12:00:00Z: connection refused"
+    )
+
+    cluster.cores = 4
+    world.clock.advance(MINUTE)
+    await asks.run_once()
+    await world.pool.execute("UPDATE jobs SET next_check_at = 'epoch' WHERE ended_at IS NULL")
+    await launched(world)
+    assert (await world.states())["gated.1.1"] == ("PENDING_CONSTRAINT" if wait else "ABORTED")
+
+
+async def test_a_cluster_nobody_configured_and_a_probe_that_breaks_are_reasons_not_ends(world: World) -> None:
+    class Broken(Cluster):
+        async def read(self) -> Reading:
+            raise RuntimeError("nonsense")
+
+    await world.define(GATED)
+    await world.satisfy(world.ready(GATED, 1))
+    await launched(world)
+    said: list[str] = []
+    for known in ({}, {"main": Broken(1)}):
+        await Probes(PostgresBoard(world.pool), known, world.bell, world.clock).run_once()
+        [record] = await PostgresBoard(world.pool).all()
+        said.append(record.failed or "")
+        world.clock.advance(MINUTE)
+
+    assert said == [
+        "STREAMSCHED_CLUSTERS does not name it (known: none)",
+        "its probe failed: RuntimeError: nonsense",
+    ]
+
+
+async def test_who_asks_for_no_load_touches_no_cluster(world: World) -> None:
+    plain = schedule("plain")
+    await world.define(plain)
+    await world.satisfy(world.ready(plain, 1))
+    await launched(world)
+
+    assert await PostgresBoard(world.pool).all() == []
