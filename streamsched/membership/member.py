@@ -13,6 +13,9 @@ from streamsched.ports.leases import Leases, View, Worker
 
 #: While a handover is under way, how soon to look again.
 _HANDOVER = timedelta(milliseconds=150)
+#: How often being late doubles the wait for a share, and after how many times that wait it is forgotten.
+_MOST_LATE = 4
+_FORGIVEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,9 @@ class Member:
         settle: timedelta = timedelta(0),
     ) -> None:
         """`ttl`: how long a silent worker keeps its leases; `renew`: how often to beat, a quarter of it by default.
-        `settle`: for how long it must have beaten in time before it asks others for its share. A worker that has too
-        much to do to beat loses its shards; asking for them at once would only begin the same again.
+        `settle`: for how long it must have beaten in time before it asks others for its share; twice as long each
+        time it was late. A worker that has too much to do to beat loses its shards; asking for them at once would
+        only begin the same again.
         """
         self.worker = worker
         self._leases = leases
@@ -63,6 +67,7 @@ class Member:
         self._settle = settle.total_seconds()
         self._loop = asyncio.get_running_loop()
         self._beaten = self._steady_since = -inf
+        self._late = 0
         self._held: dict[str, int] = {}
 
     @property
@@ -119,12 +124,15 @@ class Member:
             await self._leases.release(held, self.worker.id)
 
     def _settled(self) -> bool:
-        """Whether no beat was late for long enough; this one counts."""
-        now = self._loop.time()
+        """Whether no beat was late for long enough; this one counts. What was long ago is forgotten."""
+        now, needed = self._loop.time(), self._settle * 2**self._late
         if now - self._beaten > self._ttl.total_seconds():
+            self._late = 0 if self._beaten == -inf else min(self._late + 1, _MOST_LATE)
             self._steady_since = now
+        elif now - self._steady_since > _FORGIVEN * needed:
+            self._late = 0
         self._beaten = now
-        return now - self._steady_since >= self._settle
+        return now - self._steady_since >= self._settle * 2**self._late
 
     def _owners(self, view: View) -> dict[str, str]:
         return {lease.name: lease.owner for lease in view.leases if lease.live}

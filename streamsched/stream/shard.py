@@ -40,6 +40,7 @@ _STOPPING_S: Final = 0.1
 #: in time and would lose its shards for working on them.
 _LONG_TURN_S: Final = 0.4
 _FEWEST: Final = 250
+_FIRST: Final = 1_000
 _RESTORED: Final = 2_000
 
 
@@ -108,7 +109,7 @@ class Shard:
         self._left: Sequence[Chunk] = ()
         self._turn = Turn(AGENTS)
         self._reporting = Reporting(broker, APP_ID, every_s=self._settings.report_s)
-        self._most = self._settings.max_records
+        self._most = min(_FIRST, self._settings.max_records)
         self._positions: dict[TopicPartition, int] = {}
         self._stopping = False
         self._between_turns = asyncio.Event()

@@ -253,6 +253,20 @@ async def test_a_position_past_the_end_is_an_error_and_no_new_beginning(broker: 
     await reader.close()
 
 
+async def test_a_topic_that_takes_less_than_ours_says_so_by_its_name(broker: KafkaBroker) -> None:
+    """Somebody has changed it by hand. An error that could pass would have the shard try for ever."""
+    await broker.create_topics([TopicSpec("small", 1), TopicSpec("topic", 1)])
+    real = broker._link.address.prefix + "small"
+    await administration.change(broker._link, real, {"max.message.bytes": "2000"})
+    writer = await broker.writer("writer")
+    with pytest.raises(TooLargeError) as refused:
+        await writer.commit([Outgoing("topic", 0, None, b"y"), Outgoing("small", 0, None, b"x" * 5000)])
+    await writer.close()
+
+    assert (refused.value.topic, refused.value.size, refused.value.limit) == ("small", 5000, 2000)
+    assert await values(broker, TopicPartition("topic", 0)) == []
+
+
 # -- writers
 
 

@@ -50,7 +50,7 @@ from tests.faults.trial import SHARDS, Trial
 
 ROOT: Final = Path(__file__).parents[2]
 RATE: Final = 500
-LEASE: Final = "3s"
+LEASE: Final = "6s"
 #: After that long without everything having come home, what has not is lost.
 SETTLE_S: Final = 180.0
 #: Actions of workers that are counted.

@@ -58,10 +58,19 @@ async def begin(producer: AIOKafkaProducer) -> None:
     ends.add_done_callback(heard)
 
 
+class OversizedError(kafka.KafkaError):
+    """Kafka refused a batch for partition `at` for its size: its topic takes less than topics of ours do."""
+
+    def __init__(self, at: TopicPartition) -> None:
+        super().__init__(f"{at.topic}/{at.partition} takes no batch of this size")
+        self.at = at
+
+
 async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: str) -> Mapping[TopicPartition, int]:
     """Sends in order within each partition; returns when Kafka has it all: the last offset of each partition.
 
     Raises:
+        OversizedError: a batch was refused for its size; others may have been sent.
         KafkaError: some may have been sent.
     """
     batches: Mapping[TopicPartition, list[Any]] = filled(records, producer.create_batch)
@@ -73,7 +82,10 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
                 future.add_done_callback(heard)
                 sent[at].append(future)
     _listen(producer)
-    await asyncio.gather(*(future for mine in sent.values() for future in mine))
+    try:
+        await asyncio.gather(*(future for mine in sent.values() for future in mine))
+    except _OVERSIZED as exc:
+        raise OversizedError(next(at for at, mine in sent.items() if any(map(_is_oversized, mine)))) from exc
     return {at: mine[-1].result().offset + batches[at][-1].record_count() - 1 for at, mine in sent.items()}
 
 
@@ -142,4 +154,9 @@ def heard(end: asyncio.Future[Any]) -> None:
         end.exception()
 
 
+def _is_oversized(end: asyncio.Future[Any]) -> bool:
+    return end.done() and not end.cancelled() and isinstance(end.exception(), _OVERSIZED)
+
+
+_OVERSIZED: Final = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
 _ENDS: Final = (TimeoutError, kafka.KafkaError, OSError)
