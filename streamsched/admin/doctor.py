@@ -14,6 +14,7 @@ from typing import Final
 from streamsched.admin.changelog import lags
 from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import StreamschedError
+from streamsched.ports.archive import Kept
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.probe import DatabaseFacts, Probe
@@ -88,8 +89,14 @@ def _database(facts: DatabaseFacts, revisions: Sequence[str], before: datetime, 
         found.append(Finding("permissions", Health.FAILED, f"may not {listed}", "GRANT it to the user of the URL"))
     else:
         found.append(Finding("permissions", Health.OK, "every table may be read and written"))
+    found += [_kept(table) for table in facts.history]
     found.append(_skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     return found
+
+
+def _kept(table: Kept) -> Finding:
+    since = "nothing yet" if table.oldest is None else f"since {table.oldest:%Y-%m-%d}"
+    return Finding(f"history in {table.table}", Health.OK, f"{since}, {table.bytes / 1_000_000:.1f} MB")
 
 
 def _skew(check: str, seconds: float) -> Finding:

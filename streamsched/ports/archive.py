@@ -87,7 +87,3 @@ class Archive(Protocol):
         for the next time what is in use. Returns how many.
         """
         ...
-
-    async def kept(self) -> Sequence[Kept]:
-        """How the tables stand."""
-        ...

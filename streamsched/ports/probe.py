@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from streamsched.ports.archive import Kept
 from streamsched.ports.leases import Lease
 
 
@@ -23,6 +24,7 @@ class DatabaseFacts:
         leases: all of them, also those that have run out.
         hidden: of each partition of `dead-letter`, the position below which letters are put away.
         late: seconds by which the first overdue tick or wake-up is late.
+        history: the tables of what has ended.
     """
 
     server: str
@@ -34,6 +36,7 @@ class DatabaseFacts:
     leases: Sequence[Lease]
     hidden: Mapping[int, int]
     late: float
+    history: Sequence[Kept] = ()
 
 
 class Probe(Protocol):

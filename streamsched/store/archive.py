@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 
@@ -72,10 +72,11 @@ class PostgresArchive:
             self._made = {(name, part) for name, part in self._made if name != table or part.ends > before}
         return dropped
 
-    async def kept(self) -> Sequence[Kept]:
-        with translated():
-            rows = await self._pool.fetch(_SQL["standing"], list(_TABLES))
-        return [Kept(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
+
+async def kept(connection: Any) -> Sequence[Kept]:
+    """How the tables of what has ended stand."""
+    rows = await connection.fetch(_SQL["standing"], list(_TABLES))
+    return [Kept(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
 
 
 def _leaving(rows: Sequence[asyncpg.Record]) -> Leaving:

@@ -12,6 +12,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.probe import DatabaseFacts
 from streamsched.ports.topics import DEAD_LETTER
 from streamsched.store import outbox
+from streamsched.store.archive import kept
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -35,6 +36,7 @@ class PostgresProbe:
                 standing = await connection.fetchrow(_SQL["standing"]) if revision else None
                 leases = await connection.fetch(_SQL["leases"]) if revision else ()
                 hidden = await connection.fetch(_SQL["hidden"], _HIDDEN + DEAD_LETTER) if revision else ()
+                history = await kept(connection) if revision else ()
         return DatabaseFacts(
             server=row["server"],
             revision=revision,
@@ -45,6 +47,7 @@ class PostgresProbe:
             leases=tuple(Lease(**lease) for lease in leases),
             hidden={each["partition"]: each["position"] for each in hidden},
             late=standing["late"] if standing else 0.0,
+            history=history,
         )
 
 

@@ -284,6 +284,7 @@ async def test_the_check_up_says_what_is_missing(site: Site, database: str) -> N
     await until(lambda: _well(site, "shards"))
     found = await site.doctor()
     assert found["shards"] is found["topics"] is found["schema"] is found["permissions"] is Health.OK
+    assert found["history in jobs_history"] is found["history in work_decisions"] is Health.OK
     assert found["relay"] is Health.FAILED, "in this test it plays without a lease"
     assert sum(sum(lag.values()) for lag in (await lags(site.at.broker, SHARDS)).values()) < 100
 

@@ -124,7 +124,7 @@ HOT = [
     ("runs", "get", "'default.app.s1.0.1.r1'"),
     ("runs", "recent", "NULL, ARRAY[]::text[], 100"),
     ("trails", "taker", "ARRAY['default.app.s1.0.1'], '{}', now()"),
-    ("breaks", "latest", "'default.app.s1', 0, 3, 'late'"),
+    ("breaks", "latest", "'default.app.s1', 1, 3, 'late'"),
     ("deadlines", "due", "now(), 100"),
     ("deadlines", "next_due", ""),
     ("deadlines", "get", "'default.app.s1.1.1000001', '', 0::smallint"),
