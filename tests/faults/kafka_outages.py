@@ -16,6 +16,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -337,6 +338,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.kind.far and not possible():
         parser.error(f"--kind {asked.kind} needs root and iproute2")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing of it stays, whoever ends it
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="ss-outages-", ignore_cleanup_errors=True) as folder:
