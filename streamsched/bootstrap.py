@@ -75,11 +75,13 @@ from streamsched.store.pauses import PostgresPauses
 from streamsched.store.pool import open_pool
 from streamsched.store.probe import PostgresMending
 from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
+from streamsched.store.reports import PostgresReports
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
 from streamsched.store.trails import PostgresTrails
 from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.store.wakes import PostgresWakes
+from streamsched.stream.duty import on_duty
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
 from streamsched.supervisor import Loop, once_there, supervise, until_told
@@ -166,17 +168,11 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
     """A worker: shards of the log, by lease."""
 
     async def work() -> None:
-        settings = ShardSettings(
-            dedupe_horizon=services.settings.dedupe_horizon, verdicts=bool(services.settings.verdicts_keep)
-        )
-        await Worker(
-            services.broker,
-            services.leases,
-            services.identity,
-            ttl=services.settings.lease,
-            settings=settings,
-            pulse=services.pulse,
-        ).run()
+        settings, pulse, me = services.settings, services.pulse, services.identity
+        shards = ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep))
+        worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, pulse=pulse)
+        reports, stuck_after = PostgresReports(services.pool), settings.stuck_after
+        await on_duty(worker, reports, name=me.id, stuck_after=stuck_after, excused=lambda: pulse.lost)
 
     return {"worker": work, "pulse": services.pulse.run}
 

@@ -35,6 +35,8 @@ class Settings:
         jobs_keep: how long jobs and runs that have ended can be seen, with what was decided about them.
         audit_keep: how long it can be seen what was done to schedules, programs and groups.
         lease: how long a silent owner keeps its shard or role.
+        stuck_after: after this long in which a shard, or the whole worker, gets nothing done, the worker ends itself;
+            0: never.
         heartbeat: how often a live run says so.
         lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
         clusters: whose load can be asked: `name=URL` with commas between; URLs as `spark/clusters.py` has them.
@@ -57,6 +59,7 @@ class Settings:
     jobs_keep: timedelta = timedelta(days=30)
     audit_keep: timedelta = timedelta(days=365)
     lease: timedelta = timedelta(seconds=6)
+    stuck_after: timedelta = timedelta(seconds=60)
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
     clusters: str = ""
@@ -84,6 +87,7 @@ class Settings:
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
         for name in ("dedupe_horizon", "retention", "jobs_keep", "audit_keep", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")
+        _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
         _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
         _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
         _require(self.log_level in _LOG_LEVELS, "log_level", f"must be one of {', '.join(_LOG_LEVELS)}")

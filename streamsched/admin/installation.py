@@ -27,6 +27,7 @@ from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pool import open_pool
 from streamsched.store.probe import PostgresMending, PostgresProbe, PostgresPutAway
 from streamsched.store.progress import PostgresProgress
+from streamsched.store.reports import PostgresReports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class Installation:
     put_away: PostgresPutAway
     mending: PostgresMending
     reader: PostgresCatalogReader
+    reports: PostgresReports
     outbox: PostgresOutbox
     bell: Bell
     clock: Clock
@@ -81,6 +83,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
             put_away=PostgresPutAway(pool),
             mending=PostgresMending(pool),
             reader=PostgresCatalogReader(pool),
+            reports=PostgresReports(pool),
             outbox=PostgresOutbox(pool),
             bell=bell,
             clock=SystemClock(),

@@ -35,7 +35,10 @@ Letter = Annotated[str, typer.Argument(metavar="LETTER", help="partition/offset,
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
+    from streamsched.cli.top import top
+
     app.command("doctor")(doctor)
+    app.command("top")(top)
     app.command("resync")(resync)
     app.command("reshard")(reshard)
     topics = typer.Typer(help="The topics of the log.", no_args_is_help=True)
@@ -128,7 +131,7 @@ def reshard(shards: Annotated[int, typer.Argument(min=1, max=1024, metavar="SHAR
     from streamsched.ports.leases import Worker
     from streamsched.stream.shard import ShardSettings
 
-    settings = _settings()
+    settings = settings_here()
 
     async def run(at: Installation) -> Any:
         return await change(
@@ -249,13 +252,13 @@ def _administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:
     from streamsched.admin.installation import open_installation
 
     async def administering() -> _T:
-        async with open_installation(_settings()) as at:
+        async with open_installation(settings_here()) as at:
             return await run(at)
 
     return asyncio.run(administering())
 
 
-def _settings(folder: Path = Path(".streamsched")) -> Settings:
+def settings_here(folder: Path = Path(".streamsched")) -> Settings:
     """As in the environment, else of the `streamsched dev` of this folder."""
     from streamsched.config import Settings
 

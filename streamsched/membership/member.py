@@ -74,6 +74,10 @@ class Member:
     def held(self) -> frozenset[str]:
         return frozenset(self._held)
 
+    def epoch(self, name: str) -> int | None:
+        """Of the lease on a name that is held."""
+        return self._held.get(name)
+
     async def step(self) -> Step:
         """One beat. Takes what is free and ours by plan; what a living worker still holds, it asks for.
 

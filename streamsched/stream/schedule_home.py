@@ -71,6 +71,11 @@ class ScheduleHome:
         self._memo = memo
         self._ledger = ledger
 
+    @property
+    def halted(self) -> int:
+        """How many schedules are in error."""
+        return len(self._halts.open())
+
     def take(self, chunk: Chunk) -> None:
         """Folds the chunk's signals in order; every state that changed is encoded once, however often it did."""
         halts = self._halts.open()

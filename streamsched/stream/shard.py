@@ -29,6 +29,7 @@ from streamsched.stream.app import ShardApp, make_app
 from streamsched.stream.caution import Caution
 from streamsched.stream.memo import Memo
 from streamsched.stream.reporting import Reporting
+from streamsched.stream.signs import Signs
 from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
 
 log = structlog.get_logger()
@@ -96,15 +97,18 @@ class Shard:
         *,
         memo: Memo | None = None,
         caution: Caution | None = None,
+        signs: Signs | None = None,
     ) -> None:
-        """`memo`: shared with the other shards of this process, to decode an event once. `caution`: handed on from the
-        life before this one."""
+        """`memo`: shared with the other shards of this process, to decode an event once. `caution`, `signs`:
+        handed on from the life before this one.
+        """
         self.number = number
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._broker = broker
         self._settings = settings or ShardSettings()
         self._memo = memo or Memo()
         self._caution = caution or Caution()
+        self._signs = signs or Signs()
         self._taken: Sequence[Chunk] = ()
         self._left: Sequence[Chunk] = ()
         self._turn = Turn(AGENTS)
@@ -140,6 +144,7 @@ class Shard:
             UnavailableError: the broker is away, or a changelog stopped halfway.
         """
         number, broker, since = self.number, self._broker, Stopwatch()
+        self._signs.at("starting")
         shards = await broker.partitions(SIGNALS)
         self._writer = await broker.writer(f"{APP_ID}-{number}")
         fence_s = since.lap()
@@ -160,13 +165,16 @@ class Shard:
         )
         read_s = since.lap()
         await self._app.faust.start()
+        app_s = since.lap()
+        self._signs.recovery_s = fence_s + read_s + app_s
+        self._show()
         log.info(
             "shard.started",
             shard=number,
             keys=sum(len(table) for table in self._app.tables.values()),
             fence_s=fence_s,
             read_s=read_s,
-            app_s=since.lap(),
+            app_s=app_s,
         )
         self._first_turn = since
 
@@ -202,6 +210,7 @@ class Shard:
             if self._turn_open:
                 await self._commit()
             self._reporting.reached(self._positions)
+            self._signs.at("reading")
             chunks = self._left or await self._reader.read(max_records=self._most, timeout=self._settings.idle_s)
             if self._stopping:  # nothing more is taken, and Faust will cancel this or look whether it should stop
                 await asyncio.sleep(_STOPPING_S)
@@ -215,6 +224,7 @@ class Shard:
         """Ends the shard: memory may be ahead of the log. The first reason counts."""
         if not self.ended.done():
             self.ended.set_exception(reason)
+            self._signs.at("pausing")
             if self._turn_open:
                 self._caution.failed(self._taken, reason)
 
@@ -225,6 +235,7 @@ class Shard:
         self._turn_began = Stopwatch()
         self._turn_open = True
         self._between_turns.clear()
+        self._signs.at("folding")
         condemned = self._caution.condemned(self._taken)
         if condemned is None:
             self._turn.begin(self._taken)
@@ -239,14 +250,25 @@ class Shard:
         self._pace(self._turn_began.lap())
         positions = self._positions | reached
         outgoing.append(Outgoing(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions)))
+        self._signs.at("committing")
         await self._writer.commit(outgoing)
         self._positions = positions
+        self._signs.turns += 1
+        self._signs.chunk = sum(len(chunk.records) for chunk in self._taken)
+        self._signs.records += self._signs.chunk
+        self._show()
         self._caution.went_well(self._taken)
         if self._first_turn is not None:
             log.info("shard.turned", shard=self.number, first_s=self._first_turn.lap(), records=len(outgoing))
             self._first_turn = None
         self._turn_open = False
         self._between_turns.set()
+
+    def _show(self) -> None:
+        assert self._app is not None
+        self._signs.rows = sum(len(table.entries) for table in self._app.tables.values())
+        self._signs.halted = self._app.schedules.halted
+        self._signs.positions = self._positions
 
     def _pace(self, folding_s: float) -> None:
         """A turn that took long makes the next one smaller, a short one lets it grow again."""
@@ -275,6 +297,7 @@ class Shard:
                 chunks = await reader.read(max_records=100_000, timeout=self._settings.recovery_s)
                 if not chunks:
                     raise UnavailableError(f"the changelogs of shard {self.number} stop before their ends")
+                self._signs.at("starting")
                 for chunk in chunks:
                     at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
                     restore = app.tables[chunk.topic].restore

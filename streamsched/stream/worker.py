@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -19,6 +19,7 @@ from streamsched.ports.topics import SIGNALS
 from streamsched.stream.caution import Caution
 from streamsched.stream.memo import Memo
 from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.signs import Signs
 from streamsched.stream.tenure import BackOff, Tenure
 
 log = structlog.get_logger()
@@ -74,12 +75,21 @@ class Worker:
         self._others = False
         self._member: Member | None = None
         self._tenures: dict[int, tuple[Tenure, asyncio.Task[None]]] = {}
+        self._signs: dict[int, Signs] = {}
         self._stop = asyncio.Event()
 
     @property
     def shards(self) -> Sequence[int]:
         """The shards this worker runs or is about to run."""
         return sorted(self._tenures)
+
+    def signs(self) -> Mapping[int, Signs]:
+        """How its shards are; may be asked from any thread."""
+        return self._signs.copy()
+
+    def epoch(self, shard: int) -> int | None:
+        """Of its lease on a shard; None when it holds none."""
+        return None if self._member is None else self._member.epoch(lease_name(shard))
 
     async def run(self) -> None:
         """Until `stop` or cancellation; then every shard finishes its turn and its lease is given back."""
@@ -145,9 +155,10 @@ class Worker:
     def _take(self, member: Member, number: int) -> None:
         log.info("shard.taken", shard=number, worker=self._identity.id)
         before = self._tenures.get(number)
-        caution = Caution()
+        caution, signs = Caution(), Signs()
+        self._signs[number] = signs
         tenure = Tenure(
-            lambda: Shard(self._broker, number, self._settings, memo=self._memo, caution=caution),
+            lambda: Shard(self._broker, number, self._settings, memo=self._memo, caution=caution, signs=signs),
             number=number,
             back_off=self._back_off,
             caution=caution,
@@ -164,7 +175,7 @@ class Worker:
         await tenure.run()
         current = self._tenures.get(tenure.number)
         if current is not None and current[0] is tenure:
-            del self._tenures[tenure.number]
+            del self._tenures[tenure.number], self._signs[tenure.number]
             log.info("shard.let_go", shard=tenure.number, worker=self._identity.id)
             with suppress(UnavailableError):  # the lease runs out by itself
                 await member.release(lease_name(tenure.number))

@@ -1,0 +1,158 @@
+"""How an installation is at this moment: `streamsched top`.
+
+It says what is so, not what was hoped: who holds a shard is told by its lease, how far the shard is by the ends of the
+log beside the position it told last, and what was told too long ago is marked with its age.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamsched.admin.changelog import positions
+from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.leases import Lease
+from streamsched.ports.reports import EVERY_S, Queue, Report, Reports, Standing, Told
+from streamsched.ports.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
+
+#: A report that is older is stale: its worker is dead, paused, or away from PostgreSQL.
+STALE_S: Final = 3 * EVERY_S
+#: Topics that become rows, and the role that makes them.
+_INTAKES: Final = {LAUNCH: "intake", WAKEUPS: "wake-ups", TRIGGERS_CHANGELOG: "progress", VERDICTS: "verdicts"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """One shard.
+
+    Attributes:
+        worker: who holds its lease; None: nobody does.
+        state: ok, starting, stale, untold (the holder has not told anything yet) or unowned.
+        age_s: of what was told; None when nothing ever was.
+        lag: records behind, by topic.
+        report: what was told last; by somebody else, or too long ago, unless the state is ok or starting.
+    """
+
+    shard: int
+    worker: str | None
+    state: str
+    epoch: int | None
+    age_s: float | None
+    lag: Mapping[str, int]
+    report: Report | None
+
+    @property
+    def behind(self) -> int:
+        return sum(self.lag.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Attributes:
+    queues: what waits for relay, timers, launchers and intakes, with who plays their roles now.
+    """
+
+    shards: Sequence[ShardView]
+    queues: Sequence[tuple[Queue, str | None]]
+
+
+async def survey(broker: Broker, reports: Reports) -> Overview:
+    """Looks once.
+
+    Raises:
+        UnavailableError: log or PostgreSQL are away.
+    """
+    standing = await reports.standing()
+    told = {each.report.shard: each for each in standing.told}
+    leases = {lease.name: lease for lease in standing.leases if lease.live}
+    shards: list[ShardView] = []
+    for number in range(await broker.partitions(SIGNALS)):
+        lease, known = leases.get(f"shard-{number:04d}"), told.get(number)
+        state = _state(lease, known)
+        current = known is not None and state in {"ok", "starting"} and known.report.positions
+        at = known.report.positions if current and known is not None else await positions(broker, number)
+        shards.append(
+            ShardView(
+                number,
+                None if lease is None else lease.owner,
+                state,
+                None if lease is None else lease.epoch,
+                None if known is None else known.age_s,
+                await _lag(broker, at),
+                None if known is None else known.report,
+            )
+        )
+    queues = [*standing.queues, *await _intakes(broker, standing)]
+    return Overview(shards, [(queue, _owner(leases, queue.role)) for queue in queues])
+
+
+def _state(lease: Lease | None, told: Told | None) -> str:
+    if lease is None:
+        return "unowned"
+    if told is None or (told.worker, told.report.epoch) != (lease.owner, lease.epoch):
+        return "untold"
+    if told.age_s > STALE_S:
+        return "stale"
+    return "starting" if told.report.doing == "starting" else "ok"
+
+
+async def _lag(broker: Broker, at: Mapping[TopicPartition, int]) -> Mapping[str, int]:
+    ends = await broker.ends(list(at)) if at else {}
+    behind: Counter[str] = Counter()
+    for place, end in ends.items():
+        behind[place.topic] += max(0, end - at[place])
+    return dict(behind)
+
+
+async def _intakes(broker: Broker, standing: Standing) -> Sequence[Queue]:
+    """What the log has that is not in its tables yet. How old it is nobody knows without reading it."""
+    found: list[Queue] = []
+    for topic, role in _INTAKES.items():
+        places = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
+        ends = await broker.ends(places)
+        behind = sum(max(0, ends[place] - standing.taken.get(place, 0)) for place in places)
+        found.append(Queue(f"log to tables: {role}", behind, 0.0, role))
+    return found
+
+
+def _owner(leases: Mapping[str, Lease], role: str | None) -> str | None:
+    lease = None if role is None else leases.get(f"role-{role}")
+    return None if lease is None else lease.owner
+
+
+def to_json(overview: Overview) -> dict[str, Any]:
+    """For programs. Rates of a shard are there only while they are fresh."""
+    return {
+        "shards": [_shard_json(each) for each in overview.shards],
+        "queues": [
+            {
+                "name": queue.name,
+                "waiting": queue.waiting,
+                "oldestSeconds": round(queue.oldest_s, 1),
+                **({} if queue.role is None else {"role": queue.role, "owner": owner}),
+            }
+            for queue, owner in overview.queues
+        ],
+    }
+
+
+def _shard_json(view: ShardView) -> dict[str, Any]:
+    report, fresh = view.report, view.state in {"ok", "starting"}
+    return {
+        "shard": view.shard,
+        "worker": view.worker,
+        "state": view.state,
+        "epoch": view.epoch,
+        "toldSecondsAgo": None if view.age_s is None else round(view.age_s, 1),
+        "behind": view.behind,
+        "lag": view.lag,
+        "doing": report.doing if report and fresh else None,
+        "turnsPerSecond": report.turns_s if report and fresh else None,
+        "eventsPerSecond": report.records_s if report and fresh else None,
+        "chunk": report.chunk if report else None,
+        "recoverySeconds": report.recovery_s if report else None,
+        "rows": report.rows if report else None,
+        "inError": report.halted if report else None,
+    }

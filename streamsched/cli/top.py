@@ -1,0 +1,106 @@
+"""`streamsched top`: how the shards are and what waits, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+
+from streamsched.cli.admin import settings_here
+from streamsched.cli.output import Format, FormatOption, console, print_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_SHARDS: Final = (
+    "shard",
+    "worker",
+    "state",
+    "epoch",
+    "behind",
+    "turns/s",
+    "events/s",
+    "chunk",
+    "start",
+    "rows",
+    "error",
+)
+_COLOURS: Final = {"ok": "green", "starting": "yellow", "untold": "yellow", "stale": "red", "unowned": "red"}
+
+
+def top(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.5, help="Seconds between looks.")] = 2.0,
+    output: FormatOption = Format.TABLE,
+) -> None:
+    """How each shard is (owner, lag, rates, start, errors), and what waits for relay, timers and launchers."""
+    asyncio.run(_look(once=once or output is Format.JSON, every=every, output=output))
+
+
+async def _look(*, once: bool, every: float, output: Format) -> None:
+    from streamsched.admin.installation import open_installation
+    from streamsched.admin.overview import survey, to_json
+
+    async with open_installation(settings_here()) as at:
+        if once:
+            found = to_json(await survey(at.broker, at.reports))
+            if output is Format.JSON:
+                print_json(found)
+            else:
+                console().print(_shown(found))
+            return
+        with Live(console=console(), screen=False, auto_refresh=False) as live:
+            while True:
+                began = time.monotonic()
+                live.update(_shown(to_json(await survey(at.broker, at.reports))), refresh=True)
+                await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
+
+
+def _shown(found: dict[str, Any]) -> RenderableType:
+    shards = Table(box=None, pad_edge=False)
+    for name in _SHARDS:
+        shards.add_column(name, justify="left" if name in {"worker", "state"} else "right")
+    for each in found["shards"]:
+        shards.add_row(*map(str, _cells(each)))
+    queues = Table(box=None, pad_edge=False)
+    for name, justify in (("waits", "left"), ("how many", "right"), ("oldest", "right"), ("played by", "left")):
+        queues.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for each in found["queues"]:
+        owner = "" if "role" not in each else each["owner"] or "[red]nobody[/]"
+        oldest = f"{each['oldestSeconds']:g} s" if each["oldestSeconds"] else "-"
+        queues.add_row(each["name"], str(each["waiting"]), oldest, owner)
+    return Group(shards, "", queues)
+
+
+def _cells(each: dict[str, Any]) -> tuple[object, ...]:
+    state = each["state"]
+    told = (
+        ""
+        if each["toldSecondsAgo"] is None or state in {"ok", "starting"}
+        else f", told {each['toldSecondsAgo']:g} s ago"
+    )
+    start = "-" if each["recoverySeconds"] is None else f"{each['recoverySeconds']:.2f} s"
+    errors = f"[red]{each['inError']}[/]" if each["inError"] else _or_dash(each["inError"])
+    return (
+        each["shard"],
+        each["worker"] or "-",
+        f"[{_COLOURS[state]}]{state}{told}[/]",
+        _or_dash(each["epoch"]),
+        each["behind"],
+        _or_dash(each["turnsPerSecond"]),
+        _or_dash(each["eventsPerSecond"]),
+        _or_dash(each["chunk"]),
+        start,
+        _or_dash(each["rows"]),
+        errors,
+    )
+
+
+def _or_dash(value: object) -> object:
+    return "-" if value is None else value

@@ -1,0 +1,42 @@
+-- How shards are, and what waits.
+
+-- name: tell
+-- One row for each shard; a former owner that wakes up late says nothing.
+INSERT INTO shard_reports AS known (shard, worker, epoch, report, told_at)
+SELECT shard, $1, epoch, report, clock_timestamp()
+FROM unnest($2::integer[], $3::bigint[], $4::jsonb[]) AS given (shard, epoch, report)
+ORDER BY shard
+ON CONFLICT (shard) DO UPDATE SET
+    worker = excluded.worker, epoch = excluded.epoch, report = excluded.report, told_at = excluded.told_at
+WHERE known.epoch <= excluded.epoch;
+
+-- name: told
+-- What was told last of each shard, and how long ago.
+SELECT shard, worker, epoch, report, extract(epoch FROM clock_timestamp() - told_at)::float8 AS age_s
+FROM shard_reports ORDER BY shard;
+
+-- name: leases
+-- Who holds what.
+SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
+FROM leases ORDER BY name;
+
+-- name: taken
+-- How far each topic that becomes rows is stored.
+SELECT topic, partition, position FROM intake_positions;
+
+-- name: queues
+-- What waits, and since when the first of it does; served by the partial indexes of what has not ended.
+SELECT 'outbox' AS name, count(*)::int AS waiting, min(created_at) AS since, clock_timestamp() AS now FROM outbox
+UNION ALL
+SELECT 'ticks', count(*)::int, min(due_at), clock_timestamp() FROM timers WHERE due_at < clock_timestamp()
+UNION ALL
+SELECT 'wake-ups', count(*)::int, min(due_at), clock_timestamp() FROM wakes WHERE due_at < clock_timestamp()
+UNION ALL
+SELECT 'jobs that wait', count(*)::int, min(created_at), clock_timestamp() FROM jobs WHERE state = 'PENDING_CONSTRAINT'
+UNION ALL
+SELECT 'jobs to launch', count(*)::int, min(created_at), clock_timestamp() FROM jobs WHERE state = 'PENDING_LAUNCH'
+UNION ALL
+SELECT 'runs to start', count(*)::int, min(created_at), clock_timestamp() FROM runs WHERE state = 'PENDING'
+UNION ALL
+SELECT 'runs active', count(*)::int, min(started_at), clock_timestamp() FROM runs
+WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED');

@@ -1,0 +1,53 @@
+"""A worker that hangs as soon as a marked event comes: `python -m tests.faults.stuck_process loop|fetch|never`.
+
+`loop`: its fold blocks the event loop for good. `fetch`: a read of its log never returns, while all else goes on.
+The product's own role runs in it; settings come from `STREAMSCHED_*`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+
+from streamsched_brokers.postgres import reader
+
+from streamsched.bootstrap import Role, run_role
+from streamsched.domain.cell import Cell
+from streamsched.domain.fold import Folded, TriggerState, fold
+from streamsched.domain.signal import Occurred, Signal
+from streamsched.ports.broker import Chunk
+from streamsched.stream import schedule_home
+
+#: The event that it hangs at.
+MARKED = "flights-13"
+
+
+def blocking(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    """A fold that waits for ever."""
+    if isinstance(signal, Occurred) and signal.event.id == MARKED:
+        threading.Event().wait()
+    return fold(state, signal, at=at, cells=cells)
+
+
+class HangingReader(reader.PostgresReader):
+    """Reads until it has seen the marked event."""
+
+    async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
+        chunks = await super().read(max_records=max_records, timeout=timeout)
+        if any(MARKED.encode() in (record.value or b"") for chunk in chunks for record in chunk.records):
+            await asyncio.Event().wait()
+        return chunks
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "loop":
+        schedule_home.fold = blocking  # type: ignore[assignment]
+    elif sys.argv[1] == "fetch":
+        from streamsched_brokers.postgres import driver
+
+        driver.PostgresReader = HangingReader  # type: ignore[misc]
+    run_role(Role.WORKER, os.environ)

@@ -1,0 +1,64 @@
+"""A worker that is alive but gets nothing done ends itself, says so last, and another one goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.trigger import Partitions
+from streamsched.ports.drivers import open_broker
+from streamsched.stream.watchdog import STUCK
+from streamsched.testing.town import Town, event_ids, landed, schedule
+
+pytestmark = pytest.mark.postgres
+
+ROOT = Path(__file__).parents[2]
+SHARDS = 2
+
+
+def start(database: str, log: Path, *command: str) -> subprocess.Popen[bytes]:
+    settings = {"DATABASE_URL": database, "SHARDS": SHARDS, "LEASE": "1s", "STUCK_AFTER": "2s", "LOG_FORMAT": "json"}
+    environ = {**os.environ, **{f"STREAMSCHED_{name}": str(value) for name, value in settings.items()}}
+    with log.open("wb") as out:
+        return subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=environ, stdout=out, stderr=out)
+
+
+@pytest.mark.parametrize(("how", "stuck"), [("loop", "loop"), ("fetch", "shard ")])
+async def test_a_stuck_worker_ends_itself_and_another_goes_on(
+    database: str, tmp_path: Path, how: str, stuck: str
+) -> None:
+    broker = await open_broker(database)
+    town = await Town.found(broker, SHARDS)
+    processes = [start(database, tmp_path / "stuck.log", "tests.faults.stuck_process", how)]
+    try:
+        await town.put(schedule(), Partitions(DatasetRef("default", "flights"), 2))
+        await town.emit(*(landed(n) for n in range(13)))
+        async with asyncio.timeout(90):
+            while len(await town.jobs()) < 6:  # noqa: ASYNC110 - another process is at it
+                await asyncio.sleep(0.1)
+        await town.emit(landed(13), landed(14))
+
+        assert await asyncio.to_thread(processes[0].wait, 90) == STUCK
+        last = orjson.loads((tmp_path / "stuck.log").read_bytes().strip().splitlines()[-1])
+        assert last["action"] == "worker.stuck"
+        assert last["stuck"].startswith(stuck)
+        if how == "loop":
+            assert "blocking" in last["loop_at"]
+
+        processes.append(start(database, tmp_path / "sane.log", "tests.faults.stuck_process", "never"))
+        async with asyncio.timeout(90):
+            while len(await town.jobs()) < 7:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert event_ids((await town.jobs())[-1]) == ["flights-12", "flights-13"]
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(30)
+        await broker.close()
