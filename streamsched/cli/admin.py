@@ -35,10 +35,7 @@ Letter = Annotated[str, typer.Argument(metavar="LETTER", help="partition/offset,
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    from streamsched.cli.top import top
-
     app.command("doctor")(doctor)
-    app.command("top")(top)
     app.command("resync")(resync)
     app.command("reshard")(reshard)
     topics = typer.Typer(help="The topics of the log.", no_args_is_help=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from streamsched.cli import admin, cron, deploy, dev, event, group, job, pool, program, roles, run, schedule
+from streamsched.cli import admin, cron, deploy, dev, event, group, job, pool, program, roles, run, schedule, top
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -77,6 +77,7 @@ def make_app() -> typer.Typer:
         app.add_typer(commands(), name=name)
     roles.register(app)
     admin.register(app)
+    top.register(app)
     return app
 
 

@@ -33,6 +33,11 @@ _SHARDS: Final = (
 _COLOURS: Final = {"ok": "green", "starting": "yellow", "untold": "yellow", "stale": "red", "unowned": "red"}
 
 
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("top")(top)
+
+
 def top(
     *,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
