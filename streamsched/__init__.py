@@ -5,7 +5,7 @@ __version__ = "0.1.0"
 from streamsched.define.again import failures, retry
 from streamsched.define.app import App
 from streamsched.define.days import calendar
-from streamsched.define.limit import catch_up, group, load, pool, rate, window
+from streamsched.define.limit import catch_up, group, load, plugin, pool, rate, window
 from streamsched.define.phrase import When, at_least, silence, then
 from streamsched.define.promise import finish_by, start_by, takes_at_most
 from streamsched.define.when import (
@@ -37,6 +37,7 @@ __all__ = [
     "group",
     "load",
     "partitions",
+    "plugin",
     "pool",
     "program",
     "rate",

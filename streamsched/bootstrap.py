@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -36,6 +37,7 @@ from streamsched.domain.layout import Layout
 from streamsched.domain.pace import Pace
 from streamsched.domain.retention import Retention
 from streamsched.emit import drain
+from streamsched.launcher.advice import Advice
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.intake import Intake
@@ -44,6 +46,7 @@ from streamsched.launcher.probes import Probes
 from streamsched.launcher.retention import Housekeeper
 from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role as Part
+from streamsched.ports import plugins
 from streamsched.ports.bell import Bell
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
@@ -191,6 +194,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         Patience(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
     )
 
+    decisions = PostgresDecisions(pool)
+    advice = Advice(plugins.installed(), decisions, clock)
     probes = {name: open_probe(url, PROBES) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
@@ -223,7 +228,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "pulse": services.pulse.run,
         "spool": lambda: _drain(settings),
         "probes": lambda: Probes(PostgresBoard(pool), probes, bell, clock).run(),
-        "launcher": lambda: Launcher(PostgresDecisions(pool), followup, bell, clock).run(),
+        "launcher": lambda: Launcher(decisions, followup, bell, clock, advice).run(),
     }
 
 
@@ -247,6 +252,7 @@ def api_services(services: Services) -> ApiServices:
             receipts=PostgresOutbox(pool),
             bell=services.bell,
             clock=services.clock,
+            check=partial(plugins.check, known=plugins.installed()),
         ),
         replaying=Replaying(
             reader=PostgresCatalogReader(pool),

@@ -10,6 +10,7 @@ import structlog
 from streamsched.catalog import change, deployment
 from streamsched.catalog.preview import Preview, foreseen
 from streamsched.catalog.receipt import acknowledged
+from streamsched.codec.reading import below
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -33,6 +34,9 @@ log = structlog.get_logger()
 PATIENCE = 15.0
 
 
+def _unchecked(schedule: Schedule, path: str) -> None: ...
+
+
 class Catalog:
     """Changes return when the log has acknowledged them: every event emitted afterwards is judged by the new definition
     (promise G4). Waiting and ready jobs of older generations have ended as OBSOLETE by then.
@@ -51,6 +55,7 @@ class Catalog:
         bell: Bell,
         clock: Clock,
         patience: float = PATIENCE,
+        check: Callable[[Schedule, str], None] = _unchecked,
     ) -> None:
         self._store = store
         self._reader = reader
@@ -58,6 +63,7 @@ class Catalog:
         self._bell = bell
         self._clock = clock
         self._patience = patience
+        self._check = check
 
     async def deploy(
         self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
@@ -70,6 +76,7 @@ class Catalog:
         Raises:
             InvalidDefinitionError: a new or changed schedule can never tick.
         """
+        self._check_app(wanted)
         now = self._clock.now()
 
         def decide(app: AppRecord) -> AppChange:
@@ -87,6 +94,7 @@ class Catalog:
         Raises:
             InvalidDefinitionError: a new or changed schedule can never tick.
         """
+        self._check_app(wanted)
         app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
         now = self._clock.now()
         return await self._foreseen(
@@ -100,6 +108,7 @@ class Catalog:
             NotFoundError: the schedule or its program does not exist.
             InvalidDefinitionError: it can never tick.
         """
+        self._check(definition, "$")
         app = await self._reader.app(definition.ref.owner)
         return await self._foreseen(change.update(app, definition, keep=keep, now=self._clock.now()))
 
@@ -128,6 +137,7 @@ class Catalog:
             InvalidDefinitionError: it can never tick.
         """
         ref = definition.ref
+        self._check(definition, "$")
         await self._change(ref, lambda app, now: change.create(app, definition, enabled=enabled, now=now))
         return await self._reader.schedule(ref)
 
@@ -140,6 +150,7 @@ class Catalog:
             NotFoundError: the schedule or its program does not exist.
             InvalidDefinitionError: it can never tick.
         """
+        self._check(definition, "$")
         await self._change(definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now))
         return await self._reader.schedule(definition.ref)
 
@@ -233,6 +244,10 @@ class Catalog:
             raise NotFoundError("application with schedules", str(app))
         applied = await self._store.change(app, refs, lambda known: decide(known, now), now=now)
         return await self._acknowledged(app, applied)
+
+    def _check_app(self, wanted: AppDefinition) -> None:
+        for schedule in wanted.schedules:
+            self._check(schedule, below("$.schedules", schedule.ref.name))
 
     async def _foreseen(self, decided: AppChange) -> Preview:
         known = [

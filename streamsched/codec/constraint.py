@@ -1,5 +1,5 @@
 """Constraints as JSON, in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and GROUP,
-LOAD (`codec.load`), POOL and RATE, which CDAP does not have.
+LOAD (`codec.load`), PLUGIN, POOL and RATE, which CDAP does not have.
 
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
@@ -22,6 +22,7 @@ from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRu
 from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.group import Group
 from streamsched.domain.load import Load
+from streamsched.domain.plugin import PlugIn, canonical
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
@@ -43,6 +44,8 @@ def to_json(constraint: Constraint) -> dict[str, Any]:
             return {"type": "LAST_RUN", **_duration("millisSinceLastRun", "interval", interval), "waitUntilMet": wait}
         case Load():
             return load.to_json(constraint)
+        case PlugIn(name=name, wait=wait):
+            return {"type": "PLUGIN", "name": name, "config": dict(constraint.settings), "waitUntilMet": wait}
         case Pool(name=name, size=size, priority=priority, wait=wait):
             return {"type": "POOL", "pool": name, "size": size, "priority": priority, "waitUntilMet": wait}
         case Rate(limit=limit, per=per, wait=wait, burst=burst, of=of, group=group):
@@ -113,6 +116,17 @@ def _last_run(fields: Fields) -> LastRun:
         return LastRun(interval, wait=wait)
 
 
+def _plugin(fields: Fields) -> PlugIn:
+    name, config = fields.text("name"), fields.optional_object("config")
+    wait = fields.optional_boolean("waitUntilMet")
+    try:
+        text = canonical(config.raw() if config is not None else {})
+    except (TypeError, ValueError) as exc:
+        fields.fail("config", f"is nothing JSON can say: {exc}")
+    with anchored(fields.path):
+        return PlugIn(name, text, wait=wait is not False)
+
+
 def _pool(fields: Fields) -> Pool:
     name, size = fields.text("pool"), fields.integer("size", minimum=1)
     priority, wait = fields.optional_integer("priority"), fields.optional_boolean("waitUntilMet")
@@ -144,6 +158,7 @@ _READERS: Final[Mapping[str, Callable[[Fields], Constraint]]] = MappingProxyType
         "GROUP": _group,
         "LAST_RUN": _last_run,
         "LOAD": load.read,
+        "PLUGIN": _plugin,
         "POOL": _pool,
         "RATE": _rate,
         "TIME_RANGE": _time_range,

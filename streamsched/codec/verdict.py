@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, assert_never
 
 from streamsched.domain.admission import Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil
+
+
+def from_json(said: Mapping[str, Any]) -> Verdict:
+    """Reads what `to_json` wrote, as jobs keep it."""
+    why = said.get("why", "")
+    match said.get("kind"):
+        case "satisfied":
+            return Satisfied(why)
+        case "wait_until":
+            return WaitUntil(datetime.fromisoformat(said["at"]), why)
+        case "wait_for":
+            return WaitFor(tuple(said["what"]), why)
+        case _:
+            return Unsatisfiable(why)
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:

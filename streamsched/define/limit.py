@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import time
+from typing import Any
 
 from streamsched.define.quantity import Duration, Size, choice, duration, size, time_of_day, whole
 from streamsched.domain.calendar import Calendar
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.load import Band, Load
+from streamsched.domain.plugin import PlugIn, canonical
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.window import TimeWindow
@@ -73,6 +76,26 @@ def _band(given: int | tuple[int, int] | None, path: str) -> Band | None:
         return None
     enter, leave = given if isinstance(given, tuple) else (given, given)
     return Band(whole(enter, path), whole(leave, path))
+
+
+def plugin(name: str, *, wait: bool = True, **config: Any) -> PlugIn:
+    """Runs start when code of your own says so: a plug-in of entry-point group `streamsched.constraints`.
+
+    >>> print(plugin("maintenance", calendar="ops"))
+    plug-in maintenance {"calendar":"ops"}
+
+    Args:
+        name: the plug-in's entry point, installed where the API and the launchers run.
+        wait: False: a job that it would hold back ends.
+        config: what it is configured with; it checks that when the schedule is deployed.
+
+    Raises:
+        InvalidDefinitionError: the configuration is nothing JSON can say.
+    """
+    try:
+        return PlugIn(name, canonical(config), wait=wait)
+    except (TypeError, ValueError) as exc:
+        raise InvalidDefinitionError("$.config", f"is nothing JSON can say: {exc}") from exc
 
 
 def pool(name: str, size: int, *, priority: int = 0, wait: bool = True) -> Pool:

@@ -22,6 +22,7 @@ from streamsched.domain.load import STALE, Gate, Load
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
+from streamsched.domain.plugin import FRESH, PlugIn
 from streamsched.domain.pool import Line, Pool, Turn
 from streamsched.domain.rate import Meter, Rate, meter_of
 from streamsched.domain.window import TimeWindow, is_open, next_opening
@@ -45,6 +46,7 @@ class Facts:
         lane: of the job.
         lines: the pools the constraints ask for; one that is missing is empty.
         gates: of the loads among the constraints, as the readings so far have left them.
+        opinions: what plug-ins said of this job.
         turn: where the job stands in the line of its pool.
         meters: the buckets the rates among the constraints ask; one that is missing is full.
     """
@@ -60,6 +62,7 @@ class Facts:
     lines: Mapping[str, Line] = field(default_factory=dict)
     turn: Turn | None = None
     gates: Mapping[Load, Gate] = field(default_factory=dict)
+    opinions: Mapping[PlugIn, Opinion] = field(default_factory=dict)
 
     def without_own_runs(self) -> Facts:
         """The world when the schedule's own runs have ended."""
@@ -100,6 +103,23 @@ class Unsatisfiable:
 
 
 Verdict = Satisfied | WaitUntil | WaitFor | Unsatisfiable
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a plug-in said of a job, and when it was asked (UTC). `answer`: it said it itself; it did not when it failed
+    or kept silent, and then `verdict` says that.
+    """
+
+    verdict: Verdict
+    at: datetime
+    answer: bool = True
+
+    def counts(self, now: datetime) -> bool:
+        """Whether it says something still."""
+        if isinstance(self.verdict, WaitUntil) and self.verdict.at > now:
+            return True
+        return now - self.at <= FRESH and not isinstance(self.verdict, WaitUntil)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +192,8 @@ def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
             return _check_last_run(interval, wait, facts, now)
         case Load():
             return _check_load(constraint, facts.gates.get(constraint, Gate()), now)
+        case PlugIn():
+            return _check_plugin(constraint, facts.opinions.get(constraint), now)
         case Pool():
             return _check_pool(constraint, facts.lines.get(constraint.name, Line()), facts.turn)
         case Rate():
@@ -241,6 +263,17 @@ def _check_load(load: Load, gate: Gate, now: datetime) -> Verdict:
         told = "1 run" if gate.started == 1 else f"{gate.started} runs"
         return WaitFor(what, f"{why}, but {told} started on that; the next reading says whether there is still room")
     return Satisfied(why)
+
+
+def _check_plugin(plugin: PlugIn, opinion: Opinion | None, now: datetime) -> Verdict:
+    """A plug-in that has not answered is waited for, also by a job that would end if it said no."""
+    if opinion is None or not opinion.counts(now):
+        return WaitFor((f"plug-in {plugin.name}",), f"plug-in {plugin.name} is being asked")
+    match opinion.verdict:
+        case WaitUntil(why=why) | WaitFor(why=why) if opinion.answer and not plugin.wait:
+            return Unsatisfiable(why)
+        case verdict:
+            return verdict
 
 
 def _check_pool(pool: Pool, line: Line, turn: Turn | None) -> Verdict:

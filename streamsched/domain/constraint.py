@@ -12,6 +12,7 @@ from streamsched.domain.duration import duration_text
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.load import Load
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.window import TimeWindow
@@ -59,7 +60,7 @@ class LastRun:
         return f"{duration_text(self.interval)} since the last completed run"
 
 
-Constraint = Concurrency | Delay | Group | LastRun | Load | Pool | Rate | TimeWindow
+Constraint = Concurrency | Delay | Group | LastRun | Load | PlugIn | Pool | Rate | TimeWindow
 
 
 def _positive(name: str, duration: timedelta) -> None:

@@ -15,6 +15,7 @@ from streamsched.domain.group import Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.pace import Bucket
+from streamsched.domain.plugin import PlugIn, Question
 from streamsched.domain.pool import Line, Turn, turn_at
 from streamsched.domain.rate import Meter
 from streamsched.domain.schedule import Program, Schedule
@@ -110,7 +111,7 @@ class Wait:
 
     `news` says that other constraints hold it than last time, so history should know.
     A slot that becomes free in one of `groups` wakes it; it stands in `line` (a pool, and where) when nothing but that
-    holds it. The runs in `stops` are asked to end, or killed.
+    holds it. `asks` are plug-ins that have not said anything lately. The runs in `stops` are asked to end, or killed.
     """
 
     job: str
@@ -119,6 +120,7 @@ class Wait:
     reason: str
     news: bool = True
     groups: tuple[str, ...] = ()
+    asks: tuple[tuple[PlugIn, Question], ...] = ()
     line: tuple[str, Turn] | None = None
     stops: tuple[str, ...] = ()
     kill: bool = False

@@ -18,6 +18,7 @@ from streamsched.domain.load import Load
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
@@ -151,6 +152,11 @@ class Schedule:
     def loads(self) -> tuple[Load, ...]:
         """What has to be free on clusters."""
         return tuple(constraint for constraint in self.constraints if isinstance(constraint, Load))
+
+    @property
+    def plugins(self) -> tuple[PlugIn, ...]:
+        """Whom others' code asks."""
+        return tuple(constraint for constraint in self.constraints if isinstance(constraint, PlugIn))
 
     @property
     def rates(self) -> tuple[Rate, ...]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final, assert_never
 
-from streamsched.domain.admission import Admission, Facts, Satisfied, WaitFor, named, weigh
+from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, named, weigh
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.plugin import PlugIn, Question
 from streamsched.domain.pool import Line, slots_name
 from streamsched.domain.rate import drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
@@ -27,14 +29,22 @@ from streamsched.launcher.arguments import arguments
 _TURN: Final = timedelta(seconds=5)
 
 
-def judge(docket: Docket, *, now: datetime) -> tuple[Ruling, ...]:
-    """One ruling for each case of the docket."""
+#: What plug-ins said, by job.
+Opinions = Mapping[str, Mapping[PlugIn, Opinion]]
+
+_NOTHING_SAID: Final[Opinions] = MappingProxyType({})
+#: When a job looks again that waits for a plug-in to answer, or that one has told to wait without a time.
+_ASK_AGAIN: Final = timedelta(seconds=10)
+
+
+def judge(docket: Docket, *, now: datetime, opinions: Opinions = _NOTHING_SAID) -> tuple[Ruling, ...]:
+    """One ruling for each case of the docket. `opinions` is what plug-ins said of its jobs."""
     docket, order = _lined_up(docket)
     rulings: dict[str, Ruling] = {}
     waiting = dict(docket.waiting)
     newest = _newest(docket.cases)
     for case in order:
-        ruling = _rule(docket, case, waiting, newest, now)
+        ruling = _rule(docket, case, waiting, newest, now=now, opinions=opinions.get(case.job, {}))
         lane, place = case.ready.lane, case.ready.place
         match ruling:
             case Wait():
@@ -86,7 +96,9 @@ def _rule(
     case: Case,
     waiting: Mapping[Lane, Place],
     newest: Mapping[Lane, Place],
+    *,
     now: datetime,
+    opinions: Mapping[PlugIn, Opinion],
 ) -> Ruling:
     ready = case.ready
     gone = superseded(
@@ -129,11 +141,14 @@ def _rule(
         lines=docket.lines,
         turn=docket.turn(case) if docket.lines else None,
         gates=docket.gates,
+        opinions=opinions,
     )
     last = newest.get(ready.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
+    if isinstance(ruling, Wait) and case.schedule.plugins:
+        ruling = _asking(case.schedule, facts, ruling, ready.id, now)
     if isinstance(ruling, Wait) and docket.lines:
         ruling = _in_line(docket, case, case.schedule, ruling, now)
     if replaced and (isinstance(ruling, Wait) or case.schedule.overlap.stops):
@@ -205,6 +220,27 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
         stops=admission.stops,
         kill=schedule.overlap is Overlap.KILL_RUNNING,
     )
+
+
+def _asking(schedule: Schedule, facts: Facts, wait: Wait, job: str, now: datetime) -> Wait:
+    """The ruling with whom to ask. It looks again by itself too, if the launcher that asks should die."""
+    assert facts.lane is not None
+    question = Question(
+        job,
+        schedule.ref,
+        schedule.program,
+        facts.lane.key,
+        facts.satisfied_at,
+        now,
+        facts.active_runs,
+        facts.last_completed_at,
+    )
+    known = {plugin: facts.opinions.get(plugin) for plugin in schedule.plugins}
+    asks = tuple((each, question) for each, said in known.items() if said is None or not said.counts(now))
+    untimed = any(said is None or isinstance(said.verdict, WaitFor) for said in known.values())
+    again = now + _ASK_AGAIN if asks or untimed else wait.until
+    until = again if wait.until is None or again is None else min(again, wait.until)
+    return replace(wait, asks=asks, until=until)
 
 
 def _in_line(docket: Docket, case: Case, schedule: Schedule, wait: Wait, now: datetime) -> Wait:

@@ -16,6 +16,7 @@ import structlog
 
 from streamsched.domain.docket import Ruling
 from streamsched.domain.errors import ConflictError, InvalidError, UnavailableError
+from streamsched.launcher.advice import Advice
 from streamsched.launcher.followup import FollowUp
 from streamsched.launcher.judge import judge
 from streamsched.ports.bell import LAUNCHER, Bell
@@ -41,11 +42,14 @@ _UNREADABLE: Final = timedelta(seconds=60)
 class Launcher:
     """Decides and launches; belongs to one task."""
 
-    def __init__(self, decisions: Decisions, followup: FollowUp, bell: Bell, clock: Clock) -> None:
+    def __init__(
+        self, decisions: Decisions, followup: FollowUp, bell: Bell, clock: Clock, advice: Advice | None = None
+    ) -> None:
         self._decisions = decisions
         self._followup = followup
         self._bell = bell
         self._clock = clock
+        self._advice = advice or Advice({}, decisions, clock)
         self._swept_at: datetime | None = None
         self._recalled_at: datetime | None = None
 
@@ -86,7 +90,7 @@ class Launcher:
         now = self._clock.now()
         try:
             rulings = await self._decisions.decide(
-                program, now=now, limit=_JOBS_OF_PROGRAM, judge=partial(judge, now=now)
+                program, now=now, limit=_JOBS_OF_PROGRAM, judge=partial(judge, now=now, opinions=self._advice.opinions)
             )
         except ConflictError as exc:  # somebody changed a job in between: nothing was done, the next pass sees it
             log.warning("launcher.overtaken", program=program, reason=str(exc))
@@ -97,6 +101,7 @@ class Launcher:
             await self._decisions.defer(program, f"it cannot be decided: {exc}", now=now, until=until)
             return 0
         if rulings:
+            self._advice.heed(rulings, now)
             log.info("launcher.ruled", program=program, **_counts(rulings))
         return len(rulings or ())
 

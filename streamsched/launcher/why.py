@@ -6,15 +6,27 @@ decision; only time may pass in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.domain.admission import Admission, Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, weigh
+from streamsched.codec import verdict
+from streamsched.domain.admission import (
+    Admission,
+    Facts,
+    Opinion,
+    Satisfied,
+    Unsatisfiable,
+    Verdict,
+    WaitFor,
+    WaitUntil,
+    weigh,
+)
 from streamsched.domain.docket import superseded
 from streamsched.domain.duration import duration_text
 from streamsched.domain.job import JobState, ReadyJob
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Line, Turn, turn_at
 from streamsched.domain.schedule import OnTimeout, Schedule
 from streamsched.launcher.launching import PROMPT, clock, told
@@ -120,6 +132,7 @@ def explain(background: Background, *, now: datetime) -> Why:
         meters=background.meters,
         lines=background.lines,
         gates=background.gates,
+        opinions=_said(background, background.schedule, now),
         turn=_turn(background, background.schedule),
     )
     holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
@@ -143,6 +156,12 @@ def explain(background: Background, *, now: datetime) -> Why:
 def _to_come(background: Background) -> Iterator[str]:
     for deadline, due_at in background.deadlines:
         yield f"it has to {deadline}: by {clock(due_at)}, or {deadline.consequence}"
+
+
+def _said(background: Background, schedule: Schedule, now: datetime) -> Mapping[PlugIn, Opinion]:
+    """What plug-ins said at the last check: here nobody asks them."""
+    told = zip(schedule.constraints, background.job.waiting, strict=False)
+    return {each: Opinion(verdict.from_json(said), now, answer=False) for each, said in told if isinstance(each, PlugIn)}
 
 
 def _turn(background: Background, schedule: Schedule) -> Turn | None:

@@ -196,6 +196,10 @@ class Decisions(Protocol):
         """Puts the due jobs of a program off, with the reason: it cannot be decided now, others can."""
         ...
 
+    async def look(self, job: str) -> None:
+        """The job is looked at again, if it waits still: something was heard that it waits for."""
+        ...
+
     async def recall(self, *, before: datetime) -> int:
         """The sweep behind the wake-ups: makes due what waits for a wake-up since `before`, and what waits for a
         schedule that changed, was disabled or deleted since. Returns how many.

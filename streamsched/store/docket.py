@@ -52,6 +52,10 @@ class PostgresDecisions:
         with translated():
             await self._pool.execute(_SQL["defer"], program, reason, now, until)
 
+    async def look(self, job: str) -> None:
+        with translated():
+            await self._pool.execute(_SQL["look"], job)
+
     async def recall(self, *, before: datetime) -> int:
         with translated():
             await meters.forget(self._pool, before)

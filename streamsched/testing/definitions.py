@@ -26,6 +26,7 @@ from streamsched.domain.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.retry import Failure, Retry
@@ -160,6 +161,7 @@ constraints: st.SearchStrategy[Constraint] = st.one_of(
         _counts,
         st.booleans(),
     ),
+    st.builds(PlugIn, st.just("quiet"), st.sampled_from(["{}", '{"a":[1,"é"]}']), st.booleans()),
     st.builds(Pool, st.just("nightly"), _counts, st.integers(-1000, 1000), st.booleans()),
     st.builds(
         lambda walls, zone, wait, calendar: TimeWindow(walls[0], walls[1], zone, wait=wait, calendar=calendar),

@@ -142,6 +142,13 @@ WITH deferred AS (
 INSERT INTO decisions (at, subject_kind, subject, action, reason)
 SELECT $3::timestamptz, 'job', id, 'job.deferred', $2 FROM deferred;
 
+-- name: look
+-- A waiting job is looked at again.
+WITH woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE id = $1 AND state = 'PENDING_CONSTRAINT' RETURNING id
+)
+SELECT pg_notify('launcher', '') FROM woken;
+
 -- name: recall
 -- The sweep behind the wake-ups: jobs nobody woke since $1, and jobs whose schedule moved on without telling.
 UPDATE jobs SET next_check_at = timestamptz 'epoch'

@@ -22,6 +22,7 @@ from streamsched.domain.group import Group
 from streamsched.domain.load import Band, Load
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.schedule import Executable
@@ -106,6 +107,7 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=Metered.KEY)),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
         ({"type": "POOL", "pool": "p", "size": 4}, Pool("p", 4)),
+        ({"type": "PLUGIN", "name": "quiet", "config": {"b": 1, "a": []}}, PlugIn("quiet", '{"a":[],"b":1}')),
         ({"type": "LOAD", "cluster": "main", "running": 5}, Load("main", running=Band(5, 5))),
         (
             {"type": "LOAD", "cluster": "main", "freeCores": {"enter": 8, "leave": 4}, "startsPerReading": 2},
@@ -158,6 +160,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ({"type": "LOAD", "cluster": "m", "freeCores": {"enter": 1, "leave": 2}}, "$.freeCores: must not shut above 1"),
         ({"type": "LOAD", "cluster": "m", "freeCores": {"enter": 1, "exit": 2}}, "$.freeCores.leave: is missing"),
         ({"type": "LOAD", "cluster": "m", "running": {"enter": 2, "leave": 1}}, "$.running: must not shut below 2"),
+        ({"type": "PLUGIN", "name": "quiet", "config": 1}, "$.config: must be an object"),
         ({"type": "POOL", "pool": "a b", "size": 1}, "$.pool: group name 'a b' may only hold"),
         (
             {"type": "POOL", "pool": "p", "size": 1, "priority": 1001},

@@ -1,0 +1,1 @@
+"""A constraint for streamsched, from outside."""
