@@ -1,9 +1,8 @@
 """Rates: so many runs each so long, counted by program, schedule, key or a group of schedules. Token buckets.
 
     >>> hourly = Rate(6, timedelta(hours=1), burst=2)
-    >>> meter = meter_of(hourly, ProgramRef("default", "app", "load"), Lane(ScheduleRef("default", "app", "s")))
-    >>> print(meter.scope, "-", hourly)
-    program default.app.load - 6 runs each 1h of the program, 2 at once
+    >>> print(hourly, "-", program_scope(ProgramRef("default", "app", "load")))
+    6 runs each 1h of the program, 2 at once - program default.app.load
 
 A bucket holds `burst` tokens at most and fills with `limit` of them each `per`; each run takes one. So in any stretch
 of time of length t no more than `burst + limit * t / per` runs are let through.

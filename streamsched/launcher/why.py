@@ -161,7 +161,9 @@ def _to_come(background: Background) -> Iterator[str]:
 def _said(background: Background, schedule: Schedule, now: datetime) -> Mapping[PlugIn, Opinion]:
     """What plug-ins said at the last check: here nobody asks them."""
     told = zip(schedule.constraints, background.job.waiting, strict=False)
-    return {each: Opinion(verdict.from_json(said), now, answer=False) for each, said in told if isinstance(each, PlugIn)}
+    return {
+        each: Opinion(verdict.from_json(said), now, answer=False) for each, said in told if isinstance(each, PlugIn)
+    }
 
 
 def _turn(background: Background, schedule: Schedule) -> Turn | None:
