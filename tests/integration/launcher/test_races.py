@@ -26,6 +26,7 @@ from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pool import Pool
 from streamsched.domain.run import RunState
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.postgres
 
 LIMIT: Final = 2
 PROGRAMS: Final = tuple(ProgramRef("default", "app", f"p{n}") for n in range(2))
-SLOTS: Final = {"a": 2, "b": 3}
+SLOTS: Final = {"a": 2, "b": 3, "pool:p": 2}
 SCHEDULES: Final = tuple(
     replace(
         schedule(f"s{n}", constraints=(Concurrency(LIMIT, wait=True), *groups), overlap=overlap),
@@ -49,10 +50,11 @@ SCHEDULES: Final = tuple(
     for n, (groups, overlap) in enumerate(
         [
             ((Group("a", 2), Group("b", 3, weight=2)), Overlap.QUEUE),
-            ((Group("b", 3),), Overlap.COALESCE),
+            ((Group("b", 3), Pool("p", 2)), Overlap.COALESCE),
             ((Group("b", 3, weight=3), Group("a", 2)), Overlap.LATEST),
             ((Group("a", 2, weight=2),), Overlap.CANCEL_RUNNING),
-            ((), Overlap.QUEUE),
+            ((Pool("p", 2, priority=3),), Overlap.QUEUE),
+            ((Pool("p", 2, priority=-3),), Overlap.QUEUE),
         ]
     )
 )
@@ -79,7 +81,8 @@ CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 CREATE TRIGGER see AFTER UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
 """
 FORGET: Final = """
-TRUNCATE witness, jobs, runs, groups, group_slots, group_waits, decisions, outbox, intake_positions RESTART IDENTITY
+TRUNCATE witness, jobs, runs, groups, group_slots, group_waits, lines, meters, decisions, outbox, intake_positions
+RESTART IDENTITY CASCADE
 """
 
 actors = st.lists(
@@ -213,6 +216,7 @@ class Races(RuleBasedStateMachine):
         assert await self.world.column("SELECT id FROM jobs WHERE ended_at IS NULL") == []
         assert await self.world.column("SELECT run FROM group_slots") == []
         assert await self.world.column("SELECT job FROM group_waits") == []
+        assert await self.world.column("SELECT job FROM lines") == []
 
 
 def test_no_race_passes_a_limit_or_forgets_a_job(database: str) -> None:
