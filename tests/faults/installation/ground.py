@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import socket
 import tempfile
@@ -101,10 +102,7 @@ def ground(folder: Path, broker: str, *, nodes: int = 1) -> Iterator[Ground]:
         migrate(database)
         if cluster is not None:
             cluster.start()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = int(free.getsockname()[1])
-        yield Ground(folder, database, database if cluster is None else cluster.url, port, cluster)
+        yield Ground(folder, database, database if cluster is None else cluster.url, _free_port(), cluster)
     finally:
         if cluster is not None:
             cluster.kill()
@@ -119,6 +117,15 @@ def ground_of_its_own(broker: str, *, nodes: int = 1) -> Iterator[Ground]:
         ground(Path(folder), broker, nodes=nodes) as made,
     ):
         yield made
+
+
+def _free_port() -> int:
+    """Below those that the kernel gives away (from 32768): nobody takes it while the API is dead."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 async def _create(server: str) -> None:
