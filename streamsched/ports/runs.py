@@ -92,7 +92,8 @@ class RunBook(Protocol):
     """What a runner writes about the one run it executes."""
 
     async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
-        """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else.
+        """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else. A caller that asks
+        again, because it never heard the answer, gets it once more.
 
         A run whose schedule was changed, disabled or deleted since it was admitted ends KILLED here, its job OBSOLETE;
         one that somebody wants to end is KILLED too, its job LAUNCH_FAILED.

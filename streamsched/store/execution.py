@@ -40,6 +40,9 @@ class PostgresRunBook:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
+                if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
+                    _, standing = await gone(connection, row)  # it has claimed it, and never heard so
+                    return _assignment(row, standing)
                 if row is None or row["state"] != RunState.PENDING:
                     return None
                 if row["stop_requested"] is not None:
@@ -55,22 +58,14 @@ class PostgresRunBook:
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None
                 state = advance(RunState.PENDING, RunFact.CLAIMED)
-                schedule = schedule_from_json(standing["definition"]) if standing is not None else None
-                longest = None if schedule is None else schedule.max_duration
+                assignment = _assignment(row, standing)
+                longest = None if assignment.schedule is None else assignment.schedule.max_duration
                 deadline = None if longest is None else now + longest
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
                 await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
                 await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)
-                await deadlines.watch_run(connection, schedule, row["job"], run, now=now)
-        return Assignment(
-            run,
-            row["attempt"],
-            program_from_json(row["executable"]),
-            row["arguments"],
-            row["job"],
-            launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
-            schedule,
-        )
+                await deadlines.watch_run(connection, assignment.schedule, row["job"], run, now=now)
+        return assignment
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
         with translated():
@@ -104,6 +99,19 @@ class PostgresRunBook:
                 if again is not None:
                     await attempts.make(connection, row, again, at=ending.at)
         return True
+
+
+def _assignment(row: Any, standing: Any | None) -> Assignment:
+    """What the runner of a `locked` run has to execute, under the definition that stands."""
+    return Assignment(
+        row["id"],
+        row["attempt"],
+        program_from_json(row["executable"]),
+        row["arguments"],
+        row["job"],
+        launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
+        None if standing is None else schedule_from_json(standing["definition"]),
+    )
 
 
 async def _start(connection: Any, row: Any, runner: str, now: datetime) -> bool:

@@ -96,6 +96,7 @@ def event_of(trigger: Trigger, name: str, at: datetime, which: int) -> Event:
     leaf, row = heard[which % len(heard)], which // len(heard)
     if isinstance(leaf, CustomEvent):
         return Event(name, "test", at, CustomHappened(leaf.name, ROWS[row % 7]))
-    rows = [ROWS[(row + n) % 7] for n in range(1 + row // 7 % 3)]
+    step = 1 + row // 21 % 6  # a commit names its hours in any order
+    rows = [ROWS[(row + n * step) % 7] for n in range(1 + row // 7 % 3)]
     commit = PartitionsAdded(FLIGHTS, tuple(Partition(f"p{n}", values) for n, values in enumerate(rows)), len(rows))
     return Event(name, "test", at, commit)

@@ -91,11 +91,18 @@ class Tally:
         return [Unit(event) for each in named if suits(leaf.match, each.values)]
 
     def _new(self, units: list[Unit]) -> list[Unit]:
-        """Each period of a roll-up once."""
+        """Each period of a roll-up once; those of one commit in the order in which it names them first."""
         if self.per is None or self.per.rolled_up_to is None:
             return units
-        known = {unit.period for unit in self.has}
-        return list({unit.period: unit for unit in reversed(units) if unit.period not in known}.values())[::-1]
+        firsts: dict[str, Unit] = {}
+        for unit in units:
+            firsts.setdefault(unit.period, unit)
+        return list(firsts.values())
+
+    def knows(self, unit: Unit) -> bool:
+        """Whether it has that period of a roll-up already."""
+        rolls = self.per is not None and self.per.rolled_up_to is not None
+        return rolls and any(each.period == unit.period for each in self.has)
 
     def _growth(self, fact: StreamSize) -> int:
         before = self.level

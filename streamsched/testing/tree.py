@@ -306,10 +306,11 @@ class Tree:
         deaf = [leaf for leaf in self.leaves if not all(gate.holds() for gate in leaf.gates)]
         fresh: set[Leaf] = set()
         for leaf in self.leaves:
-            units = leaf.tally.hear(event, self.generation)
-            if units and leaf not in deaf:
+            for unit in leaf.tally.hear(event, self.generation):
+                if leaf in deaf or leaf.tally.knows(unit):
+                    continue
                 fresh.add(leaf)
-                leaf.tally.has += units
+                leaf.tally.has.append(unit)
                 while self.consumption is Consumption.LATEST and leaf.tally.spares_its_oldest:
                     leaf.take(1)
         self.settle(fresh, at)

@@ -8,12 +8,18 @@ from datetime import timedelta
 
 from hypothesis import given
 
+from streamsched.domain.consumption import Consumption
+from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.grain import Grain
 from streamsched.domain.job import ReadyJob
+from streamsched.domain.signal import Occurred, Put
+from streamsched.domain.trigger import AllOf, CustomEvent, Partitions, Per
 from streamsched.testing import keyed_strategies as keyed
 from streamsched.testing import strategies as world
 from streamsched.testing.engine import told
 from streamsched.testing.examples import examples
 from streamsched.testing.rerun import Expected, Stamped, rerun
+from streamsched.testing.timed_strategies import START
 
 DAY = timedelta(days=1)
 
@@ -57,3 +63,21 @@ def test_no_more_keys_are_open_than_may_be_and_the_oldest_goes(log: list[Stamped
     assert by_key(plain(job) for _, job in engine.jobs) == by_key(expected.jobs)
     assert engine.state is not None
     assert engine.state.lost == expected.lost
+
+
+def test_a_commit_is_told_partition_by_partition_where_only_the_newest_hours_are_kept() -> None:
+    """5 and 6 have come, then a commit of 7 and once more 5. For 7 the 5 goes, so it is new."""
+    hours = Per(Partitions(keyed.FLIGHTS), ("hour",), Grain.HOUR, rolled_up_to=Grain.DAY, of=2)
+    day = Per(CustomEvent(keyed.NAMES[0]), ("day",), Grain.DAY)
+    log: list[Stamped] = [(START, Put(world.SCHEDULE, 1, True, AllOf((hours, day)), Consumption.LATEST))]
+    for number, named in enumerate((["05"], ["06"], ["07", "05"])):
+        rows = tuple(Partition(f"p{hour}", {"hour": f"2013-01-07T{hour}"}) for hour in named)
+        commit = PartitionsAdded(keyed.FLIGHTS, rows, len(rows))
+        log.append((START, Occurred(Event(f"c{number}", "test", START, commit))))
+    approved = CustomHappened(keyed.NAMES[0], {"day": "2013-01-07"})
+    log.append((START, Occurred(Event("e", "test", START, approved))))
+
+    engine = told(log, world.SCHEDULE, end=START + DAY, prompt=True)
+
+    assert [plain(job).told[0] for _, job in engine.jobs] == [("partitions:default.flights:1", 2, ("c2",))]
+    assert [plain(job) for _, job in engine.jobs] == rerun(log, START + DAY).jobs

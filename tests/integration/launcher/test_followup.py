@@ -60,6 +60,16 @@ async def test_a_run_nobody_claims_gets_runner_after_runner_and_then_the_launch_
     assert "3 runner processes were started" in run.reason
 
 
+async def test_a_runner_that_never_heard_that_it_has_the_run_asks_again_and_nobody_else_gets_it(world: World) -> None:
+    await admitted(world)
+    now = world.clock.now()
+    first = await world.book.claim(RUN, runner="h:1:1", log_path="/log", now=now)
+
+    assert await world.book.claim(RUN, runner="h:2:1", log_path="/log", now=now) is None
+    assert await world.book.claim(RUN, runner="h:1:1", log_path="/log", now=now) == first
+    assert (await actions(world, RUN)).count("run.claimed") == 1
+
+
 async def test_a_process_that_cannot_be_started_is_noted_and_tried_again(world: World) -> None:
     def refuse(run: str) -> None:
         raise UnavailableError("fork: out of memory")
