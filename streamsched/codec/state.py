@@ -7,7 +7,8 @@ A schedule that correlates has no `cell` here; each open key has a document of i
 "cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
 
 Rules of change: a new field has a default; a field never changes its meaning; anything else is a new `v` with a reader
-for every older one. Each version's golden files stay in `tests/golden/state/` for ever, and are read by the tests.
+for every older one, and a writer for the one before, which is used until every worker reads the new one (ADR 0053).
+Each version's golden files stay in `tests/golden/state/` for ever, and are read by the tests.
 """
 
 from __future__ import annotations
@@ -24,18 +25,38 @@ from streamsched.domain.accumulation import Accumulation
 from streamsched.domain.arrivals import Arrivals
 from streamsched.domain.cell import EMPTY, Cell, cell_of
 from streamsched.domain.consumption import Consumption
-from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.errors import ConfigurationError, DecodeError, InvalidError
 from streamsched.domain.fold import Definition, TriggerState
 from streamsched.domain.trigger import Trigger
 
 VERSION: Final = 2
 _VERSIONS: Final = (1, 2)
+#: What this release writes: the newest, and that of the release before it, for as long as one of its workers is alive.
+WRITTEN: Final = (2,)
 #: Stands between the parts of a row's key: schedule, open key, page. No name and no key of ours has it.
 SEPARATOR: Final = b"\x1f"
 
 
-def encode(state: TriggerState, *, paged: bool = False) -> bytes:
-    """The state as bytes; `decode` gives back an equal state. `paged` as of `codec.cell.to_json`."""
+def version_for(reads: int) -> int:
+    """The newest version that this release writes and that one reads which reads up to `reads`.
+
+    Raises:
+        ConfigurationError: there is none: the releases are too far apart to work together.
+    """
+    fitting = [version for version in WRITTEN if version <= reads]
+    if not fitting:
+        raise ConfigurationError(
+            f"a worker of an older release reads states up to version {reads}, and this one writes no older than "
+            f"{min(WRITTEN)}: upgrade through the releases between them"
+        )
+    return max(fitting)
+
+
+def encode(state: TriggerState, *, paged: bool = False, version: int = VERSION) -> bytes:
+    """The state as bytes; `decode` gives back an equal state. `paged` as of `codec.cell.to_json`; `version` is one of
+    `WRITTEN`.
+    """
+    assert version in WRITTEN
     counted = b',"sequence":%d' % state.sequence
     if state.lost:
         counted += b',"lost":%d' % state.lost
@@ -73,8 +94,9 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
     return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, lost)
 
 
-def encode_key(definition: Definition, cell: Cell) -> bytes:
-    """One open key of a schedule that correlates, without what its pages hold."""
+def encode_key(definition: Definition, cell: Cell, *, version: int = VERSION) -> bytes:
+    """One open key of a schedule that correlates, without what its pages hold. `version` as of `encode`."""
+    assert version in WRITTEN
     body = cells.to_json(definition.plan, cell, paged=True)
     return dumps({"v": VERSION, "generation": definition.generation, "cell": body})
 

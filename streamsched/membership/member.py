@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
 from streamsched.membership.plan import plan
-from streamsched.ports.leases import Leases, View, Worker
+from streamsched.ports.leases import OLDEST, Leases, View, Worker
 
 #: While a handover is under way, how soon to look again.
 _HANDOVER = timedelta(milliseconds=150)
@@ -28,6 +28,7 @@ class Step:
         hand_over: names to stop at leisure and then `release`.
         again_in: when to beat next.
         others: whether anybody else is alive.
+        format: the newest version of the states' encoding that may be written under everything that is held.
     """
 
     taken: tuple[str, ...]
@@ -35,6 +36,7 @@ class Step:
     hand_over: tuple[str, ...]
     again_in: timedelta
     others: bool = False
+    format: int = OLDEST
 
 
 class Member:
@@ -95,20 +97,24 @@ class Member:
         )
         for name in lost:
             del self._held[name]
-        planned = plan(self._names, {*view.workers, me}, self._owners(view))
+        formats = await self._formats(view)
+        planned = plan(self._names, self._able(view), self._owners(view))
         mine = [name for name, worker in planned.items() if worker == me and name not in self._held]
         wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
-        taken = await self._leases.claim([name for name in mine if name not in wanted], me, self._ttl) if mine else {}
+        taken = await self._claim([name for name in mine if name not in wanted]) if mine else {}
         self._held.update(taken)
         if wanted and settled:
             await self._leases.want(wanted, me)
         hand_over = tuple(
             name
             for name in sorted(self._held)
-            if planned[name] != me and name in current and current[name].wanted_by not in (None, me)
+            if planned.get(name) != me and name in current and current[name].wanted_by not in (None, me)
         )
         others = any(worker != me for worker in view.workers)
-        return Step(tuple(sorted(taken)), lost, hand_over, self._pause(view, wanted if settled else ()), others)
+        formats |= {name: current[name].format if name in current else OLDEST for name in taken}
+        pause = self._pause(view, wanted if settled else ())
+        written = min(formats.values(), default=OLDEST)
+        return Step(tuple(sorted(taken)), lost, hand_over, pause, others, written)
 
     async def release(self, name: str) -> None:
         """Gives one name back, its work stopped.
@@ -137,6 +143,25 @@ class Member:
             self._late = 0
         self._beaten = now
         return now - self._steady_since >= self._settle * 2**self._late
+
+    async def _claim(self, names: Sequence[str]) -> Mapping[str, int]:
+        return await self._leases.claim(names, self.worker.id, self._ttl, reads=self.worker.reads)
+
+    def _able(self, view: View) -> frozenset[str]:
+        """Those who read everything that may have been written; an older release has no share any more (ADR 0053)."""
+        newest = max((lease.format for lease in view.leases if lease.name in self._names), default=OLDEST)
+        living = {**view.workers, self.worker.id: self.worker.reads}
+        return frozenset(worker for worker, reads in living.items() if reads >= newest)
+
+    async def _formats(self, view: View) -> dict[str, int]:
+        """What may be written under each lease held. What everybody alive reads is allowed first, and written then."""
+        formats = {lease.name: lease.format for lease in view.leases if lease.name in self._held}
+        common = min((*view.workers.values(), self.worker.reads))
+        behind = {name: self._held[name] for name, known in formats.items() if known < common}
+        if behind:
+            allowed = await self._leases.allow(behind, self.worker.id, common)
+            formats |= dict.fromkeys(allowed, common)
+        return formats
 
     def _owners(self, view: View) -> dict[str, str]:
         return {lease.name: lease.owner for lease in view.leases if lease.live}

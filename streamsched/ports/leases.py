@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
+
+from streamsched.codec.state import VERSION
+
+#: What releases wrote that knew nothing of formats.
+OLDEST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process that holds leases. `id` is its identity: a process that comes back under it gets its leases at once."""
+    """A process that holds leases. `id` is its identity: a process that comes back under it gets its leases at once.
+    `reads`: the newest version of the states' encoding that it reads.
+    """
 
     id: str
     host: str
     pid: int
+    reads: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,7 @@ class Lease:
         epoch: grows with every taking; never reused.
         expires_in: seconds left, by the database's clock; 0 or less: nobody holds it.
         wanted_by: who waits for it to be handed over.
+        format: the newest version of the states' encoding that may have been written under it; it only grows.
     """
 
     name: str
@@ -37,6 +46,7 @@ class Lease:
     epoch: int
     expires_in: float
     wanted_by: str | None
+    format: int = OLDEST
 
     @property
     def live(self) -> bool:
@@ -45,9 +55,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All leases and the workers that are alive, at one moment; both sorted by name."""
+    """All leases and the workers that are alive, at one moment; both sorted by name. `workers`: what each reads."""
 
-    workers: tuple[str, ...]
+    workers: Mapping[str, int]
     leases: tuple[Lease, ...]
 
 
@@ -60,12 +70,22 @@ class Leases(Protocol):
         """
         ...
 
-    async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
-        """Takes those of `names` that are free, expired or the owner's already; name → new epoch of what it got."""
+    async def claim(
+        self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
+    ) -> Mapping[str, int]:
+        """Takes those of `names` that are free, expired or the owner's already; name → new epoch of what it got. One
+        whose format is newer than `reads`, if given, is not taken.
+        """
         ...
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
         """Holds on for another `ttl`, also to what has expired and nobody took; the names still held."""
+        ...
+
+    async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
+        """From now on that version may be written under these leases: nobody who does not read it gets them any more.
+        The names for which it is so; what another has taken since is not among them.
+        """
         ...
 
     async def want(self, names: Sequence[str], worker: str) -> None:

@@ -27,21 +27,28 @@ class PostgresLeases:
         with translated():
             row = await self._pool.fetchrow(
                 self._sql["beat"],
-                *(worker.id, worker.host, worker.pid),
+                *(worker.id, worker.host, worker.pid, worker.reads),
                 *(ttl, ttl * _FORGET_AFTER),
                 *(list(held), list(held.values())),
             )
         assert row is not None
-        return View(tuple(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))
+        return View(dict(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))
 
-    async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
+    async def claim(
+        self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
+    ) -> Mapping[str, int]:
         with translated():
-            rows = await self._pool.fetch(self._sql["claim"], list(names), owner, ttl)
+            rows = await self._pool.fetch(self._sql["claim"], list(names), owner, ttl, reads)
         return {row["name"]: row["epoch"] for row in rows}
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
         with translated():
             rows = await self._pool.fetch(self._sql["renew"], list(held), list(held.values()), owner, ttl)
+        return frozenset(row["name"] for row in rows)
+
+    async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
+        with translated():
+            rows = await self._pool.fetch(self._sql["allow"], list(held), list(held.values()), owner, version)
         return frozenset(row["name"] for row in rows)
 
     async def want(self, names: Sequence[str], worker: str) -> None:

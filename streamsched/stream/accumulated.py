@@ -26,6 +26,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event
 from streamsched.domain.fold import Folded, TriggerState
 from streamsched.domain.plan import Plan
+from streamsched.stream.edition import Edition
 from streamsched.stream.halts import is_halt
 
 _NO_PAGES: Final = range(0)
@@ -46,8 +47,10 @@ _NEVER: Final = _Stored(None, EMPTY, {})
 class Accumulated:
     """The table's bytes are the truth; the states are derived from them."""
 
-    def __init__(self, triggers: MutableMapping[bytes, bytes]) -> None:
+    def __init__(self, triggers: MutableMapping[bytes, bytes], edition: Edition | None = None) -> None:
+        """`edition`: in which version rows are written; the newest when not given."""
         self._table = triggers
+        self._edition = edition or Edition()
         self._states: dict[bytes, TriggerState | None] = {}
         self._cells: dict[bytes, dict[str, Cell]] = {}
         #: Schedule key → rows of its open keys, of schedules that nobody has asked for since the shard started.
@@ -105,6 +108,7 @@ class Accumulated:
 
     def store(self) -> None:
         """Writes what has changed since, each row once, however often it did."""
+        version = self._edition.version
         for key in sorted(self._changed):
             state = self._states[key]
             for name in sorted(self._changed[key]):
@@ -114,9 +118,9 @@ class Accumulated:
                 if state is None or cell is None:
                     self._write(row if name else key, None)
                 elif name:
-                    self._write(row, state_codec.encode_key(state.definition, cell))
+                    self._write(row, state_codec.encode_key(state.definition, cell, version=version))
                 else:
-                    self._write(key, state_codec.encode(state, paged=True))
+                    self._write(key, state_codec.encode(state, paged=True, version=version))
                 self._store_pages(row, plan, cell or EMPTY)
             if state is None:
                 del self._states[key]

@@ -14,6 +14,7 @@ from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import APP_ID
 from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
 from streamsched.stream.caution import Condemned
+from streamsched.stream.edition import Edition
 from streamsched.stream.emission import dead_letter, unforeseen
 from streamsched.stream.event_home import EventHome
 from streamsched.stream.ingest import Ingest
@@ -71,6 +72,7 @@ def make_app(
     outlets: int,
     dedupe_horizon: timedelta,
     memo: Memo,
+    edition: Edition,
     verdicts: bool,
 ) -> ShardApp:
     """The app of one shard, ready to be restored and started. Start it without Faust's `Worker`: signals, logging and
@@ -122,7 +124,7 @@ def make_app(
         ),
     )
     schedules = ScheduleHome(
-        shard=shard, outlets=outlets, triggers=triggers, emit=turn.emit, memo=memo, ledger=ledger()
+        shard=shard, outlets=outlets, triggers=triggers, emit=turn.emit, memo=memo, edition=edition, ledger=ledger()
     )
     declare_triggers(app, turn, schedules)
     last = ledger()

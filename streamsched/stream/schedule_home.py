@@ -28,6 +28,7 @@ from streamsched.domain.verdict import Judged, Verdict
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import LATE, LAUNCH, SIGNALS, WAKEUPS
 from streamsched.stream.accumulated import Accumulated
+from streamsched.stream.edition import Edition
 from streamsched.stream.emission import Emit, dead_letter
 from streamsched.stream.halts import Halts
 from streamsched.stream.ledger import Ledger
@@ -56,6 +57,7 @@ class ScheduleHome:
         emit: Emit,
         memo: Memo,
         ledger: Ledger | None = None,
+        edition: Edition | None = None,
         release: str = __version__,
     ) -> None:
         """`outlets`: how many partitions the topics have that are no homes; what a schedule says to one of them stays
@@ -65,7 +67,7 @@ class ScheduleHome:
         self._shard = shard
         self._outlets = outlets
         self._release = release
-        self._accumulated = Accumulated(triggers)
+        self._accumulated = Accumulated(triggers, edition)
         self._halts = Halts(triggers)
         self._emit = emit
         self._memo = memo

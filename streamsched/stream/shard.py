@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -27,6 +27,7 @@ from streamsched.ports.topics import (
 from streamsched.stream.agents import AGENTS
 from streamsched.stream.app import ShardApp, make_app
 from streamsched.stream.caution import Caution
+from streamsched.stream.edition import Edition
 from streamsched.stream.memo import Memo
 from streamsched.stream.reporting import Reporting
 from streamsched.stream.signs import Signs
@@ -56,6 +57,7 @@ class ShardSettings:
         recovery_s: how long a changelog may stand still while it is read back, in seconds.
         report_s: how often the log's own tools are told how far it has come, in seconds.
         verdicts: whether it says, on topic `verdicts`, what became of every event.
+        edition: in which version it writes states.
         ingests: whether it takes public records; if not, they wait where they are.
         finish_s: how long stopping waits for the turn in flight, in seconds.
     """
@@ -68,6 +70,7 @@ class ShardSettings:
     report_s: float = 5.0
     verdicts: bool = True
     ingests: bool = True
+    edition: Edition = field(default_factory=Edition)
 
 
 class Stopwatch:
@@ -156,6 +159,7 @@ class Shard:
             outlets=await broker.partitions(LAUNCH),
             dedupe_horizon=self._settings.dedupe_horizon,
             memo=self._memo,
+            edition=self._settings.edition,
             verdicts=self._settings.verdicts,
         )
         recovered = await self._recover(self._app)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
+from streamsched.codec import state as state_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.member import Member
 from streamsched.membership.pulse import Pulse
@@ -17,6 +19,7 @@ from streamsched.ports import leases
 from streamsched.ports.broker import Broker
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.caution import Caution
+from streamsched.stream.edition import Edition
 from streamsched.stream.memo import Memo
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.stream.signs import Signs
@@ -67,7 +70,8 @@ class Worker:
         self._leases = leases
         self._identity = identity
         self._ttl = ttl
-        self._settings = settings or ShardSettings()
+        self._edition = Edition()
+        self._settings = replace(settings or ShardSettings(), edition=self._edition)
         self._back_off = back_off or BackOff()
         self._memo = Memo()
         self._pulse = pulse
@@ -123,6 +127,7 @@ class Worker:
             log.warning("membership.unavailable", error=str(error))
             return self._ttl / 4
         self._others = step.others
+        self._edition.version = state_codec.version_for(step.format)
         for name in step.taken:
             self._take(member, shard_of(name))
         for name in (*step.lost, *step.hand_over):

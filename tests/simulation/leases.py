@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from streamsched.codec.state import VERSION
 from streamsched.ports.leases import Lease, View, Worker
 from tests.simulation.database import Database, StoredLease
 from tests.simulation.wire import Wire
@@ -27,11 +28,13 @@ class SimulationLeases:
                 Lease(name, row.owner, row.epoch, (row.expires_at - now).total_seconds(), row.wanted_by)
                 for name, row in sorted(self._database.leases.items())
             ]
-            return View(tuple(alive), tuple(leases))
+            return View(dict.fromkeys(alive, VERSION), tuple(leases))
 
         return await self._wire.call("leases.beat", beat)
 
-    async def claim(self, names: Sequence[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
+    async def claim(
+        self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
+    ) -> Mapping[str, int]:
         async def claim() -> dict[str, int]:
             now, got = self._database.clock.now(), dict[str, int]()
             for name in names:
@@ -48,6 +51,9 @@ class SimulationLeases:
             return self._renew(held, owner, self._database.clock.now() + ttl)
 
         return await self._wire.call("leases.renew", renew)
+
+    async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
+        raise NotImplementedError("all of a town read the same")
 
     async def want(self, names: Sequence[str], worker: str) -> None:
         async def want() -> None:

@@ -5,22 +5,28 @@
 -- still its own, and sees the living (heard of within the interval) and how every lease stands, in seconds left. Workers
 -- that died long ago are forgotten. A statement does not see what its own parts change but by what they return.
 WITH alive AS (
-    INSERT INTO workers (id, host, pid, seen_at) VALUES ($1, $2, $3, now())
-    ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, seen_at = excluded.seen_at
-    RETURNING id
+    INSERT INTO workers (id, host, pid, reads, seen_at) VALUES ($1, $2, $3, $4, now())
+    ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, reads = excluded.reads,
+        seen_at = excluded.seen_at
+    RETURNING id, reads
 ), forgotten AS (
-    DELETE FROM workers WHERE seen_at < now() - $5::interval AND id <> $1
+    DELETE FROM workers WHERE seen_at < now() - $6::interval AND id <> $1
 ), renewed AS (
-    UPDATE leases SET expires_at = now() + $4::interval
-    FROM unnest($6::text[], $7::bigint[]) AS held (name, epoch)
+    UPDATE leases SET expires_at = now() + $5::interval
+    FROM unnest($7::text[], $8::bigint[]) AS held (name, epoch)
     WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $1
     RETURNING leases.name, leases.expires_at
 )
 SELECT
-    array(SELECT id FROM workers WHERE seen_at > now() - $4::interval UNION SELECT id FROM alive ORDER BY id) AS workers,
+    array(
+        SELECT (each.id, each.reads) FROM (
+            SELECT id, reads FROM workers WHERE seen_at > now() - $5::interval AND id <> $1
+            UNION ALL SELECT id, reads FROM alive
+        ) each ORDER BY each.id
+    ) AS workers,
     array(
         SELECT (l.name, l.owner, l.epoch, extract(epoch FROM coalesce(r.expires_at, l.expires_at) - now())::float8,
-            l.wanted_by)
+            l.wanted_by, l.format)
         FROM leases l LEFT JOIN renewed r USING (name)
         ORDER BY l.name
     ) AS leases;
@@ -38,8 +44,15 @@ INSERT INTO leases (name, owner, epoch, expires_at)
 SELECT name, $2, 1, now() + $3::interval FROM unnest($1::text[]) AS wished (name) ORDER BY name
 ON CONFLICT (name) DO UPDATE
 SET owner = excluded.owner, epoch = leases.epoch + 1, expires_at = excluded.expires_at, wanted_by = NULL
-WHERE leases.expires_at <= now() OR leases.owner = excluded.owner
+WHERE (leases.expires_at <= now() OR leases.owner = excluded.owner) AND leases.format <= coalesce($4::integer, leases.format)
 RETURNING name, epoch;
+
+-- name: allow
+-- A newer version may be written under what is still this owner's.
+UPDATE leases SET format = greatest(format, $4)
+FROM unnest($1::text[], $2::bigint[]) AS held (name, epoch)
+WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $3
+RETURNING leases.name;
 
 -- name: want
 -- Leaves word with the living owner that somebody waits.

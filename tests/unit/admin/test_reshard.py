@@ -87,14 +87,19 @@ class Rack:
 
     async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
         self.workers.add(worker.id)
-        return View(tuple(sorted(self.workers)), tuple(self.leases.values()))
+        return View(dict.fromkeys(sorted(self.workers), 2), tuple(self.leases.values()))
 
-    async def claim(self, names: Iterable[str], owner: str, ttl: timedelta) -> Mapping[str, int]:
+    async def claim(
+        self, names: Iterable[str], owner: str, ttl: timedelta, *, reads: int | None = None
+    ) -> Mapping[str, int]:
         free = [name for name in names if name not in self.leases or self.leases[name].owner == owner]
         self.leases |= {name: Lease(name, owner, 1, 5.0, None) for name in free}
         return dict.fromkeys(free, 1)
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
+        return frozenset(held)
+
+    async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
         return frozenset(held)
 
     async def want(self, names: Sequence[str], worker: str) -> None: ...

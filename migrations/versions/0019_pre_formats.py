@@ -1,0 +1,12 @@
+"""Versions of the states' encoding: which one a worker reads, and which one may stand behind a lease."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0019_pre"
+down_revision = "0018_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
