@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamsched.store.migrate import run_beside
 
-revision = "0020_pre"
-down_revision = "0019_pre"
+revision = "0021_pre"
+down_revision = "0020_pre"
 
 
 def upgrade() -> None:
