@@ -1,4 +1,4 @@
-"""Another number of shards: every home moves, and nothing else changes (ADR 0052).
+"""Another number of shards: every home moves, and nothing else changes (ADR 0054).
 
 Offline: no worker and no role runs meanwhile; emitters and the API go on, what they write waits. The shards are run to
 the end of their signals, without taking new events in. Then every row of their tables moves to its new home, in topics

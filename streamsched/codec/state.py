@@ -7,7 +7,7 @@ A schedule that correlates has no `cell` here; each open key has a document of i
 "cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
 
 Rules of change: a new field has a default; a field never changes its meaning; anything else is a new `v` with a reader
-for every older one, and a writer for the one before, which is used until every worker reads the new one (ADR 0053).
+for every older one, and a writer for the one before, which is used until every worker reads the new one (ADR 0055).
 Each version's golden files stay in `tests/golden/state/` for ever, and are read by the tests.
 """
 

@@ -148,7 +148,7 @@ class Member:
         return await self._leases.claim(names, self.worker.id, self._ttl, reads=self.worker.reads)
 
     def _able(self, view: View) -> frozenset[str]:
-        """Those who read everything that may have been written; an older release has no share any more (ADR 0053)."""
+        """Those who read everything that may have been written; an older release has no share any more (ADR 0055)."""
         newest = max((lease.format for lease in view.leases if lease.name in self._names), default=OLDEST)
         living = {**view.workers, self.worker.id: self.worker.reads}
         return frozenset(worker for worker, reads in living.items() if reads >= newest)

@@ -1,4 +1,4 @@
-"""A log as one generation of an installation sees it (ADR 0052).
+"""A log as one generation of an installation sees it (ADR 0054).
 
 Topics whose partitions are homes (`signals`, the changelogs) and the shards' writers are those of the generation. Of
 the first they have their plain names, later ones add the number: `signals.2`. Everybody goes on using the plain names;

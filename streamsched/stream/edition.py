@@ -1,4 +1,4 @@
-"""Which version of the states' encoding a worker writes now (ADR 0053)."""
+"""Which version of the states' encoding a worker writes now (ADR 0055)."""
 
 from __future__ import annotations
 

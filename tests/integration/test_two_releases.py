@@ -1,4 +1,4 @@
-"""Workers of two releases share shards: nobody is given what they cannot read (ADR 0053)."""
+"""Workers of two releases share shards: nobody is given what they cannot read (ADR 0055)."""
 
 from __future__ import annotations
 
