@@ -89,7 +89,9 @@ async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> Non
     runs = await ready(world)
     crowds = [PostgresRunCrowd(world.pool) for _ in range(4)]
     now = world.clock.now()
-    claims = await asyncio.gather(*(crowd.claim(runs, runner="h:1:1", log_path="", now=now) for crowd in crowds))
+    claims = await asyncio.gather(
+        *(crowd.claim(runs, runner=f"h:{pid}:1", log_path="", now=now) for pid, crowd in enumerate(crowds, 1))
+    )
     assert sorted(each.run for claim in claims for each in claim) == sorted([*runs[:5], runs[6]])
 
     ended = await asyncio.gather(*(crowd.finish(ends(world, runs)) for crowd in crowds))
