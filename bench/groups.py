@@ -39,7 +39,7 @@ from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.loop import Launcher
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import Batch, Satisfaction
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import Assignment, Ending
 from streamsched.ports.topics import LAUNCH
 from streamsched.store.bell import PostgresBell
 from streamsched.store.crowd import PostgresRunCrowd
@@ -69,16 +69,18 @@ class Dozing(Inside):
         self._seconds = seconds
         self.started: dict[str, datetime] = {}
 
-    async def execute(self) -> int:
-        runs, self._given = self._given, []
-        if not runs:
-            return 0
+    def begin(self, runs: Sequence[Assignment]) -> None:
+        super().begin(runs)
         now = datetime.now(UTC)
-        claimed = await self._crowd.claim(runs, runner="bench:1:1", log_path="", now=now)
-        self.started |= {each.run: datetime.now(UTC) for each in claimed}
+        self.started |= {each.run: now for each in runs}
+
+    async def execute(self) -> int:
+        begun, self._begun = self._begun, []
+        if not begun:
+            return 0
         await asyncio.sleep(self._seconds)
         at = datetime.now(UTC)
-        return len(await self._crowd.finish({each.run: Ending(RunState.COMPLETED, "", at, 0) for each in claimed}))
+        return len(await self._crowd.finish({run: Ending(RunState.COMPLETED, "", at, 0) for run in begun}))
 
 
 async def measure(url: str, *, jobs: int, groups: int, limit: int, seconds: float) -> dict[str, float]:
@@ -109,8 +111,8 @@ async def measure(url: str, *, jobs: int, groups: int, limit: int, seconds: floa
     await pool.execute("ANALYZE")
 
     clock, bell, dozing = SystemClock(), PostgresBell(url), Dozing(PostgresRunCrowd(pool), seconds)
-    book = PostgresFollowUpBook(pool)
-    made = Launcher(PostgresDecisions(pool), FollowUp(book, dozing, clock, Patience()), bell, clock)
+    followup = FollowUp(PostgresFollowUpBook(pool), dozing, clock, Patience())
+    made = Launcher(PostgresDecisions(pool), followup, bell, clock, hands=dozing)
     begun = datetime.now(UTC)
     executing: set[asyncio.Task[int]] = set()
     while len(dozing.started) < jobs or executing:

@@ -55,10 +55,10 @@ from streamsched.domain.trigger import CustomEvent, leaf_id
 from streamsched.domain.window import TimeWindow
 from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.loop import Launcher
-from streamsched.ports.clock import SystemClock
+from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.intake import Batch, Satisfaction
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import Assignment, Ending
 from streamsched.ports.topics import LAUNCH
 from streamsched.store.bell import PostgresBell
 from streamsched.store.crowd import PostgresRunCrowd
@@ -80,17 +80,26 @@ CONSTRAINTS: Final = (
 
 
 class Inside:
-    """`ports.runner.Runners` that executes nothing, here, set by set."""
+    """`ports.runner.Hands` that do nothing, set by set; and `Runners` for what did not begin with its admission."""
+
+    runner = RunnerId("bench", 1, 1)
 
     def __init__(self, crowd: PostgresRunCrowd) -> None:
         self._crowd = crowd
         self._given: list[str] = []
+        self._begun: list[str] = []
+
+    def fits(self, program: Program) -> bool:
+        return True
+
+    def begin(self, runs: Sequence[Assignment]) -> None:
+        self._begun += [each.run for each in runs]
 
     def spawn(self, run: str) -> None:
         self._given.append(run)
 
     def room(self) -> int:
-        return 256
+        return 2048
 
     def alive(self, runner: RunnerId) -> bool | None:
         return True
@@ -99,23 +108,32 @@ class Inside:
         return None
 
     async def execute(self) -> int:
+        begun, self._begun = [*self._begun, *await self._claimed()], []
+        if not begun:
+            return 0
+        at = datetime.now(UTC)
+        return len(await self._crowd.finish({run: Ending(RunState.COMPLETED, "", at, 0) for run in begun}))
+
+    async def _claimed(self) -> list[str]:
         runs, self._given = self._given, []
         if not runs:
-            return 0
+            return []
         now = datetime.now(UTC)
-        claimed = await self._crowd.claim(runs, runner="bench:1:1", log_path="", now=now)
-        done = {each.run: Ending(RunState.COMPLETED, "", datetime.now(UTC), 0) for each in claimed}
-        return len(await self._crowd.finish(done))
+        return [each.run for each in await self._crowd.claim(runs, runner=str(self.runner), log_path="", now=now)]
+
+
+def make(pool: asyncpg.Pool, bell: PostgresBell, clock: Clock) -> tuple[Inside, Launcher]:
+    """A launcher whose runs are done in its own process."""
+    inside = Inside(PostgresRunCrowd(pool))
+    followup = FollowUp(PostgresFollowUpBook(pool), inside, clock, Patience())
+    return inside, Launcher(PostgresDecisions(pool), followup, bell, clock, hands=inside)
 
 
 async def launcher(url: str) -> None:
     """One launcher process: says it is ready, waits for a line, works until nothing is left."""
     pool = await open_pool(url, min_size=2, max_size=4)
     clock, bell = SystemClock(), PostgresBell(url)
-    inside = Inside(PostgresRunCrowd(pool))
-    made = Launcher(
-        PostgresDecisions(pool), FollowUp(PostgresFollowUpBook(pool), inside, clock, Patience()), bell, clock
-    )
+    inside, made = make(pool, bell, clock)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     while True:

@@ -35,6 +35,7 @@ class Case:
         order: what somebody told the job, and `order_reason` who and why.
         stands_from: the oldest generation whose jobs stand; None: `generation` alone.
         priority: of the schedule in its pool, as set online; None: nobody did, so its own counts.
+        joined: whether others joined it, so that `ready` is more than what the job came with.
     """
 
     ready: ReadyJob
@@ -46,6 +47,7 @@ class Case:
     order_reason: str = ""
     stands_from: int | None = None
     priority: int | None = None
+    joined: bool = False
 
     @property
     def job(self) -> str:

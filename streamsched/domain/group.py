@@ -58,8 +58,8 @@ class Occupancy:
     Attributes:
         limit: as set online; None: nobody did, so each schedule's own counts.
         taken: how many slots are held, all weights together; counted when it is left out.
-        slots: what is held, oldest first. More than the limit when that was lowered, or when a job was launched
-            all the same.
+        slots: what is held, oldest first; none when nobody has to know by whom. More than the limit when that was
+            lowered, or when a job was launched all the same.
     """
 
     limit: int | None = None
@@ -72,7 +72,8 @@ class Occupancy:
 
     def without(self, runs: Collection[str]) -> Occupancy:
         """The group when these runs have ended."""
-        return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs), taken=_COUNTED)
+        freed = sum(slot.weight for slot in self.slots if slot.run in runs)
+        return replace(self, slots=tuple(slot for slot in self.slots if slot.run not in runs), taken=self.taken - freed)
 
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""

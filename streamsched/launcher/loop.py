@@ -7,7 +7,7 @@ and then in case a bell was not heard. Any number of launchers share the work by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -21,12 +21,14 @@ from streamsched.launcher.followup import FollowUp
 from streamsched.launcher.judge import judge
 from streamsched.ports.bell import LAUNCHER, Bell
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import Decisions
+from streamsched.ports.jobs import Decisions, Inside
+from streamsched.ports.runner import Hands
 
 log = structlog.get_logger()
 
+#: So many programs are decided in one pass, and so many jobs in one transaction, whatever their programs.
 _PROGRAMS: Final = 64
-_JOBS_OF_PROGRAM: Final = 256
+_JOBS: Final = 512
 #: Seconds until a launcher looks again at a program another one holds this instant.
 _HELD: Final = 0.02
 _AWAY: Final = 1.0
@@ -40,16 +42,24 @@ _UNREADABLE: Final = timedelta(seconds=60)
 
 
 class Launcher:
-    """Decides and launches; belongs to one task."""
+    """Decides and launches; belongs to one task. With `hands`, what they can execute begins with its admission."""
 
     def __init__(
-        self, decisions: Decisions, followup: FollowUp, bell: Bell, clock: Clock, advice: Advice | None = None
+        self,
+        decisions: Decisions,
+        followup: FollowUp,
+        bell: Bell,
+        clock: Clock,
+        advice: Advice | None = None,
+        *,
+        hands: Hands | None = None,
     ) -> None:
         self._decisions = decisions
         self._followup = followup
         self._bell = bell
         self._clock = clock
         self._advice = advice or Advice({}, decisions, clock)
+        self._hands = hands
         self._swept_at: datetime | None = None
         self._recalled_at: datetime | None = None
 
@@ -81,29 +91,48 @@ class Launcher:
             await self._decisions.recall(before=now - _UNWOKEN)
             self._recalled_at = now
         ruled = 0
-        for program in await self._decisions.due(now, limit=_PROGRAMS):
-            ruled += await self._decide(program)
+        for programs in _sittings(await self._decisions.due(now, limit=_PROGRAMS)):
+            ruled += await self._decide(programs)
         await self._followup.spawn()
         return ruled
 
-    async def _decide(self, program: str) -> int:
+    async def _decide(self, programs: Sequence[str]) -> int:
+        """Decides about several programs at once; one by one when that fails for one of them."""
         now = self._clock.now()
         try:
-            rulings = await self._decisions.decide(
-                program, now=now, limit=_JOBS_OF_PROGRAM, judge=partial(judge, now=now, opinions=self._advice.opinions)
+            sitting = await self._decisions.decide(
+                programs,
+                now=now,
+                limit=_JOBS // len(programs),
+                judge=partial(judge, now=now, opinions=self._advice.opinions),
+                inside=self._inside(),
             )
-        except ConflictError as exc:  # somebody changed a job in between: nothing was done, the next pass sees it
+        except (ConflictError, InvalidError) as exc:
+            if len(programs) > 1:
+                return sum([await self._decide([program]) for program in programs])
+            await self._put_off(programs[0], exc, now)
+            return 0
+        for program, rulings in sitting.rulings.items():
+            if rulings:
+                self._advice.heed(rulings, now)
+                log.info("launcher.ruled", program=program, **_counts(rulings))
+        if self._hands is not None and sitting.begun:
+            self._hands.begin(sitting.begun)
+        return sitting.ruled
+
+    async def _put_off(self, program: str, exc: ConflictError | InvalidError, now: datetime) -> None:
+        if isinstance(exc, ConflictError):  # somebody changed a job in between: nothing was done, the next pass sees it
             log.warning("launcher.overtaken", program=program, reason=str(exc))
-            return 0
-        except InvalidError as exc:  # what stands in the store cannot be read: said aloud, and nobody else waits for it
-            log.error("launcher.unreadable", program=program, path=exc.path, reason=exc.reason)
-            until = now + _UNREADABLE
-            await self._decisions.defer(program, f"it cannot be decided: {exc}", now=now, until=until)
-            return 0
-        if rulings:
-            self._advice.heed(rulings, now)
-            log.info("launcher.ruled", program=program, **_counts(rulings))
-        return len(rulings or ())
+            return
+        # what stands in the store cannot be read: said aloud, and nobody else waits for it
+        log.error("launcher.unreadable", program=program, path=exc.path, reason=exc.reason)
+        until = now + _UNREADABLE
+        await self._decisions.defer(program, f"it cannot be decided: {exc}", now=now, until=until)
+
+    def _inside(self) -> Inside | None:
+        if self._hands is None:
+            return None
+        return Inside(str(self._hands.runner), self._hands.room(), self._hands.fits)
 
     async def _pause(self) -> float:
         """Seconds until something is due; at least a moment, for what is due now is held by another launcher."""
@@ -111,6 +140,19 @@ class Launcher:
         now = self._clock.now()
         soonest = min((due for due in times if due is not None), default=now + _SWEEP)
         return max(_HELD, min((soonest - now).total_seconds(), _SWEEP.total_seconds()))
+
+
+def _sittings(due: Mapping[str, int]) -> Iterator[Sequence[str]]:
+    """The programs in portions of so many jobs, so that several launchers find their share."""
+    portion, jobs = list[str](), 0
+    for program, found in due.items():
+        if portion and jobs + found > _JOBS:
+            yield portion
+            portion, jobs = [], 0
+        portion.append(program)
+        jobs += found
+    if portion:
+        yield portion
 
 
 def _counts(rulings: Sequence[Ruling]) -> dict[str, int]:

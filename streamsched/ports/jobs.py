@@ -17,8 +17,9 @@ from streamsched.domain.pace import Bucket
 from streamsched.domain.pool import Line
 from streamsched.domain.rate import Meter
 from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.schedule import Program, Schedule
 from streamsched.ports.catalog import Decision
+from streamsched.ports.runs import Assignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,46 @@ class Span:
     tallies: Sequence[Tally]
 
 
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Who executes runs within the launcher's process, so that they can begin with their admission.
+
+    Attributes:
+        runner: as `RunnerId` writes it.
+        room: how many more it takes now.
+        fits: whether it executes such a program.
+    """
+
+    runner: str
+    room: int
+    fits: Callable[[Program], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """What one decision about several programs did.
+
+    Attributes:
+        rulings: by program; those that another launcher holds are missing.
+        begun: the admitted runs that are claimed already, for `Inside`.
+    """
+
+    rulings: Mapping[str, Sequence[Ruling]]
+    begun: Sequence[Assignment] = ()
+
+    @property
+    def ruled(self) -> int:
+        """How many jobs were ruled on."""
+        return sum(len(rulings) for rulings in self.rulings.values())
+
+
 class Decisions(Protocol):
     """What the launcher's loop needs."""
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
-        """Programs that have jobs due at `now`, those due longest first."""
+    async def due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
+        """Programs that have jobs due at `now`, those due longest first, and how many were found; not more than some
+        were looked for.
+        """
         ...
 
     async def next_due(self) -> datetime | None:
@@ -178,10 +214,17 @@ class Decisions(Protocol):
         ...
 
     async def decide(
-        self, program: str, *, now: datetime, limit: int, judge: Callable[[Docket], Sequence[Ruling]]
-    ) -> Sequence[Ruling] | None:
-        """Reads the docket of a program (up to `limit` due jobs) under its lock, applies what `judge` rules, and
-        records it in the history, all in one transaction. None, and nothing done, when another holds the lock.
+        self,
+        programs: Sequence[str],
+        *,
+        now: datetime,
+        limit: int,
+        judge: Callable[[Docket], Sequence[Ruling]],
+        inside: Inside | None = None,
+    ) -> Sitting:
+        """Reads the dockets of these programs (up to `limit` due jobs of each) under their locks, applies what `judge`
+        rules on one after the other, and records it in the history, all in one transaction. With `inside`, admitted
+        runs begin at once as long as there is room: they are claimed for its runner, as `RunBook.claim` would.
 
         `judge` must be pure: it runs inside the transaction.
 

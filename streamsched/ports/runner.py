@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 from streamsched.domain.errors import InvalidError
-from streamsched.ports.runs import Ending
+from streamsched.domain.schedule import Program
+from streamsched.ports.runs import Assignment, Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +58,25 @@ class Runners(Protocol):
 
     def ending(self, run: str) -> Ending | None:
         """How the run ended, as its runner noted on this host's disk before it told PostgreSQL; None without a note."""
+        ...
+
+
+class Hands(Protocol):
+    """Executes runs within the launcher's process: many that are short, without a process for each."""
+
+    @property
+    def runner(self) -> RunnerId:
+        """This process."""
+        ...
+
+    def fits(self, program: Program) -> bool:
+        """Whether such a program is executed here."""
+        ...
+
+    def room(self) -> int:
+        """How many more runs may begin now."""
+        ...
+
+    def begin(self, runs: Sequence[Assignment]) -> None:
+        """Executes runs that are claimed already, and ends them; returns at once."""
         ...

@@ -1,35 +1,39 @@
-"""`ports.jobs.Decisions` on PostgreSQL: the docket under the program's lock, and the rulings in the same transaction.
+"""`ports.jobs.Decisions` on PostgreSQL: dockets under their programs' locks, and the rulings in the same transaction.
 
-Locks are always taken in the order program, schedules, groups, jobs, runs, here and in `store.runs`.
+Locks are always taken in the order programs, schedules, groups, jobs, meters, runs, here and in `store.runs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, assert_never
+from functools import lru_cache
+from typing import Any, Final
 
 import asyncpg
-import orjson
 
-from streamsched.codec import launch, verdict
-from streamsched.codec.schedule import program_from_json, program_to_json, schedule_from_json
-from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait
-from streamsched.domain.errors import ConflictError
-from streamsched.domain.job import JobFact, JobState, Lane, Order, Place, ReadyJob, advance, merged
+from streamsched.codec import launch
+from streamsched.codec.scalar import loads
+from streamsched.codec.schedule import program_from_json, schedule_from_json
+from streamsched.domain.docket import Case, Docket, Ruling
+from streamsched.domain.job import Lane, Order, Place, ReadyJob, merged
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
 from streamsched.domain.pool import slots_name
 from streamsched.domain.rate import Meter, meter_of
-from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
-from streamsched.store import clusters, deadlines, groups, lines, meters
+from streamsched.domain.sitting import Judged, Shared
+from streamsched.ports.jobs import Inside, Sitting
+from streamsched.store import clusters, groups, lines, meters, rulings
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("docket")
-_WAITING: Final = JobState.PENDING_CONSTRAINT
+
+#: Texts of definitions that are known by heart: the same few are asked for again and again.
+_BY_HEART: Final = 4096
 #: As much of a line is read, besides the jobs to rule on: more places than that are never given in one go.
 _LINE: Final = 256
 
@@ -40,9 +44,9 @@ class PostgresDecisions:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def due(self, now: datetime, *, limit: int) -> Sequence[str]:
+    async def due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
         with translated():
-            return [row["program"] for row in await self._pool.fetch(_SQL["due"], now, limit)]
+            return {row["program"]: row["jobs"] for row in await self._pool.fetch(_SQL["due"], now, limit)}
 
     async def next_due(self) -> datetime | None:
         with translated():
@@ -64,87 +68,138 @@ class PostgresDecisions:
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
     async def decide(
-        self, program: str, *, now: datetime, limit: int, judge: Callable[[Docket], Sequence[Ruling]]
-    ) -> Sequence[Ruling] | None:
+        self,
+        programs: Sequence[str],
+        *,
+        now: datetime,
+        limit: int,
+        judge: Callable[[Docket], Sequence[Ruling]],
+        inside: Inside | None = None,
+    ) -> Sitting:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                row = await connection.fetchrow(_SQL["lock_program"], program)
-                if row is None and await connection.fetchval(_SQL["program_exists"], program):
-                    return None
-                known = None if row is None else program_from_json(row["definition"])
-                metered = row is not None and row["metered"]
-                docket = await _docket(connection, program, known, now, limit, metered=metered)
-                rulings = judge(docket)
-                await _apply(connection, docket, rulings, now)
-                await deadlines.watch_jobs(connection, docket, rulings, now)
-        return rulings
+                held = await _lock(connection, programs)
+                due = await connection.fetch(_SQL["due_of_programs"], list(held), now, limit)
+                if not due:
+                    return Sitting(dict.fromkeys(held, ()))
+                files = await _files(connection, held, due, now)
+                judged = _judged(files, judge, now)
+                begun = await rulings.store(connection, judged, before=files.shared, now=now, inside=inside)
+        return Sitting(dict.fromkeys(held, ()) | {each.program: each.rulings for each in judged}, begun)
 
 
-async def _docket(
-    connection: Any, program: str, known: Program | None, now: datetime, limit: int, *, metered: bool
-) -> Docket:
-    due = await connection.fetch(_SQL["due_of_program"], program, now, limit)
-    if not due:
-        return Docket(known, ())
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A program whose lock we have. `known`: None when it was removed; `metered`: some rate counts all its runs."""
+
+    known: Program | None = None
+    metered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Dockets by program, those whose jobs wait longest first, without what they share."""
+
+    dockets: Mapping[str, Docket]
+    shared: Shared
+
+
+async def _lock(connection: Any, programs: Sequence[str]) -> Mapping[str, _Held]:
+    """The programs nobody else has."""
+    found = {
+        row["id"]: _Held(_program(row["definition"]), row["metered"])
+        for row in await connection.fetch(_SQL["lock_programs"], programs)
+    }
+    missing = [program for program in programs if program not in found]
+    if missing:
+        there = {row["id"] for row in await connection.fetch(_SQL["standing_programs"], missing)}
+        found |= {program: _Held() for program in missing if program not in there}
+    return found
+
+
+async def _files(connection: Any, held: Mapping[str, _Held], due: Sequence[Any], now: datetime) -> _Files:
     schedules = {
         row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list({r["schedule"] for r in due}))
     }
-    definitions = {
-        name: schedule_from_json(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None
-    }
+    definitions = {name: _schedule(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None}
     pools = {each.pool.name for each in definitions.values() if each.pool is not None}
     named = {each.name for known in definitions.values() for each in known.groups}
-    standing = await groups.locked(connection, named | {slots_name(pool) for pool in pools})
+    await groups.lock(connection, named | {slots_name(pool) for pool in pools})
     wanted = {row["id"] for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
-    rows = await connection.fetch(_SQL["lock_cases"], list(wanted), program)
+    rows = await connection.fetch(_SQL["lock_cases"], list(wanted), list(held))
     joined = await _joined(connection, [row["id"] for row in rows if row["waiting"] is not None])
-    cases = tuple(_case(row, joined.get(row["id"], ()), schedules, definitions) for row in rows)
-    facts = await connection.fetchrow(_SQL["facts"], program)
-    return Docket(
-        known,
-        cases,
-        waiting=await _elders(connection, definitions),
-        active_runs=tuple(facts["active_runs"]),
-        own_runs=await _own_runs(connection, program, definitions),
-        last_completed_at=facts["last_completed_at"],
-        groups=standing,
-        gates=await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
-        lines=await lines.first(connection, standing, pools, limit=_LINE + len(cases)),
-        meters=await _meters(connection, known, cases, now, metered=metered),
+    cases: dict[str, list[Case]] = {}
+    for row in rows:
+        cases.setdefault(row["program"], []).append(_case(row, joined.get(row["id"], ()), schedules, definitions))
+    facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(cases))}
+    waiting, own_runs = await _elders(connection, definitions), await _own_runs(connection, list(cases), definitions)
+    dockets = {
+        program: Docket(
+            held[program].known,
+            tuple(of_program),
+            waiting=waiting,
+            active_runs=tuple(facts[program]["active_runs"]),
+            own_runs=own_runs,
+            last_completed_at=facts[program]["last_completed_at"],
+        )
+        for program, of_program in cases.items()
+    }
+    all_cases = [case for each in dockets.values() for case in each.cases]
+    shared = Shared(
+        await groups.asked(connection, all_cases),
+        await lines.first(connection, pools, limit=_LINE + len(all_cases)),
+        await _meters(connection, held, dockets, now),
+        await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
     )
+    return _Files(dockets, shared)
+
+
+def _judged(files: _Files, judge: Callable[[Docket], Sequence[Ruling]], now: datetime) -> Sequence[Judged]:
+    """What is ruled on each docket, one after the other: what one takes of what they share the next does not find."""
+    shared, judged = files.shared, list[Judged]()
+    for program, filed in files.dockets.items():
+        docket = shared.laid_before(filed, {meter.scope for meter in _asked(filed)})
+        ruled = judge(docket)
+        shared = shared.after(docket, ruled, now)
+        judged.append(Judged(program, docket, ruled))
+    return judged
+
+
+def _asked(docket: Docket) -> Iterator[Meter]:
+    if docket.program is not None:
+        lanes = {case.ready.lane: case.schedule for case in docket.cases if case.schedule is not None}
+        for lane, schedule in lanes.items():
+            for rate in schedule.rates:
+                yield meter_of(rate, docket.program.ref, lane)
+
+
+async def _meters(
+    connection: Any, held: Mapping[str, _Held], dockets: Mapping[str, Docket], now: datetime
+) -> Mapping[Meter, Bucket]:
+    asked: Iterable[Meter] = (meter for docket in dockets.values() for meter in _asked(docket))
+    programs = [each.known.ref for each in (held[name] for name in dockets) if each.metered and each.known is not None]
+    return await meters.locked(connection, asked, now=now, programs=programs)
 
 
 async def _own_runs(
-    connection: Any, program: str, definitions: Mapping[str, Schedule]
+    connection: Any, programs: Sequence[str], definitions: Mapping[str, Schedule]
 ) -> Mapping[Lane, tuple[str, ...]]:
     asking = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP or known.overlap.stops]
     if not asking:
         return {}
-    rows = await connection.fetch(_SQL["own_runs"], program, asking)
+    rows = await connection.fetch(_SQL["own_runs"], programs, asking)
     return {Lane(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
-
-
-async def _meters(
-    connection: Any, program: Program | None, cases: Sequence[Case], now: datetime, *, metered: bool
-) -> Mapping[Meter, Bucket]:
-    if program is None:
-        return {}
-    asked = [
-        meter_of(rate, program.ref, case.ready.lane)
-        for case in cases
-        if case.schedule is not None
-        for rate in case.schedule.rates
-    ]
-    return await meters.locked(connection, asked, now=now, program=program.ref if metered else None)
 
 
 def _case(
     row: Any, joined: Sequence[ReadyJob], schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]
 ) -> Case:
-    ready = merged(launch.decode(row["ready"].encode()), joined)
+    ready = launch.decode(row["ready"])
+    if joined:
+        ready = merged(ready, joined)
     name = str(ready.schedule)
     standing = schedules.get(name)
     told = row["waiting"]
@@ -158,6 +213,7 @@ def _case(
         order_reason=row["told_why"] or "",
         stands_from=standing["stands_from"] if standing else None,
         priority=standing["priority_set"] if standing else None,
+        joined=bool(joined),
     )
 
 
@@ -165,7 +221,7 @@ async def _joined(connection: Any, jobs: list[str]) -> Mapping[str, list[ReadyJo
     found: dict[str, list[ReadyJob]] = {}
     if jobs:
         for row in await connection.fetch(_SQL["joiners"], jobs):
-            found.setdefault(row["joined"], []).append(launch.decode(row["ready"].encode()))
+            found.setdefault(row["joined"], []).append(launch.decode(row["ready"]))
     return found
 
 
@@ -179,74 +235,17 @@ async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mappi
     }
 
 
-async def _apply(connection: Any, docket: Docket, rulings: Sequence[Ruling], now: datetime) -> None:
-    admits = [ruling for ruling in rulings if isinstance(ruling, Admit)]
-    if admits and docket.program is not None:
-        await _admit(connection, docket.program, admits, now)
-    waits = [ruling for ruling in rulings if isinstance(ruling, Wait)]
-    if waits:
-        texts = [orjson.dumps([verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
-        columns = [w.job for w in waits], [w.until for w in waits], texts, [w.reason for w in waits]
-        _all_moved(waits, await connection.fetch(_SQL["wait"], now, *columns))
-        stops = [(run, f"job {wait.job} takes its place", wait.kill) for wait in waits for run in wait.stops]
-        if stops:
-            await connection.execute(_SQL["stop_runs"], now, *(list(column) for column in zip(*stops, strict=True)))
-    joins = [ruling for ruling in rulings if isinstance(ruling, Join)]
-    if joins:
-        state = advance(_WAITING, JobFact.JOINED)
-        columns = [j.job for j in joins], [j.into for j in joins], [j.reason for j in joins]
-        _all_moved(joins, await connection.fetch(_SQL["join"], state, _WAITING, now, *columns))
-    ends = [ruling for ruling in rulings if isinstance(ruling, End)]
-    if ends:
-        states = [advance(_WAITING, end.fact) for end in ends]
-        columns = [e.job for e in ends], states, [e.reason for e in ends]
-        _all_moved(ends, await connection.fetch(_SQL["end"], _WAITING, now, *columns))
-    if rulings:
-        await groups.settle(connection, docket, rulings)
-        await meters.settle(connection, docket.meters, rulings, now)
-        await lines.settle(connection, docket, rulings)
-        await clusters.settle(connection, docket, rulings)
-    await _record(connection, rulings, now)
+@lru_cache(_BY_HEART)
+def _schedule(definition: str) -> Schedule:
+    """Raises:
+    InvalidError: this release cannot read it.
+    """
+    return schedule_from_json(loads(definition, "$"))
 
 
-async def _admit(connection: Any, program: Program, admits: Sequence[Admit], now: datetime) -> None:
-    jobs = [admit.job for admit in admits]
-    readies = [launch.encode(admit.ready).decode() for admit in admits]
-    state = advance(_WAITING, JobFact.ADMITTED)
-    moved = await connection.fetch(_SQL["admit"], state, _WAITING, jobs, [a.reason for a in admits], readies)
-    _all_moved(admits, moved)
-    await connection.execute(
-        _SQL["make_runs"],
-        RunState.PENDING,
-        now,
-        str(program.ref),
-        program_to_json(program),
-        [admit.run for admit in admits],
-        jobs,
-        [orjson.dumps(dict(admit.arguments)).decode() for admit in admits],
-    )
-
-
-def _all_moved(rulings: Sequence[Ruling], moved: Sequence[object]) -> None:
-    if len(moved) != len(rulings):
-        raise ConflictError("a job changed its state while it was being decided")  # rolls everything back
-
-
-async def _record(connection: Any, rulings: Sequence[Ruling], now: datetime) -> None:
-    lines: list[tuple[str, str, str, str]] = []
-    for ruling in rulings:
-        match ruling:
-            case Admit(job=job, run=run, reason=reason):
-                lines += [("job", job, "job.admitted", reason), ("run", run, "run.created", f"for job {job}")]
-            case Wait(job=job, reason=reason, news=True):
-                lines.append(("job", job, "job.waits", reason))
-            case Wait():
-                pass
-            case Join(job=job, into=into, reason=reason):
-                lines += [("job", job, "job.coalesced", reason), ("job", into, "job.joined", f"by {job}")]
-            case End(job=job, fact=fact, reason=reason):
-                lines.append(("job", job, f"job.{advance(_WAITING, fact).lower()}", reason))
-            case _:
-                assert_never(ruling)
-    if lines:
-        await connection.execute(_SQL["record"], now, *(list(column) for column in zip(*lines, strict=True)))
+@lru_cache(_BY_HEART)
+def _program(definition: str) -> Program:
+    """Raises:
+    InvalidError: this release cannot read it.
+    """
+    return program_from_json(loads(definition, "$"))

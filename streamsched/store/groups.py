@@ -14,7 +14,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.domain.admission import Satisfied
-from streamsched.domain.docket import Admit, Docket, Ruling, Wait
+from streamsched.domain.docket import Admit, Case, Ruling, Wait
 from streamsched.domain.group import Group, Occupancy, Slot
 from streamsched.domain.pool import slots_name
 from streamsched.ports.groups import GroupRecord
@@ -48,14 +48,42 @@ class PostgresGroups:
                 return _record(await connection.fetchrow(_SQL["list"], [name]))
 
 
-async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
-    """The groups as they stand, held until the transaction ends; unknown ones are made."""
+async def lock(connection: Any, names: Iterable[str]) -> None:
+    """The groups are held until the transaction ends; unknown ones are made."""
     wanted = sorted(set(names))
     if not wanted:
-        return {}
-    await connection.execute(_SQL["ensure"], wanted)
+        return
+    known = {row["name"] for row in await connection.fetch(_SQL["known"], wanted)}
+    if len(known) < len(wanted):
+        await connection.execute(_SQL["ensure"], wanted)
     await connection.execute(_SQL["lock"], wanted)
+
+
+async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+    """The groups as they stand, under their locks."""
+    wanted = sorted(set(names))
+    await lock(connection, wanted)
     return await occupancy(connection, wanted)
+
+
+async def asked(connection: Any, cases: Sequence[Case]) -> Mapping[str, Occupancy]:
+    """The groups that these cases ask for as they stand, under their locks. Who holds slots is only looked up where
+    there may not be room for all: nobody asks otherwise, and it may be thousands.
+    """
+    wanted = [group for case in cases if case.schedule is not None for group in case.schedule.groups]
+    if not wanted:
+        return {}
+    slots, limits = Counter[str](), dict[str, int]()
+    for group in wanted:
+        slots[group.name] += group.weight
+        limits[group.name] = min(group.limit, limits.get(group.name, group.limit))
+    rows = {row["name"]: row for row in await connection.fetch(_SQL["taken"], sorted(limits))}
+    roomy = {
+        name: Occupancy(row["slots"], taken=row["taken"])
+        for name, row in rows.items()
+        if row["taken"] + slots[name] <= (limits[name] if row["slots"] is None else row["slots"])
+    }
+    return {**roomy, **await occupancy(connection, rows.keys() - roomy.keys())}
 
 
 async def occupancy(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
@@ -71,14 +99,16 @@ async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
     return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
 
 
-async def settle(connection: Any, docket: Docket, rulings: Sequence[Ruling]) -> None:
-    """Admitted runs take their slots, and jobs that wait for a slot queue up; the groups are `locked`. A job that was
-    not admitted hands what it may have been woken for to the next.
+async def settle(
+    connection: Any, cases: Sequence[Case], standing: Mapping[str, Occupancy], rulings: Sequence[Ruling]
+) -> None:
+    """Admitted runs take their slots, and jobs that wait for a slot queue up; the groups are locked, and `standing` is
+    how they were before. A job that was not admitted hands what it may have been woken for to the next.
     """
     taken = [(name, each.run, weight) for each in rulings if isinstance(each, Admit) for name, weight in each.slots]
     await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
     await take(connection, taken)
-    wanted = {case.job: case.schedule.groups for case in docket.cases if case.schedule is not None}
+    wanted = {case.job: case.schedule.groups for case in cases if case.schedule is not None}
     refused = [each for each in rulings if not isinstance(each, Admit) and wanted.get(each.job)]
     waits = [
         (group.name, each.job, group.weight, group.limit, _slots_only(each))
@@ -89,7 +119,7 @@ async def settle(connection: Any, docket: Docket, rulings: Sequence[Ruling]) -> 
     ]
     if waits:
         await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
-    handed_on = _handed_on(docket, taken, [group for each in refused for group in wanted[each.job]])
+    handed_on = _handed_on(standing, taken, [group for each in refused for group in wanted[each.job]])
     if handed_on:
         await connection.execute(_SQL["wake"], list(handed_on), list(handed_on.values()))
 
@@ -99,13 +129,15 @@ def _slots_only(wait: Wait) -> bool:
     return len(held_by) == len(wait.groups)
 
 
-def _handed_on(docket: Docket, taken: Sequence[tuple[str, str, int]], refused: Sequence[Group]) -> Mapping[str, int]:
+def _handed_on(
+    standing: Mapping[str, Occupancy], taken: Sequence[tuple[str, str, int]], refused: Sequence[Group]
+) -> Mapping[str, int]:
     """How many of each group that still has room were not admitted."""
     room: dict[str, int] = {}
     for group in refused:
-        standing = docket.groups.get(group.name, Occupancy())
-        limit = group.limit if standing.limit is None else standing.limit
-        room[group.name] = max(limit - standing.taken, room.get(group.name, 0))
+        found = standing.get(group.name, Occupancy())
+        limit = group.limit if found.limit is None else found.limit
+        room[group.name] = max(limit - found.taken, room.get(group.name, 0))
     for name, _, weight in taken:
         if name in room:
             room[name] -= weight

@@ -104,7 +104,7 @@ class PostgresJobs:
                     else []
                 )
                 gates = await clusters.standing(connection, schedule.loads if schedule is not None else ())
-                in_line = await lines.first(connection, slots, pools, limit=_LINE)
+                in_line = await lines.first(connection, pools, limit=_LINE)
                 buckets = await meters.standing(connection, asked)
                 slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])

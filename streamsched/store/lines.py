@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.docket import Admit, Docket, Ruling, Wait
+from streamsched.domain.docket import Admit, Case, Ruling, Wait
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.group import Occupancy, Slot
 from streamsched.domain.names import ScheduleRef
@@ -65,13 +65,12 @@ class PostgresPools:
                 return pool
 
 
-async def first(
-    connection: Any, occupancies: Mapping[str, Occupancy], pools: Iterable[str], *, limit: int
-) -> Mapping[str, Line]:
-    """The lines of pools, as far as so many jobs; their places are in `occupancies`."""
+async def first(connection: Any, pools: Iterable[str], *, limit: int) -> Mapping[str, Line]:
+    """The lines of pools, as far as so many jobs."""
     wanted = sorted(set(pools))
     if not wanted:
         return {}
+    occupancies = await groups.occupancy(connection, map(slots_name, wanted))
     turns: dict[str, list[Turn]] = {}
     ages: dict[str, timedelta] = {}
     for row in await connection.fetch(_SQL["first"], wanted, limit):
@@ -84,22 +83,22 @@ async def first(
     }
 
 
-async def settle(connection: Any, docket: Docket, rulings: Sequence[Ruling]) -> None:
+async def settle(connection: Any, cases: Sequence[Case], lines: Mapping[str, Line], rulings: Sequence[Ruling]) -> None:
     """Who was ruled on leaves his line, who waits for nothing but a place enters it; and while places are left, the
-    first are looked at, for one who left may have stood in their way. The pools are locked.
+    first are looked at, for one who left may have stood in their way. The pools are locked, and `lines` as they were.
     """
-    if not docket.lines:
+    if not lines:
         return
     await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
     rows = [(e.job, e.line[0], *e.line[1][:2]) for e in rulings if isinstance(e, Wait) and e.line is not None]
     if rows:
         await connection.execute(_SQL["enter"], *(list(column) for column in zip(*rows, strict=True)))
-    pools = (case.schedule.pool for case in docket.cases if case.schedule is not None)
+    pools = (case.schedule.pool for case in cases if case.schedule is not None)
     sizes = {pool.name: pool for pool in sorted(filter(None, pools), key=lambda pool: pool.size)}
     taken = [name for each in rulings if isinstance(each, Admit) for name, _ in each.slots]
     free = {
         slots_name(name): line.size(sizes[name]) - line.places.taken - taken.count(slots_name(name))
-        for name, line in docket.lines.items()
+        for name, line in lines.items()
         if name in sizes
     }
     await groups.wake_lines(connection, {name: places for name, places in free.items() if places > 0})

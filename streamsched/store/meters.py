@@ -22,13 +22,13 @@ _FORGOTTEN: Final = timedelta(days=1)
 
 
 async def locked(
-    connection: Any, meters: Iterable[Meter], *, now: datetime, program: ProgramRef | None = None
+    connection: Any, meters: Iterable[Meter], *, now: datetime, programs: Iterable[ProgramRef] = ()
 ) -> Mapping[Meter, Bucket]:
-    """These buckets, and all others of their scopes and of the program's, held until the transaction ends; unknown ones
+    """These buckets, and all others of their scopes and of the programs', held until the transaction ends; unknown ones
     are made, full.
     """
     wanted = sorted(set(meters))
-    scopes = {meter.scope for meter in wanted} | ({program_scope(program)} if program is not None else set())
+    scopes = {meter.scope for meter in wanted} | {program_scope(program) for program in programs}
     if not scopes:
         return {}
     if wanted:

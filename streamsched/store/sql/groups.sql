@@ -2,6 +2,15 @@
 -- A group exists once somebody asks for it; sorted, so that two who make the same ones never cross.
 INSERT INTO groups (name) SELECT name FROM unnest($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING;
 
+-- name: known
+-- Which of them exist.
+SELECT name FROM groups WHERE name = ANY($1::text[]);
+
+-- name: taken
+-- How full groups are.
+SELECT g.name, g.slots, (SELECT coalesce(sum(weight), 0)::integer FROM group_slots s WHERE s.group_name = g.name) AS taken
+FROM groups g WHERE g.name = ANY($1::text[]);
+
 -- name: lock
 -- Whoever holds these rows decides about their slots.
 SELECT name FROM groups WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE;

@@ -121,7 +121,7 @@ async def test_who_ended_without_a_word_is_passed_within_seconds(world: World) -
     await world.define(LOW, HIGH)
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
     await world.decisions.decide(
-        "default.app.program-low", now=world.clock.now(), limit=9, judge=partial(judge, now=world.clock.now())
+        ["default.app.program-low"], now=world.clock.now(), limit=9, judge=partial(judge, now=world.clock.now())
     )
     [turn] = await world.column("SELECT next_check_at FROM jobs WHERE schedule = 'default.app.low'")
     assert (turn - world.clock.now()).total_seconds() == 5, "a place is free, and high.1.1 has not taken it"
