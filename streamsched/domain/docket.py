@@ -49,9 +49,12 @@ class Case:
     priority: int | None = None
     joined: bool = False
 
-    @property
-    def job(self) -> str:
-        return self.ready.id
+    job: str = field(init=False, repr=False, compare=False)
+    lane: Lane = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job", self.ready.id)
+        object.__setattr__(self, "lane", self.ready.lane)
 
 
 @dataclass(frozen=True, slots=True)

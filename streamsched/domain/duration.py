@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 
+#: Durations whose text is known by heart: definitions say the same few.
+_BY_HEART: Final = 1024
 _UNITS: Final = {
     "w": timedelta(weeks=1),
     "d": timedelta(days=1),
@@ -54,6 +57,7 @@ def parse_duration(text: str, path: str = "$") -> timedelta:
         raise InvalidDefinitionError(path, f"'{text}' is longer than can be counted") from exc
 
 
+@lru_cache(_BY_HEART)
 def duration_text(duration: timedelta) -> str:
     """The shortest text that reads back as the same duration; largest unit is the day.
 

@@ -45,7 +45,7 @@ def judge(docket: Docket, *, now: datetime, opinions: Opinions = _NOTHING_SAID) 
     newest = _newest(docket.cases)
     for case in order:
         ruling = _rule(docket, case, waiting, newest, now=now, opinions=opinions.get(case.job, {}))
-        lane, place = case.ready.lane, case.ready.place
+        lane, place = case.lane, case.ready.place
         match ruling:
             case Wait():
                 waiting[lane] = min(place, waiting.get(lane, place))
@@ -125,8 +125,8 @@ def _rule(
             pass
         case _:
             assert_never(case.order)
-    own_runs = docket.own_runs.get(ready.lane, ())
-    settled = _overlapping(case, case.schedule.overlap, waiting.get(ready.lane), own_runs)
+    own_runs = docket.own_runs.get(case.lane, ())
+    settled = _overlapping(case, case.schedule.overlap, waiting.get(case.lane), own_runs)
     if settled is not None:
         return settled
     facts = Facts(
@@ -136,14 +136,14 @@ def _rule(
         last_completed_at=docket.last_completed_at,
         program=docket.program.ref,
         groups=docket.groups,
-        lane=ready.lane,
+        lane=case.lane,
         meters=docket.meters,
         lines=docket.lines,
         turn=docket.turn(case) if docket.lines else None,
         gates=docket.gates,
         opinions=opinions,
     )
-    last = newest.get(ready.lane, ready.place)
+    last = newest.get(case.lane, ready.place)
     replaced = last > ready.place and case.schedule.overlap.newest_only
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
@@ -183,7 +183,7 @@ def _newest(cases: Sequence[Case]) -> Mapping[Lane, Place]:
     newest: dict[Lane, Place] = {}
     for case in cases:
         if case.order is None:
-            lane, place = case.ready.lane, case.ready.place
+            lane, place = case.lane, case.ready.place
             newest[lane] = max(place, newest.get(lane, place))
     return newest
 
@@ -270,7 +270,7 @@ def _scopes(docket: Docket, case: Case) -> tuple[str, ...]:
     """Where a run of the case counts, of what the docket has meters of."""
     if not docket.meters or docket.program is None or case.schedule is None:
         return ()
-    program, lane = docket.program.ref, case.ready.lane
+    program, lane = docket.program.ref, case.lane
     own = {program_scope(program), *(meter_of(rate, program, lane).scope for rate in case.schedule.rates)}
     return tuple(sorted(own & {meter.scope for meter in docket.meters}))
 
@@ -280,7 +280,7 @@ def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket
     groups = dict(docket.groups)
     for name, weight in admit.slots:
         groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
-    lane, pool = case.ready.lane, _pool(case)
+    lane, pool = case.lane, _pool(case)
     lines = docket.lines
     if pool is not None:
         lines = {**lines, pool: lines.get(pool, Line()).taken_by(admit.run)}
@@ -301,8 +301,8 @@ def _passed(gates: Mapping[Load, Gate], case: Case) -> Mapping[Load, Gate]:
 
 
 def _leaves(waiting: dict[Lane, Place], case: Case) -> None:
-    if waiting.get(case.ready.lane) == case.ready.place:
-        del waiting[case.ready.lane]
+    if waiting.get(case.lane) == case.ready.place:
+        del waiting[case.lane]
 
 
 def _with_joined(docket: Docket, rulings: list[Ruling]) -> tuple[Ruling, ...]:

@@ -19,8 +19,10 @@ from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.retry import failure_of
 from streamsched.domain.run import RunFact, RunState, advance, status_event
+from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import Assignment, Ending
-from streamsched.store import groups
+from streamsched.ports.topics import PROGRAM_STATUS
+from streamsched.store import decisions, groups, outbox
 from streamsched.store.execution import FACTS, PostgresRunBook
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
@@ -87,31 +89,28 @@ class PostgresRunCrowd:
 
 
 async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Ending]) -> None:
-    out: list[tuple[str, bytes]] = []
-    lines: list[tuple[datetime, str, str, str]] = []
+    out: list[OutboxRecord] = []
+    lines: list[tuple[datetime, str, str, str, str]] = []
     ends: list[tuple[str, str, str, datetime, int | None]] = []
     for row in rows:
         run, ending, state = row["id"], endings[row["id"]], RunState(row["state"])
         if state is RunState.STARTING and ending.exit_code is not None:  # it was quicker than the news of its start
             state = advance(state, RunFact.STARTED)
             out += _announced(row, state, ending)
-            lines.append((ending.at, run, "run.started", ""))
+            lines.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
         out += _announced(row, state, ending)
-        lines.append((ending.at, run, f"run.{state.lower()}", ending.reason))
+        lines.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
         ends.append((run, state, ending.reason, ending.at, ending.exit_code))
-    columns = [*_columns(ends, 5), *_columns(out, 2), *_columns(lines, 4)]
-    await connection.execute(_SQL["finish"], *columns)
+    await connection.execute(_SQL["finish"], *(list(column) for column in zip(*ends, strict=True)))
+    await outbox.copy(connection, out)
+    await decisions.copy(connection, lines)
     await connection.execute(_SQL["wake"], sorted({row["program"] for row in rows}))
     await groups.free(connection, *(row["id"] for row in rows))
 
 
-def _announced(row: Any, state: RunState, ending: Ending) -> list[tuple[str, bytes]]:
+def _announced(row: Any, state: RunState, ending: Ending) -> list[OutboxRecord]:
     error = None if state in (RunState.COMPLETED, RunState.RUNNING) else ending.reason
     program = ProgramRef.parse(row["program"])
     event = status_event(row["id"], program, state, at=ending.at, arguments=row["arguments"], error=error)
-    return [] if event is None else [(event.key, event_codec.encode(event))]
-
-
-def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
-    return [[row[n] for row in rows] for n in range(width)]
+    return [] if event is None else [OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event))]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from streamsched.ports.catalog import Decision
@@ -18,6 +19,14 @@ async def record(connection: Any, decisions: Sequence[Decision]) -> None:
             *((d.at, d.subject_kind, d.subject, d.action, d.reason, d.detail) for d in decisions), strict=True
         )
         await connection.execute(_SQL["record"], *columns)
+
+
+async def copy(connection: Any, lines: Iterable[tuple[datetime, str, str, str, str]]) -> None:
+    """As `record`, for many lines without detail: (at, subject kind, subject, action, reason)."""
+    records = list(lines)
+    if records:
+        columns = ("at", "subject_kind", "subject", "action", "reason")
+        await connection.copy_records_to_table("decisions", records=records, columns=columns)
 
 
 async def history(connection: Any, subject_kind: str, subject: str, limit: int) -> list[Decision]:

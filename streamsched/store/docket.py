@@ -170,7 +170,7 @@ def _judged(files: _Files, judge: Callable[[Docket], Sequence[Ruling]], now: dat
 
 def _asked(docket: Docket) -> Iterator[Meter]:
     if docket.program is not None:
-        lanes = {case.ready.lane: case.schedule for case in docket.cases if case.schedule is not None}
+        lanes = {case.lane: case.schedule for case in docket.cases if case.schedule is not None}
         for lane, schedule in lanes.items():
             for rate in schedule.rates:
                 yield meter_of(rate, docket.program.ref, lane)

@@ -15,7 +15,7 @@ from streamsched.domain.job import JobFact, JobState, advance
 from streamsched.domain.sitting import Judged, Shared
 from streamsched.ports.jobs import Inside
 from streamsched.ports.runs import Assignment
-from streamsched.store import clusters, deadlines, groups, lines, meters
+from streamsched.store import clusters, deadlines, decisions, groups, lines, meters
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("rulings")
@@ -67,8 +67,7 @@ async def store(
         await deadlines.watch_jobs(connection, each.docket, each.rulings, now)
     for each in begun:
         await deadlines.watch_run(connection, each.schedule, each.job, each.run, now=now)
-    if told:
-        await connection.execute(_SQL["record"], now, *_columns(told))
+    await decisions.copy(connection, ((now, *line) for line in told))
     return begun
 
 

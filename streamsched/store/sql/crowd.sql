@@ -39,22 +39,12 @@ SELECT id, program, state, arguments FROM runs
 WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
 
 -- name: finish
--- Their ends, what goes out on `program-status`, and the history.
-WITH ended AS (
-    UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
-        started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
-        exit_code = n.exit_code
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::integer[]) AS n (id, state, reason, at, exit_code)
-    WHERE r.id = n.id
-), announced AS (
-    INSERT INTO outbox (topic, key, value)
-    SELECT 'program-status', key, value FROM unnest($6::text[], $7::bytea[]) WITH ORDINALITY AS n (key, value, place)
-    ORDER BY place
-)
-INSERT INTO decisions (at, subject_kind, subject, action, reason)
-SELECT at, 'run', run, action, reason
-FROM unnest($8::timestamptz[], $9::text[], $10::text[], $11::text[]) WITH ORDINALITY AS n (at, run, action, reason, place)
-ORDER BY place;
+-- Their ends.
+UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
+    started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
+    exit_code = n.exit_code
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::integer[]) AS n (id, state, reason, at, exit_code)
+WHERE r.id = n.id;
 
 -- name: wake
 -- Runs of these programs ended: of each, those that wait longest are looked at again, but for those that wait for slots alone.

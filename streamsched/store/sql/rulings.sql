@@ -50,12 +50,6 @@ FROM unnest($3::text[], $4::text[], $5::text[]) AS n (id, state, reason)
 WHERE j.id = n.id AND j.state = $1
 RETURNING j.id;
 
--- name: record
--- History.
-INSERT INTO decisions (at, subject_kind, subject, action, reason)
-SELECT $1::timestamptz, n.kind, n.subject, n.action, n.reason
-FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS n (kind, subject, action, reason);
-
 -- name: stop_runs
 -- Runs that a newer job wants to end; those whose end somebody wants already are left alone, unless at once is new.
 WITH stopped AS (
