@@ -78,7 +78,7 @@ CREATE FUNCTION see_draw() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 CREATE TRIGGER see AFTER UPDATE ON meters FOR EACH ROW EXECUTE FUNCTION see_draw();
 CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO witness (what, name, change) VALUES ('limit', NEW.name, coalesce(NEW.slots, -1)); RETURN NULL; END $$;
-CREATE TRIGGER see AFTER UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
+CREATE TRIGGER see AFTER INSERT OR UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
 """
 FORGET: Final = """
 TRUNCATE witness, jobs, runs, groups, group_slots, group_waits, lines, meters, decisions, outbox, intake_positions
