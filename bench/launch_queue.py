@@ -6,10 +6,13 @@ PostgreSQL in the same run.
 Ours: jobs of 8 schedules of 8 programs wait in `jobs`, each with five constraints that hold just so (concurrency, a
 shared group, a rate, a delay, a window). Launcher processes decide, admit, give out runs, claim them, end them as
 COMPLETED and announce that, with the whole history; the clock runs from their release to the last end. What a run does
-is nothing, and it does it inside the launcher, as all the others' tasks do: no process is started.
+is nothing, and it does it inside the launcher (`ports.runner.Hands`, claimed as it is admitted), as all the others'
+tasks do: no process is started. Users' runs are processes, which no role executes inside. All schedules share the one
+group, whose lock several launchers take in turns.
 LAST_RUN is left out: it allows one run at a time by its nature.
 
-PgQueuer and procrastinate: one worker process each, a task that does nothing, batches as their documentation has them.
+PgQueuer and procrastinate: one worker process each, a task that does nothing, batches as their documentation has them;
+their tables are logged and their commits durable, as ours.
 Raw: one connection that takes a row with FOR UPDATE SKIP LOCKED and marks it done, two statements a job; `raw_4_per_s`
 is four of them. Numbers of one run compare; those of two runs on a shared machine do not.
 """
