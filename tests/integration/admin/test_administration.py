@@ -243,8 +243,9 @@ async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> N
 async def test_what_is_no_export_changes_nothing(
     site: Site, spoil: Callable[[list[bytes]], list[bytes]], words: str
 ) -> None:
-    lines = [line async for line in state.export(site.at.broker)]
+    assert await site.faults() == []  # the shards have read what was deployed
     await site.stop()
+    lines = [line async for line in state.export(site.at.broker)]
 
     with pytest.raises(DecodeError, match=words):
         await state.restore(site.at.broker, await site.at.probe.facts(), spoil(lines))
