@@ -52,16 +52,17 @@ def test_lists_are_tables_for_people_and_json_for_programs(running: Dev) -> None
     assert ids == ["default.demo.after", "default.demo.hello"]
 
 
-def test_open_keys_are_counted_and_each_tells_its_own_progress(running: Dev) -> None:
-    (running.folder / "keyed.py").write_text(KEYED)
-    assert running.run("deploy", "keyed.py").code == 0
+def test_open_keys_are_counted_and_each_tells_its_own_progress(dev: Dev) -> None:
+    dev.start()
+    (dev.folder / "keyed.py").write_text(KEYED)
+    assert dev.run("deploy", "keyed.py").code == 0
     for day in ("date=2013-01-01", "date=2013-01-02"):
-        running.run("event", "emit", "partitions", "sales", day)
-    running.until(lambda: "2 keys are open" in running.run("schedule", "show", "keyed.both").out)
-    running.run("event", "emit", "partitions", "stock", "date=2013-01-02")
-    running.until(lambda: "1 key is open" in running.run("schedule", "list").out)
+        dev.run("event", "emit", "partitions", "sales", day)
+    dev.until(lambda: "2 keys are open" in dev.run("schedule", "show", "keyed.both").out)
+    dev.run("event", "emit", "partitions", "stock", "date=2013-01-02")
+    dev.until(lambda: "1 key is open" in dev.run("schedule", "list").out)
 
-    shown = running.run("schedule", "keys", "keyed.both").out
+    shown = dev.run("schedule", "keys", "keyed.both").out
 
     assert "2013-01-01 open since" in shown
     assert "✓ 1 new partition of default.sales: 1 of 1" in shown
