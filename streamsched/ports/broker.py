@@ -130,7 +130,7 @@ class Writer(Protocol):
             FencedError: a newer writer of this name was opened; from then on nothing of this call becomes visible.
             NotFoundError: no such topic or partition; nothing of this call is or will become visible.
             TooLargeError: a record is larger than the log takes; nothing of this call is or will become visible.
-            UnavailableError: the broker did not answer.
+            UnavailableError: the broker did not answer, or not with an answer: it may while a newer writer is opened.
         """
         ...
 

@@ -23,7 +23,8 @@ from streamsched_brokers.kafka.sending import OversizedError, abandon, begin, de
 #: then it becomes visible with the end of that one.
 VISIBLE_SECONDS: Final = 1.0
 _ABORT_SECONDS: Final = 1.0
-_FENCED: Final = (kafka.ProducerFenced, kafka.InvalidProducerEpoch)
+#: The last one: our transaction was ended, and not by us. A newer writer does that, or Kafka when we stood still.
+_FENCED: Final = (kafka.ProducerFenced, kafka.InvalidProducerEpoch, kafka.InvalidTxnState)
 
 
 class KafkaWriter:
