@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from streamsched.cancellation import TIDYING_UP, cancel
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.telemetry.metrics import Metrics
 
@@ -36,12 +37,14 @@ async def supervise(loops: Mapping[str, Loop], *, metrics: Metrics) -> None:
     Raises:
         ConfigurationError: a loop says the installation is wrong; a restart cannot help, so all end.
     """
+    tasks = [asyncio.create_task(_keep(name, loop, metrics), name=name) for name, loop in loops.items()]
     try:
-        async with asyncio.TaskGroup() as group:
-            for name, loop in loops.items():
-                group.create_task(_keep(name, loop, metrics), name=name)
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from several
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        await cancel(*tasks, again_s=TIDYING_UP)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
 
 
 async def once_there(what: str, attempt: Callable[[], Awaitable[_T]]) -> _T:
@@ -71,7 +74,7 @@ async def once_there(what: str, attempt: Callable[[], Awaitable[_T]]) -> _T:
 
 
 async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
-    clock = asyncio.get_running_loop()
+    clock, task = asyncio.get_running_loop(), asyncio.current_task()
     failures = 0
     while True:
         began = clock.time()
@@ -82,6 +85,8 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
         except ConfigurationError:
             raise
         except Exception as exc:  # whatever it was: said aloud, counted, and tried again
+            if task is not None and task.cancelling():  # but not when it came in the place of a cancellation
+                raise asyncio.CancelledError from exc
             if clock.time() - began > _HEALTHY:
                 failures = 0
             pause = _PAUSES[min(failures, len(_PAUSES) - 1)]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+from streamsched.cancellation import cancel
 from streamsched.domain.errors import ConflictError, UnavailableError
 from streamsched.ports.leases import Leases, Worker
 from streamsched.stream.worker import lease_name
@@ -48,8 +49,7 @@ async def alone(
         try:
             yield check
         finally:
-            holding.cancel()
-            await asyncio.gather(holding, return_exceptions=True)
+            await cancel(holding)
             with suppress(UnavailableError):  # the leases run out by themselves
                 await leases.release(held, me.id)
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from streamsched.cancellation import TIDYING_UP, cancel
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.pulse import Pulse
 from streamsched.ports.leases import Leases
@@ -65,7 +66,7 @@ class Role:
                 held = await self._try()
                 if held is False and working is not None:
                     log.info("role.lost", role=self.name)
-                    await _cancelled(working)
+                    await cancel(working, again_s=TIDYING_UP)
                     working = None
                 if held and working is None:
                     log.info("role.taken", role=self.name)
@@ -79,7 +80,7 @@ class Role:
                     working = None
         finally:
             if working is not None:
-                await _cancelled(working)
+                await cancel(working, again_s=TIDYING_UP)
             with suppress(UnavailableError):
                 await self.release()
 
@@ -93,8 +94,3 @@ class Role:
         except UnavailableError as error:
             log.warning("role.unknown", role=self.name, error=str(error))
             return None
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait((task,))

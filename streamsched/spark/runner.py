@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
+from streamsched.cancellation import cancel
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.run import RunState
 from streamsched.ports.clock import Clock
@@ -26,7 +27,6 @@ from streamsched.spark.processes import this_process
 log = structlog.get_logger()
 
 _LONGEST_PAUSE: Final = 30.0
-_ASK_AGAIN: Final = 1.0
 _T = TypeVar("_T")
 
 
@@ -116,7 +116,7 @@ class Runner:
             await child.kill(grace=0.0 if word.at_once else self._pace.grace.total_seconds())
             return Ending(RunState.KILLED, word.why, self._clock.now(), await exited)
         finally:
-            await _cancelled(exited, beating)
+            await cancel(exited, beating)
 
     async def _beat(self, run: str) -> Stop | _Disowned:
         """Says that the run runs, then that it is alive, until told otherwise; an absent PostgreSQL is no reason."""
@@ -142,18 +142,6 @@ class Runner:
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         words = last_words(files.log)
         return Ending(RunState.FAILED, f"{how}: {words}" if words else how, now, code)
-
-
-async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
-    """Returns when all have ended. Asked again and again: until Python 3.12 a cancellation is lost when it meets, in
-    `wait_for`, what was waited for, and a heartbeat whose PostgreSQL died just then would go on for ever.
-    """
-    left = {task for task in tasks if not task.done()}
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=_ASK_AGAIN)
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _patiently(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import timedelta
 
+from streamsched.cancellation import cancel
 from streamsched.ports.reports import Reports
 from streamsched.stream.telling import Telling
 from streamsched.stream.watchdog import Watchdog
@@ -26,4 +27,4 @@ async def on_duty(
         with watched:
             await worker.run()
     finally:
-        telling.cancel()
+        await cancel(telling)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from streamsched.cancellation import cancel
 from streamsched.ports.broker import Broker, TopicPartition
 
 
@@ -30,5 +31,4 @@ class Reporting:
     async def close(self) -> None:
         """Gives up a report under way."""
         if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
+            await cancel(self._telling)

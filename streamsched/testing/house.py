@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 import asyncpg
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
+from streamsched.cancellation import cancel
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.relay import Relay
 from streamsched.define.app import App
@@ -231,6 +232,4 @@ async def open_house(dsn: str, *, now: datetime = MONDAY, shards: int = 2) -> As
         try:
             yield House(pool, bell, town, clock)
         finally:
-            relay.cancel()
-            with suppress(asyncio.CancelledError):
-                await relay
+            await cancel(relay)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import asyncpg
 import structlog
 
+from streamsched.cancellation import cancel
 from streamsched_brokers.postgres.connection import SESSION
 
 CHANNEL = "streamsched_log"
@@ -47,8 +48,7 @@ class Wakeups:
 
     async def close(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel(self._task)
             self._task = None
 
     async def _listen(self) -> None:

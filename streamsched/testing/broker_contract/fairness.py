@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from streamsched.cancellation import cancel
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
 
@@ -49,8 +50,7 @@ class Fairness:
             for _ in range(6):
                 await tail.read(max_records=50)
         finally:
-            growing.cancel()
-            await asyncio.gather(growing, return_exceptions=True)
+            await cancel(growing)
 
         assert len(tail.seen[quiet]) == 1
 

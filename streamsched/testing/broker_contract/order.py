@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from streamsched.cancellation import cancel
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
@@ -91,7 +92,7 @@ class Order:
             await tail.until(writing.done)
             await writing
         finally:
-            writing.cancel()
+            await cancel(writing)
         ends = await log.broker.ends(partitions)
         await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
 
