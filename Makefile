@@ -14,7 +14,7 @@ demo: $(VENV)/.demo ## a real pipeline on real data: flights and weather of New 
 	@$(BIN)/python examples/flights/demo.py
 
 test: check ## everything CI runs: style, types, import rules, all tests on real PostgreSQL and real Spark
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
