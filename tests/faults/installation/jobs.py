@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -40,11 +40,11 @@ class Stored:
         return [(run, row["program"]) for run, row in self.runs.items() if row["state"] == RunState.COMPLETED]
 
 
-async def stored(pool: asyncpg.Pool, app: str, started: Sequence[str]) -> Stored:
-    """As it is now."""
+async def stored(pool: asyncpg.Pool, app: str, started: Callable[[], Sequence[str]]) -> Stored:
+    """As it is now. What has `started` is read last: a run that is known to have completed has begun before."""
     jobs = await pool.fetch("SELECT * FROM jobs WHERE schedule LIKE $1", f"{app}.%")
     runs = await pool.fetch("SELECT * FROM runs WHERE program LIKE $1", f"{app}.%")
-    mine = Counter(run for run in started if run.startswith(f"{app}."))
+    mine = Counter(run for run in started() if run.startswith(f"{app}."))
     return Stored({row["id"]: row for row in jobs}, {row["id"]: row for row in runs}, mine)
 
 

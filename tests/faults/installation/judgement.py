@@ -20,6 +20,11 @@ class Judgement:
     def clean(self) -> bool:
         return not (self.lost or self.doubled or self.wrong)
 
+    @property
+    def excess(self) -> list[str]:
+        """The words on what is doubled or wrong: waiting does not help there."""
+        return [each for each in self.words if not each.startswith("lost: ")]
+
     def lose(self, what: str, times: int = 1) -> None:
         self.lost += times
         self._say(f"lost: {what}")

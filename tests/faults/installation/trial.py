@@ -29,7 +29,7 @@ RATE: Final = 250
 EVENTS: Final = 1000
 #: After that long without anything having moved, what is missing is lost.
 SETTLE_S: Final = 90.0
-#: What has been doubled or wrong for that long is so.
+#: What has been doubled or wrong in the same way for that long is so.
 WRONG_S: Final = 20.0
 _BATCH: Final = 20
 
@@ -100,8 +100,9 @@ class Trial:
         """The verdict, as soon as all is well; or when nothing has moved for long, or something has been wrong for
         long. For a moment it may look so: not all partitions are read at the same instant.
         """
-        moved = well = time.monotonic()
+        moved = time.monotonic()
         before = ""
+        suspected: dict[str, float] = {}
         while True:
             verdict = Judgement()
             there = await self._stored(user)
@@ -115,16 +116,15 @@ class Trial:
             state = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
             if state != before:
                 moved, before = time.monotonic(), state
-            if not (verdict.doubled or verdict.wrong):
-                well = time.monotonic()
-            if time.monotonic() > min(moved + SETTLE_S, well + WRONG_S):
+            suspected = {what: suspected.get(what, time.monotonic()) for what in verdict.excess}
+            if time.monotonic() > min([moved + SETTLE_S, *(since + WRONG_S for since in suspected.values())]):
                 return verdict
 
     async def _stored(self, user: User) -> Stored:
         async with asyncio.timeout(AWAY_S):
             while True:
                 try:
-                    return await stored(self.pool, str(user.wishes.app), self.crew.ground.started_runs())
+                    return await stored(self.pool, str(user.wishes.app), self.crew.ground.started_runs)
                 except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                     await asyncio.sleep(0.2)
 
