@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench properties faults outages simulate diagrams clean
+.PHONY: help demo test check bench properties faults outages upgrade simulate diagrams clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause ev
 
 outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's brokers, cut the network (as root), under load
 	@$(BIN)/python -m tests.faults.kafka_outages --kind $(or $(KIND),one) --trials $(or $(TRIALS),3) --seed $(or $(SEED),0) $(ARGS)
+
+upgrade: $(VENV)/.dev ## BROKER=postgres|kafka: workers of two releases take over from each other under load: nothing lost, no pause over 5 s
+	@$(BIN)/python -m tests.faults.upgrade --broker $(or $(BROKER),postgres) $(ARGS)
 
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log, clock and network, by seeds, judged by an oracle
 	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -1,4 +1,4 @@
-"""A rolling upgrade under load loses, doubles and spoils nothing."""
+"""A rolling upgrade under load loses, doubles and spoils nothing; the long one is `make upgrade BROKER=kafka`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.faults.upgrade import run
 
 @pytest.mark.torture
 @pytest.mark.postgres
+@pytest.mark.kafka
 @pytest.mark.timeout(240)
-async def test_two_releases_side_by_side_lose_nothing(empty_database: str, tmp_path: Path) -> None:
-    line, well = await run(empty_database, empty_database, tmp_path, stage_s=3.0)
+async def test_two_releases_side_by_side_lose_nothing(database: str, kafka_log: str, tmp_path: Path) -> None:
+    came = await run(database, kafka_log, tmp_path, stage_s=3.0)
 
-    assert well, line
+    assert came.well, came

@@ -1,28 +1,33 @@
 """A rolling upgrade under load: two workers of this release, then of both, then two of the next, and one that comes too
-late. Nothing is lost, and the longest an event waited is told.
+late. Nothing is lost, and no event waits for more than five seconds.
 
-    python -m tests.faults.upgrade DATABASE LOG        (an empty database and an empty log)
+    python -m tests.faults.upgrade --broker kafka [--stage 8] [--logs FOLDER]
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import logging
 import random
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import orjson
+import structlog
 
 from streamsched.admin.changelog import table
 from streamsched.codec.state import SEPARATOR
 from streamsched.ports.broker import Broker
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
-from streamsched.store.migrate import migrate
+from tests.faults.installation.ground import ground_of_its_own
 from tests.faults.oracle import Judgement, judge
 from tests.faults.record import Log
 from tests.faults.trial import SHARDS, Trial
@@ -31,6 +36,40 @@ LEASE_S = "6"
 #: How long each mixture of releases works.
 STAGE_S = 8.0
 RATE = 200
+#: No event may wait longer than that for its schedules, in seconds.
+LONGEST_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What came of one.
+
+    Attributes:
+        early: whether the newer encoding was written while somebody worked who cannot read it.
+        rows: of the changelogs in the end, by the version of their encoding.
+        changed: whether the newer encoding was written in the end.
+        longest_s: how long an event waited at most to come home.
+    """
+
+    events: int
+    verdict: Judgement
+    early: bool
+    rows: Counter[int]
+    changed: bool
+    longest_s: float
+
+    @property
+    def well(self) -> bool:
+        """How quick it was apart, which depends on the machine."""
+        verdict = self.verdict
+        return not (verdict.lost or verdict.doubled or verdict.wrong or self.early) and self.changed
+
+    def __str__(self) -> str:
+        verdict = self.verdict
+        return (
+            f"events {self.events} lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong} "
+            f"newer before all could read it {self.early} rows {dict(self.rows)} longest wait {self.longest_s:.1f} s"
+        )
 
 
 def hire(release: str, name: str, database: str, log: str, scratch: Path) -> subprocess.Popen[bytes]:
@@ -60,9 +99,8 @@ async def versions(broker: Broker) -> Counter[int]:
     return found
 
 
-async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_S) -> tuple[str, bool]:
-    """The last line, and whether all is well."""
-    await asyncio.to_thread(migrate, database)
+async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_S) -> Upgrade:
+    """On a migrated database and an empty log; what the workers said is in `scratch`."""
     broker = await open_broker(log)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
     trial, done, record = Trial(0, random.Random(1)), asyncio.Event(), Log(broker)
@@ -91,18 +129,16 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
         for process in crew.values():
             process.wait(30)
         await broker.close()
-    newest = max(seen[-1])
-    mixed = any(newest in each for each in seen[:-1])
+    newest = max(seen[-1], default=0)
     arrivals = [arrival for name in trial.wishes for arrival in record.arrived[name]]
-    waits = [at / 1000 - trial.sent_at[event_id] for event_id, at in arrivals if event_id in trial.sent_at]
-    line = (
-        f"events {len(trial.emitted)} lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong} "
-        f"newer before all could read it {mixed} rows {dict(seen[-1])} longest wait {max(waits):.1f} s"
+    return Upgrade(
+        len(trial.emitted),
+        verdict,
+        early=any(newest in each for each in seen[:-1]),
+        rows=seen[-1],
+        changed=newest > min(seen[0], default=newest),
+        longest_s=max(at / 1000 - trial.sent_at[event_id] for event_id, at in arrivals if event_id in trial.sent_at),
     )
-    well = (
-        not (verdict.lost or verdict.doubled or verdict.wrong or mixed) and len(seen[-1]) > 0 and newest > min(seen[0])
-    )
-    return line, well
 
 
 async def settled(record: Log, trial: Trial) -> Judgement:
@@ -119,9 +155,19 @@ async def settled(record: Log, trial: Trial) -> Judgement:
 
 
 def main() -> None:
-    line, well = asyncio.run(run(sys.argv[1], sys.argv[2], Path("/tmp")))
-    sys.stdout.write(line + "\n")
-    sys.exit(not well)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--broker", choices=("postgres", "kafka"), default="postgres")
+    parser.add_argument("--stage", type=float, default=STAGE_S, help="seconds for each mixture of releases")
+    parser.add_argument("--logs", type=Path, help="a new folder for what the processes said")
+    asked = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    logging.disable(logging.CRITICAL)
+    with ground_of_its_own(asked.broker) as there:
+        came = asyncio.run(run(there.database, there.log, there.folder, stage_s=asked.stage))
+        if asked.logs is not None:
+            shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))
+    sys.stdout.write(f"{came}\n")
+    sys.exit(not (came.well and came.longest_s <= LONGEST_S))
 
 
 if __name__ == "__main__":
