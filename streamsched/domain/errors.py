@@ -5,7 +5,7 @@
     │   ├── DecodeError               bytes or JSON that say nothing we know; carries path and reason
     │   ├── RefusedError              some events of a batch were refused, the others were taken; says which and why
     │   └── InvalidDefinitionError    a definition that cannot hold (0 partitions, a cron that never matches, …)
-    ├── TooLargeError                 a record is larger than the log takes; smaller ones go through
+    ├── TooLargeError                 a record, or many together, are larger than the log takes; smaller ones go through
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
     │   └── IllegalTransitionError    a state machine was told a fact it has no row for
@@ -78,10 +78,12 @@ class InvalidDefinitionError(InvalidError):
 
 
 class TooLargeError(StreamschedError):
-    """A record for `topic` has `size` bytes, and the log takes `limit`; nothing was appended."""
+    """A record for `topic` has `size` bytes, and the log takes `limit`; nothing was appended. `together`: not one
+    record is too large, but all that was to become visible at once, most of it in `topic`."""
 
-    def __init__(self, topic: str, size: int, limit: int) -> None:
-        super().__init__(f"a record for topic '{topic}' has {size} bytes, more than the {limit} the log takes")
+    def __init__(self, topic: str, size: int, limit: int, *, together: bool = False) -> None:
+        what = f"what goes together, most of it to topic '{topic}'," if together else f"a record for topic '{topic}'"
+        super().__init__(f"{what} has {size} bytes, more than the {limit} the log takes")
         self.topic = topic
         self.size = size
         self.limit = limit

@@ -35,18 +35,20 @@ class ShardApp:
     faust: faust.App
     tables: Mapping[str, ShardTable]
     schedules: ScheduleHome
-    discard: Callable[[Chunk, Record, InvalidError], None]
+    discard: Callable[[Chunk, Record, InvalidError, bool], None]
 
     def refuse(self, chunk: Chunk, condemned: Condemned) -> None:
         """Puts the one record of a chunk where a person can see it, as part of the turn, instead of taking it: a
-        schedule's signal is parked with its schedule, anything else (or what cannot be parked) is a dead letter.
+        schedule's signal is parked with its schedule, anything else (or what cannot be parked) is a dead letter. Where
+        its topic does not take that either, the letter says no more than where the record stands.
         """
         (record,) = chunk.records
-        key, failure = record.key, condemned.failure
-        if key is not None and key.startswith(SCHEDULE_PREFIX) and not condemned.refusals:
+        key, failure, refusals = record.key, condemned.failure, condemned.refusals
+        parks = key is not None and key.startswith(SCHEDULE_PREFIX)
+        if parks and not refusals:
             self.schedules.refuse(chunk, record, failure)
         else:
-            self.discard(chunk, record, unforeseen(failure))
+            self.discard(chunk, record, unforeseen(failure), refusals > parks)
 
 
 class CrashingApp(faust.App):
@@ -129,8 +131,8 @@ def make_app(
     declare_triggers(app, turn, schedules)
     last = ledger()
 
-    def discard(chunk: Chunk, record: Record, error: InvalidError) -> None:
-        dead_letter(turn.emit, outlet, chunk, record, error, ledger=last)
+    def discard(chunk: Chunk, record: Record, error: InvalidError, bare: bool) -> None:
+        dead_letter(turn.emit, outlet, chunk, record, error, ledger=last, bare=bare)
         if last is not None:
             last.close()
 

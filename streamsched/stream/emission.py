@@ -31,9 +31,17 @@ def unforeseen(failure: BaseException) -> InvalidError:
 
 
 def dead_letter(
-    emit: Emit, shard: int, chunk: Chunk, record: Record, error: InvalidError, *, ledger: Unreadable | None
+    emit: Emit,
+    shard: int,
+    chunk: Chunk,
+    record: Record,
+    error: InvalidError,
+    *,
+    ledger: Unreadable | None,
+    bare: bool = False,
 ) -> None:
-    """Puts a record nobody can read where a person can, and its verdict beside it, as part of the turn."""
-    emit(*letters.dead_letter(chunk, record, error, partition=shard))
+    """Puts a record nobody can read where a person can, and its verdict beside it, as part of the turn. `bare`: its
+    place alone."""
+    emit(*letters.dead_letter(chunk, record, error, partition=shard, bare=bare))
     if ledger is not None:
         ledger.unread(chunk, record, error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
@@ -24,7 +25,9 @@ from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe,
 from streamsched.domain.trigger import Trigger, event_keys
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS, public_topic, topic_specs
+from streamsched.stream.caution import Caution
 from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.tenure import BackOff, Tenure
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -48,6 +51,30 @@ class Town:
         """Starts every shard anew; former ones are fenced, not stopped."""
         self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
         await asyncio.gather(*(shard.start() for shard in self.shards))
+
+    @asynccontextmanager
+    async def tended(self, settings: ShardSettings | None = None) -> AsyncIterator[None]:
+        """Every shard in a tenure, as workers have them: one whose turn fails starts over from the log, at once."""
+        cautions = [Caution() for _ in range(self.count)]
+        at_once = BackOff(first=0.001, most=0.001)
+
+        def made(number: int) -> Shard:
+            self.shards[number] = Shard(self.broker, number, settings, caution=cautions[number])
+            return self.shards[number]
+
+        def tenure(number: int) -> Tenure:
+            return Tenure(lambda: made(number), number=number, back_off=at_once, caution=cautions[number])
+
+        self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
+        tenures = [tenure(number) for number in range(self.count)]
+        running = [asyncio.create_task(each.run()) for each in tenures]
+        try:
+            yield
+        finally:
+            for each in tenures:
+                each.end()
+            await asyncio.wait(running)
+            self.shards = []
 
     async def stop(self) -> None:
         shards, self.shards = self.shards, []

@@ -24,6 +24,8 @@ _PORT: Final = 9092
 
 #: How long one request may take, in seconds, before its connection is given up.
 REQUEST_SECONDS: Final = 10.0
+#: What one writer gets through in a second where Kafka is slow.
+_BYTES_PER_SECOND: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,8 @@ class Address:
         replication: copies of a topic; topics with another number are refused. Not given: Kafka's own
             `default.replication.factor`, or three if there are so many brokers; and any number that exists is taken.
         min_insync: copies that must have a record before it is acknowledged; not given: one less than `replication`.
-        transaction_seconds: how long the transaction of a writer that stands still may hold up readers.
+        transaction_seconds: how long the transaction of a writer that stands still may hold up readers, and so how
+            long one may take: one of more than 16 MiB for each of these seconds is not begun.
         max_record_bytes: the largest record topics take.
         topic: settings of topics that win over ours: `topic.segment.bytes=…`.
     """
@@ -59,6 +62,11 @@ class Address:
     max_record_bytes: int = 16 << 20
     compression: str = ""
     topic: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def max_transaction_bytes(self) -> float:
+        """The largest transaction: a slow Kafka takes it in the time there is. A larger one might fail for ever."""
+        return self.transaction_seconds * _BYTES_PER_SECOND
 
     def __post_init__(self) -> None:
         if not self.security:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol
 
 from aiokafka.errors import CorruptRecordException
@@ -39,16 +41,23 @@ class Fetched(NamedTuple):
     next_position: int
 
 
-def check_sizes(records: Iterable[Outgoing], limit: int) -> None:
-    """Every record is one that topics take.
+def check_sizes(records: Sequence[Outgoing], limit: int, *, together: float = inf) -> None:
+    """Every record is one that topics take, and all of them have no more bytes than `together`.
 
     Raises:
-        TooLargeError: one is not.
+        TooLargeError: one is not, or they have.
     """
+    total = 0
     for topic, _, key, value in records:
         size = len(key or b"") + len(value or b"") + _OVERHEAD
+        total += size
         if size > limit:
             raise TooLargeError(topic, size, limit)
+    if total > together:
+        by_topic: Counter[str] = Counter()
+        for topic, _, key, value in records:
+            by_topic[topic] += len(key or b"") + len(value or b"")
+        raise TooLargeError(max(by_topic, key=by_topic.__getitem__), total, int(together), together=True)
 
 
 def filled(records: Sequence[Outgoing], empty: Callable[[], Batch]) -> Mapping[TopicPartition, list[Batch]]:

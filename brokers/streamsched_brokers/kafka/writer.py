@@ -55,12 +55,13 @@ class KafkaWriter:
             raise UnavailableError(f"writer '{self._name}' failed before: open a new one")
         if not records:
             return
+        address = self._link.address
         with translated():
             try:
                 await self._catalog.check(records)
-                check_sizes(records, self._link.address.max_record_bytes)
+                check_sizes(records, address.max_record_bytes, together=address.max_transaction_bytes)
                 self._broken = True
-                async with asyncio.timeout(self._link.address.transaction_seconds):
+                async with asyncio.timeout(address.transaction_seconds):
                     reached = await self._transaction(records)
                 self._broken = False
             except OversizedError as exc:
@@ -97,7 +98,9 @@ class KafkaWriter:
         topic = self._link.address.prefix + at.topic
         limit = int((await administration.settings(self._link, [topic]))[topic]["max.message.bytes"])
         sizes = [len(each.key or b"") + len(each.value or b"") for each in records if each[:2] == at]
-        return TooLargeError(at.topic, max(sizes) if max(sizes) > limit else sum(sizes), limit)
+        if max(sizes) > limit:
+            return TooLargeError(at.topic, max(sizes), limit)
+        return TooLargeError(at.topic, sum(sizes), limit, together=True)
 
     async def _visible(self, reached: Mapping[TopicPartition, int]) -> None:
         """Kafka acknowledges a commit once it is certain; readers see it when its markers are written, soon after."""

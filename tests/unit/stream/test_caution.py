@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
@@ -24,13 +23,11 @@ from streamsched.ports.letters import LARGEST
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, PARTITIONS, TRIGGERS_CHANGELOG
 from streamsched.stream.caution import Caution
 from streamsched.stream.event_home import EventHome
-from streamsched.stream.shard import Shard, ShardSettings
-from streamsched.stream.tenure import BackOff, Tenure
+from streamsched.stream.shard import ShardSettings
 from streamsched.testing.town import NOON, Town, event_ids, landed, schedule
 
 FLIGHTS = DatasetRef("default", "flights")
 QUICK = ShardSettings(idle_s=0.05)
-AT_ONCE = BackOff(first=0.001, most=0.001)
 
 
 # -- the search, without a shard
@@ -142,23 +139,11 @@ class StrictBroker(MemoryBroker):
 
 @pytest.fixture
 async def strict(town: Town) -> AsyncIterator[Town]:
-    """Shards in tenures, on a log that takes records of a mebibyte."""
+    """Shards that are looked after, on a log that takes records of a mebibyte."""
     town.broker = StrictBroker(town.broker._log)  # type: ignore[attr-defined]
-    cautions = [Caution() for _ in range(town.count)]
-
-    def made(number: int) -> Shard:
-        town.shards[number] = Shard(town.broker, number, QUICK, caution=cautions[number])
-        return town.shards[number]
-
-    town.shards = [Shard(town.broker, number, QUICK) for number in range(town.count)]
-    tenures = [Tenure(lambda n=n: made(n), number=n, back_off=AT_ONCE, caution=cautions[n]) for n in range(town.count)]
     with capture_logs():
-        running = [asyncio.create_task(tenure.run()) for tenure in tenures]
-        yield town
-        for tenure in tenures:
-            tenure.end()
-        await asyncio.wait(running)
-    town.shards = []
+        async with town.tended(QUICK):
+            yield town
 
 
 def big(number: int, size: int) -> Event:
