@@ -23,3 +23,11 @@ async def cancel(*tasks: asyncio.Future[Any], again_s: float = AT_ONCE) -> None:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=again_s)
+
+
+def cancelled() -> bool:
+    """Whether this task was asked to end. One that goes on after errors asks when it has one: it may have come in the
+    place of the cancellation.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -12,7 +12,8 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from streamsched.domain.errors import DecodeError, UnavailableError
+from streamsched.attendance import attend
+from streamsched.domain.errors import DecodeError
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import Batch, IntakeStore
@@ -22,8 +23,8 @@ log = structlog.get_logger()
 
 #: Seconds until an intake looks again at a partition another one holds this instant.
 _HELD: Final = 0.01
-#: Seconds until it tries again when the log or PostgreSQL is away.
-_AWAY: Final = 1.0
+#: And for how long a read waits for something to come.
+_WAIT: Final = 5.0
 
 Row = TypeVar("Row")
 
@@ -56,14 +57,18 @@ class TopicIntake(Generic[Row]):
     async def run(self) -> None:
         """Takes what comes until cancelled; while the log or PostgreSQL is away it waits for them."""
         try:
-            while True:
-                try:
-                    await self.run_once(timeout=5.0)
-                except UnavailableError as exc:
-                    log.warning("intake.unavailable", topic=self._topic, reason=str(exc), again_in=_AWAY)
-                    await asyncio.sleep(_AWAY)
+            await attend(self.look, called="intake", topic=self._topic)
         finally:
             await self.close()
+
+    async def look(self) -> float:
+        """One round of `run`; the seconds until the next.
+
+        Raises:
+            UnavailableError: as `run_once`.
+        """
+        await self.run_once(timeout=_WAIT)
+        return 0.0
 
     async def run_once(self, *, timeout: float) -> int:
         """One read, waiting up to `timeout` seconds for something to come, and what it brought stored; returns how

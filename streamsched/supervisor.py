@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from streamsched.cancellation import TIDYING_UP, cancel
+from streamsched.cancellation import TIDYING_UP, cancel, cancelled
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.telemetry.metrics import Metrics
 
@@ -74,7 +74,7 @@ async def once_there(what: str, attempt: Callable[[], Awaitable[_T]]) -> _T:
 
 
 async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
-    clock, task = asyncio.get_running_loop(), asyncio.current_task()
+    clock = asyncio.get_running_loop()
     failures = 0
     while True:
         began = clock.time()
@@ -85,7 +85,7 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
         except ConfigurationError:
             raise
         except Exception as exc:  # whatever it was: said aloud, counted, and tried again
-            if task is not None and task.cancelling():  # but not when it came in the place of a cancellation
+            if cancelled():
                 raise asyncio.CancelledError from exc
             if clock.time() - began > _HEALTHY:
                 failures = 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
+from streamsched.attendance import attend
 from streamsched.codec import explanation, state
 from streamsched.codec import halt as halt_codec
 from streamsched.codec.scalar import integer, loads, mapping
 from streamsched.codec.state import SEPARATOR
-from streamsched.domain.errors import InvalidError, UnavailableError
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.explain import explain
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
@@ -30,7 +30,6 @@ _PACE: Final = 0.2
 _WAIT: Final = 5.0
 #: What a row of a schedule in error has behind the schedule (`stream.halts`).
 _ERROR: Final = [b"", b"error"]
-_AGAIN: Final = 1.0
 
 
 class ProgressCopy:
@@ -45,14 +44,7 @@ class ProgressCopy:
     async def run(self) -> None:
         """Copies until cancelled."""
         try:
-            while True:
-                try:
-                    await self.run_once()
-                except UnavailableError as exc:
-                    log.warning("progress.interrupted", reason=str(exc), again_in=_AGAIN)
-                    await asyncio.sleep(_AGAIN)
-                    continue
-                await asyncio.sleep(_PACE)
+            await attend(self._look, called="progress")
         finally:
             await self.close()
 
@@ -83,6 +75,10 @@ class ProgressCopy:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
+
+    async def _look(self) -> float:
+        await self.run_once()
+        return _PACE
 
     async def _open(self) -> Reader:
         stored = await self._store.positions(TRIGGERS_CHANGELOG)

@@ -7,14 +7,13 @@ relay that wakes up is fenced by the log before it can append anything again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 import orjson
 import structlog
 
-from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.attendance import attend
 from streamsched.domain.home import home
 from streamsched.ports.bell import OUTBOX, Bell
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
@@ -28,9 +27,8 @@ _KEY: Final = b"outbox"
 _POSITION: Final = TopicPartition(RELAY_POSITION, 0)
 #: Records for one commit.
 _BATCH: Final = 500
-#: Seconds between looks when no bell rings, and before another try after a failure.
+#: Seconds between looks when no bell rings.
 _SWEEP: Final = 5.0
-_AGAIN: Final = 1.0
 
 
 class Relay:
@@ -47,15 +45,7 @@ class Relay:
         """Relays until cancelled, woken by the bell, or looking by itself every few seconds."""
         try:
             async with self._bell.listen(OUTBOX) as ring:
-                while True:
-                    try:
-                        moved = await self.run_once()
-                    except (UnavailableError, FencedError) as exc:
-                        log.warning("relay.interrupted", reason=str(exc), again_in=_AGAIN)
-                        await asyncio.sleep(_AGAIN)
-                        continue
-                    if not moved:
-                        await ring.wait(_SWEEP)
+                await attend(self._look, rest=ring.wait, called="relay")
         finally:
             await self.close()
 
@@ -87,6 +77,9 @@ class Relay:
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()
+
+    async def _look(self) -> float:
+        return 0.0 if await self.run_once() else _SWEEP
 
     async def _open(self) -> Writer:
         """Fences former relays first, so that what the log says about them then is final."""

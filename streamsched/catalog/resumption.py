@@ -7,14 +7,13 @@ under the schedule's lock, so two instances, or a person at the same moment, res
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Final
 
 import structlog
 
+from streamsched.attendance import attend
 from streamsched.catalog.change import pause_broken, resume_due
-from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.catalog import Break, CatalogStore, PauseBook
@@ -24,7 +23,8 @@ log = structlog.get_logger()
 
 #: The longest sleep, in seconds: the sweep behind the bell, and what a clock that was set may cost.
 _SWEEP: Final = 5.0
-_AGAIN: Final = 1.0
+#: And the shortest: what is over and still paused is in another's hands.
+_HELD: Final = 0.02
 #: Schedules for one look.
 _BATCH: Final = 100
 
@@ -41,12 +41,7 @@ class Resumption:
     async def run(self) -> None:
         """Resumes until cancelled: sleeps until the next pause ends, or the bell says that one ends sooner."""
         async with self._bell.listen(TIMERS) as ring:
-            while True:
-                try:
-                    await ring.wait(self._sleep(await self.run_once()))
-                except UnavailableError as exc:
-                    log.warning("resumption.interrupted", reason=str(exc), again_in=_AGAIN)
-                    await asyncio.sleep(_AGAIN)
+            await attend(self._look, rest=ring.wait, called="resumption")
 
     async def run_once(self) -> datetime | None:
         """Pauses what failed too often, and resumes what is due now, never early.
@@ -64,6 +59,11 @@ class Resumption:
                 break
         return await self._pauses.next_end()
 
+    async def _look(self) -> float:
+        next_end = await self.run_once()
+        ahead = _SWEEP if next_end is None else (next_end - self._clock.now()).total_seconds()
+        return max(_HELD, min(ahead, _SWEEP))
+
     async def _pause(self, broken: Break) -> None:
         ref, now = broken.schedule, self._clock.now()
         applied = await self._store.change(ref.owner, [ref], lambda app: pause_broken(app, broken, now=now), now=now)
@@ -77,7 +77,3 @@ class Resumption:
         for each in applied.change.schedules:
             log.info("schedule.resumed", schedule=str(ref), generation=each.after.generation, reason=each.reason)
         return bool(applied.change.schedules)
-
-    def _sleep(self, next_end: datetime | None) -> float:
-        ahead = _SWEEP if next_end is None else (next_end - self._clock.now()).total_seconds()
-        return max(0.0, min(ahead, _SWEEP))

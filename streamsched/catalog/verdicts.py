@@ -4,14 +4,12 @@ they are old. An intake that lags or is away holds nobody up.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
 
 from streamsched.codec import findings
-from streamsched.domain.errors import UnavailableError
 from streamsched.intake import TopicIntake
 from streamsched.ports.broker import Broker, Record
 from streamsched.ports.clock import Clock
@@ -24,7 +22,6 @@ log = structlog.get_logger()
 _BATCH: Final = 50
 #: Seconds between reads, so that the records of many small turns are stored together.
 _PACE: Final = 0.2
-_AGAIN: Final = 1.0
 #: How often old days are looked for.
 _FORGETS: Final = timedelta(minutes=10)
 
@@ -42,20 +39,13 @@ class VerdictIntake(TopicIntake[Page]):
         self._now = clock.now
         self._forget_at = datetime.min.replace(tzinfo=UTC)
 
-    async def run(self) -> None:
-        """Takes and forgets until cancelled; while the log or PostgreSQL is away it waits for them."""
-        try:
-            while True:
-                try:
-                    await self.forget()
-                    if self._keep:
-                        await self.run_once(timeout=5.0)
-                    await asyncio.sleep(_PACE if self._keep else _FORGETS.total_seconds())
-                except UnavailableError as exc:
-                    log.warning("verdicts.unavailable", reason=str(exc), again_in=_AGAIN)
-                    await asyncio.sleep(_AGAIN)
-        finally:
-            await self.close()
+    async def look(self) -> float:
+        """Forgets, and takes."""
+        await self.forget()
+        if not self._keep:
+            return _FORGETS.total_seconds()
+        await super().look()
+        return _PACE
 
     async def forget(self) -> int:
         """Drops days that are old enough, when it is time to look for some; how many.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.attendance import attend
 from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.clock import Clock
 from streamsched.ports.deadlines import Deadlines
@@ -17,7 +16,8 @@ log = structlog.get_logger()
 
 #: The longest sleep, in seconds: the sweep behind the bell.
 _SWEEP: Final = 5.0
-_AGAIN: Final = 1.0
+#: And the shortest: what is due and still there is in another instance's hands.
+_HELD: Final = 0.02
 #: Deadlines for one look.
 _BATCH: Final = 100
 
@@ -33,12 +33,7 @@ class DeadlineWatch:
     async def run(self) -> None:
         """Watches until cancelled: sleeps until the next one is due, or the bell says that one is sooner."""
         async with self._bell.listen(TIMERS) as ring:
-            while True:
-                try:
-                    await ring.wait(self._sleep(await self.run_once()))
-                except UnavailableError as exc:
-                    log.warning("deadlines.interrupted", reason=str(exc), again_in=_AGAIN)
-                    await asyncio.sleep(_AGAIN)
+            await attend(self._look, rest=ring.wait, called="deadlines")
 
     async def run_once(self) -> datetime | None:
         """Settles what is due now. Returns when the next one is (UTC); None when none is watched.
@@ -56,7 +51,7 @@ class DeadlineWatch:
             if len(due) < _BATCH:
                 return await self._deadlines.next_due()
 
-    def _sleep(self, next_due: datetime | None) -> float:
-        """At least a moment: what is due and still there is in another instance's hands."""
+    async def _look(self) -> float:
+        next_due = await self.run_once()
         ahead = _SWEEP if next_due is None else (next_due - self._clock.now()).total_seconds()
-        return max(0.02, min(ahead, _SWEEP))
+        return max(_HELD, min(ahead, _SWEEP))

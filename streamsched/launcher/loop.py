@@ -14,8 +14,9 @@ from typing import Final
 
 import structlog
 
+from streamsched.attendance import attend
 from streamsched.domain.docket import Ruling
-from streamsched.domain.errors import ConflictError, InvalidError, UnavailableError
+from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.launcher.advice import Advice
 from streamsched.launcher.followup import FollowUp
 from streamsched.launcher.judge import judge
@@ -31,7 +32,6 @@ _PROGRAMS: Final = 64
 _JOBS: Final = 512
 #: Seconds until a launcher looks again at a program another one holds this instant.
 _HELD: Final = 0.02
-_AWAY: Final = 1.0
 #: How often silent runs are looked after.
 _SWEEP: Final = timedelta(seconds=5)
 #: How often the sweep behind the wake-ups is made, and how long a job waits for a wake-up before it looks.
@@ -66,15 +66,7 @@ class Launcher:
     async def run(self) -> None:
         """Decides and launches until cancelled; while PostgreSQL is away it waits for it."""
         async with self._bell.listen(LAUNCHER) as ring:
-            while True:
-                try:
-                    ruled = await self.run_once()
-                    pause = 0.0 if ruled else await self._pause()
-                except UnavailableError as exc:
-                    log.warning("launcher.unavailable", reason=str(exc), again_in=_AWAY)
-                    pause = _AWAY
-                if pause:
-                    await ring.wait(pause)
+            await attend(self._look, rest=ring.wait, called="launcher")
 
     async def run_once(self) -> int:
         """One pass: sweeps when it is time, judges what is due, starts runners, looks after silent runs. Returns how
@@ -133,6 +125,9 @@ class Launcher:
         if self._hands is None:
             return None
         return Inside(str(self._hands.runner), self._hands.room(), self._hands.fits)
+
+    async def _look(self) -> float:
+        return 0.0 if await self.run_once() else await self._pause()
 
     async def _pause(self) -> float:
         """Seconds until something is due; at least a moment, for what is due now is held by another launcher."""

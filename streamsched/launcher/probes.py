@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from streamsched.attendance import attend
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.bell import PROBES, Bell
 from streamsched.ports.clock import Clock
@@ -19,7 +20,6 @@ log = structlog.get_logger()
 _EVERY: Final = timedelta(seconds=5)
 _PATIENCE: Final = timedelta(seconds=4)
 _IDLE: Final = 30.0
-_AWAY: Final = 1.0
 
 
 class Probes:
@@ -34,14 +34,7 @@ class Probes:
     async def run(self) -> None:
         """Asks until cancelled; while PostgreSQL is away it waits for it."""
         async with self._bell.listen(PROBES) as ring:
-            while True:
-                try:
-                    await self.run_once()
-                    pause = await self._pause()
-                except UnavailableError as exc:
-                    log.warning("probes.unavailable", reason=str(exc), again_in=_AWAY)
-                    pause = _AWAY
-                await ring.wait(pause)
+            await attend(self._look, rest=ring.wait, called="probes")
 
     async def run_once(self) -> int:
         """Asks every cluster whose reading is wanted and old, all at once; returns how many were asked.
@@ -75,7 +68,8 @@ class Probes:
         log.warning("cluster.silent", cluster=cluster, reason=reason)
         await self._board.failed(cluster, reason, now=self._clock.now())
 
-    async def _pause(self) -> float:
+    async def _look(self) -> float:
+        await self.run_once()
         now = self._clock.now()
         due = await self._board.next_due(now, every=_EVERY)
         return _IDLE if due is None else min(max((due - now).total_seconds(), 0.05), _IDLE)

@@ -5,21 +5,21 @@ One process plays this at a time, by lease; were there two, each batch and each 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import InvalidError, UnavailableError
+from streamsched.attendance import attend
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.retention import AHEAD, Retention, day_of, month_of
 from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, Archive, Leaving, Place
 from streamsched.ports.clock import Clock
 
 log = structlog.get_logger()
 
-#: Seconds between two passes, and after a failure.
+#: Seconds between two passes, and after one that failed, also when a lock was not given at once.
 _PACE: Final = 300.0
 _AGAIN: Final = 10.0
 #: Jobs that leave in one transaction.
@@ -40,16 +40,14 @@ class Housekeeper:
 
     async def run(self) -> None:
         """Passes until cancelled; while PostgreSQL is away it waits for it."""
-        while True:
-            try:
-                await self.run_once()
-                await asyncio.sleep(_PACE)
-            except UnavailableError as exc:  # also when a lock was not given at once
-                log.warning("retention.interrupted", reason=str(exc), again_in=_AGAIN)
-                await asyncio.sleep(_AGAIN)
-            except InvalidError as exc:  # a newer release knows a constraint that we do not: nothing leaves meanwhile
-                log.error("retention.unreadable", path=exc.path, reason=exc.reason)
-                await asyncio.sleep(_PACE)
+        await attend(self._look, called="retention", again_s=_AGAIN)
+
+    async def _look(self) -> float:
+        try:
+            await self.run_once()
+        except InvalidError as exc:  # a newer release knows a constraint that we do not: nothing leaves meanwhile
+            log.error("retention.unreadable", path=exc.path, reason=exc.reason)
+        return _PACE
 
     async def run_once(self) -> int:
         """One pass; returns how many jobs and runs left.

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.attendance import attend
 from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.clock import Clock
 from streamsched.ports.timers import TimerStore
@@ -26,7 +26,6 @@ _LANES: Final = 2
 _SWEEP: Final = 5.0
 #: The shortest, when the next timer is due but another instance has it.
 _NOT_MINE: Final = 0.2
-_AGAIN: Final = 1.0
 
 
 class Timers:
@@ -45,14 +44,7 @@ class Timers:
         sooner.
         """
         async with self._bell.listen(TIMERS) as ring:
-            while True:
-                try:
-                    pause = self._pause(await self.run_once())
-                except UnavailableError as exc:
-                    log.warning("timers.interrupted", reason=str(exc), again_in=_AGAIN)
-                    await asyncio.sleep(_AGAIN)
-                    continue
-                await ring.wait(pause)
+            await attend(self._look, rest=ring.wait, called="timers")
 
     async def run_once(self) -> datetime | None:
         """Fires what is due now. Returns when the next timer or wake-up is due (UTC); None when there is none.
@@ -73,7 +65,8 @@ class Timers:
     async def _wake(self) -> int:
         return await self._wakes.fire(now=self._clock.now(), limit=_BATCH, record=woken_record)
 
-    def _pause(self, next_due: datetime | None) -> float:
+    async def _look(self) -> float:
+        next_due = await self.run_once()
         if next_due is None:
             return _SWEEP
         ahead = (next_due - self._clock.now()).total_seconds()
