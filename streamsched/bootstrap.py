@@ -354,7 +354,8 @@ async def _keep_house(broker: Broker) -> None:
 async def _wrong(question: Coroutine[Any, Any, object]) -> str | None:
     """What is wrong with something that is asked; None when it answers."""
     try:
-        await asyncio.wait_for(question, _READY_WITHIN)
+        async with asyncio.timeout(_READY_WITHIN):
+            await question
     except TimeoutError:
         return f"does not answer within {_READY_WITHIN:g} s"
     except StreamschedError as exc:

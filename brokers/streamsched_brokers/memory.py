@@ -110,7 +110,8 @@ class MemoryReader:
         await asyncio.sleep(0)
         while not (chunks := self._take(max_records)):
             try:
-                await asyncio.wait_for(self._log.grown.wait(), deadline - loop.time())
+                async with asyncio.timeout_at(deadline):
+                    await self._log.grown.wait()
             except TimeoutError:
                 return self._take(max_records)
         return chunks

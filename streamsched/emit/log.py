@@ -76,9 +76,11 @@ class LogLink:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=_live, args=(self._loop,), name="streamsched-log", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(
-            asyncio.wait_for(work, self._timeout.total_seconds()), self._loop
-        ).result()
+        return asyncio.run_coroutine_threadsafe(self._in_time(work), self._loop).result()
+
+    async def _in_time(self, work: Coroutine[Any, Any, _T]) -> _T:
+        async with asyncio.timeout(self._timeout.total_seconds()):
+            return await work
 
 
 def _live(loop: asyncio.AbstractEventLoop) -> None:

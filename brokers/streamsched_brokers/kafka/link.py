@@ -70,7 +70,8 @@ class Link:
     async def look_around(self) -> None:
         """Asks anew who leads what; gives up silently when nobody answers."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.client.force_metadata_update(), _LOOK_SECONDS)
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await self.client.force_metadata_update()
 
     async def anyone(self, request: Any) -> Any:
         """The answer of some broker."""

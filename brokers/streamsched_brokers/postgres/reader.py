@@ -54,7 +54,8 @@ class PostgresReader:
             if (left := deadline - loop.time()) <= 0:
                 return []
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._grown.wait(), min(left, self._checked + RECHECK_SECONDS - loop.time()))
+                async with asyncio.timeout(min(left, self._checked + RECHECK_SECONDS - loop.time())):
+                    await self._grown.wait()
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = position
