@@ -23,7 +23,7 @@ import orjson
 import structlog
 import uvloop
 
-from bench.launch_queue import GO, Inside, fresh
+from bench.launch_queue import GO, NoProcesses, fresh
 from bench.town import server
 from streamsched import __version__
 from streamsched.codec import launch
@@ -39,6 +39,7 @@ from streamsched.launcher.followup import FollowUp, Patience
 from streamsched.launcher.loop import Launcher
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import Batch, Satisfaction
+from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, Ending
 from streamsched.ports.topics import LAUNCH
 from streamsched.store.bell import PostgresBell
@@ -61,17 +62,32 @@ CREATE TRIGGER see AFTER INSERT OR DELETE ON group_slots FOR EACH ROW EXECUTE FU
 """
 
 
-class Dozing(Inside):
-    """Runs that take their time, all at once."""
+class Dozing:
+    """`ports.runner.Hands` whose runs take their time, all at once."""
+
+    runner = RunnerId("bench", 1, 1)
 
     def __init__(self, crowd: PostgresRunCrowd, seconds: float) -> None:
-        super().__init__(crowd)
+        self._crowd = crowd
         self._seconds = seconds
+        self._begun: list[str] = []
         self.started: dict[str, datetime] = {}
 
+    def fits(self, program: Program) -> bool:
+        return True
+
+    def room(self) -> int:
+        return 2048
+
+    def holds(self, run: str) -> bool:
+        return run in self.started
+
+    def take(self, runs: Sequence[str]) -> None:
+        raise AssertionError(f"{runs} did not begin with their admission")
+
     def begin(self, runs: Sequence[Assignment]) -> None:
-        super().begin(runs)
         now = datetime.now(UTC)
+        self._begun += [each.run for each in runs]
         self.started |= {each.run: now for each in runs}
 
     async def execute(self) -> int:
@@ -80,7 +96,8 @@ class Dozing(Inside):
             return 0
         await asyncio.sleep(self._seconds)
         at = datetime.now(UTC)
-        return len(await self._crowd.finish({run: Ending(RunState.COMPLETED, "", at, 0) for run in begun}))
+        ends = {run: Ending(RunState.COMPLETED, "", at, 0) for run in begun}
+        return len(await self._crowd.finish(ends, said={}))
 
 
 async def measure(url: str, *, jobs: int, groups: int, limit: int, seconds: float) -> dict[str, float]:
@@ -111,7 +128,7 @@ async def measure(url: str, *, jobs: int, groups: int, limit: int, seconds: floa
     await pool.execute("ANALYZE")
 
     clock, bell, dozing = SystemClock(), PostgresBell(url), Dozing(PostgresRunCrowd(pool), seconds)
-    followup = FollowUp(PostgresFollowUpBook(pool), dozing, clock, Patience())
+    followup = FollowUp(PostgresFollowUpBook(pool), NoProcesses(), clock, Patience(), hands=dozing)
     made = Launcher(PostgresDecisions(pool), followup, bell, clock, hands=dozing)
     begun = datetime.now(UTC)
     executing: set[asyncio.Task[int]] = set()

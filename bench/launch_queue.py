@@ -4,11 +4,11 @@ PostgreSQL in the same run.
     make bench NAME=launch_queue        python -m bench.launch_queue --jobs 4000 --rounds 3
 
 Ours: jobs of 8 schedules of 8 programs wait in `jobs`, each with five constraints that hold just so (concurrency, a
-shared group, a rate, a delay, a window). Launcher processes decide, admit, give out runs, claim them, end them as
-COMPLETED and announce that, with the whole history; the clock runs from their release to the last end. What a run does
-is nothing, and it does it inside the launcher (`ports.runner.Hands`, claimed as it is admitted), as all the others'
-tasks do: no process is started. Users' runs are processes, which no role executes inside. All schedules share the one
-group, whose lock several launchers take in turns.
+shared group, a rate, a delay, a window). Launcher processes decide, admit, execute, end the runs as COMPLETED and
+announce that, with the whole history; the clock runs from their release to the last end. The programs are of kind
+`publish`: launchers execute them within their own process (`launcher.hands`, claimed as they are admitted), as all the
+others' tasks are executed in the worker; each leaves its event in the outbox besides. Runs of Spark and bash are
+processes and cost what a process costs. All schedules share the one group, whose lock several launchers take in turns.
 LAST_RUN is left out: it allows one run at a time by its nature.
 
 PgQueuer and procrastinate: one worker process each, a task that does nothing, batches as their documentation has them;
@@ -52,17 +52,18 @@ from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.rate import Rate
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedule import Program, PublishJob, Schedule
 from streamsched.domain.trigger import CustomEvent, leaf_id
 from streamsched.domain.window import TimeWindow
 from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.hands import QuickHands
 from streamsched.launcher.loop import Launcher
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.intake import Batch, Satisfaction
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Assignment, Ending
+from streamsched.ports.runs import Ending
 from streamsched.ports.topics import LAUNCH
+from streamsched.spark.processes import this_process
 from streamsched.store.bell import PostgresBell
 from streamsched.store.crowd import PostgresRunCrowd
 from streamsched.store.docket import PostgresDecisions
@@ -73,6 +74,7 @@ from streamsched.store.pool import open_pool
 
 PROGRAMS: Final = 8
 GO: Final = EventName("default", "go")
+DONE: Final = EventName("default", "done")
 CONSTRAINTS: Final = (
     Concurrency(10_000, wait=True),
     Group("shared", 100_000),
@@ -82,27 +84,14 @@ CONSTRAINTS: Final = (
 )
 
 
-class Inside:
-    """`ports.runner.Hands` that do nothing, set by set; and `Runners` for what did not begin with its admission."""
-
-    runner = RunnerId("bench", 1, 1)
-
-    def __init__(self, crowd: PostgresRunCrowd) -> None:
-        self._crowd = crowd
-        self._given: list[str] = []
-        self._begun: list[str] = []
-
-    def fits(self, program: Program) -> bool:
-        return True
-
-    def begin(self, runs: Sequence[Assignment]) -> None:
-        self._begun += [each.run for each in runs]
+class NoProcesses:
+    """`ports.runner.Runners` of a launcher that starts no processes."""
 
     def spawn(self, run: str) -> None:
-        self._given.append(run)
+        raise AssertionError(f"{run} wants a process")
 
     def room(self) -> int:
-        return 2048
+        return 0
 
     def alive(self, runner: RunnerId) -> bool | None:
         return True
@@ -110,37 +99,23 @@ class Inside:
     def ending(self, run: str) -> Ending | None:
         return None
 
-    async def execute(self) -> int:
-        begun, self._begun = [*self._begun, *await self._claimed()], []
-        if not begun:
-            return 0
-        at = datetime.now(UTC)
-        return len(await self._crowd.finish({run: Ending(RunState.COMPLETED, "", at, 0) for run in begun}))
 
-    async def _claimed(self) -> list[str]:
-        runs, self._given = self._given, []
-        if not runs:
-            return []
-        now = datetime.now(UTC)
-        return [each.run for each in await self._crowd.claim(runs, runner=str(self.runner), log_path="", now=now)]
-
-
-def make(pool: asyncpg.Pool, bell: PostgresBell, clock: Clock) -> tuple[Inside, Launcher]:
-    """A launcher whose runs are done in its own process."""
-    inside = Inside(PostgresRunCrowd(pool))
-    followup = FollowUp(PostgresFollowUpBook(pool), inside, clock, Patience())
-    return inside, Launcher(PostgresDecisions(pool), followup, bell, clock, hands=inside)
+def make(pool: asyncpg.Pool, bell: PostgresBell, clock: Clock) -> tuple[QuickHands, Launcher]:
+    """A launcher and its hands, as `bootstrap.launcher_loops` makes them."""
+    hands = QuickHands(PostgresRunCrowd(pool), this_process(), clock)
+    followup = FollowUp(PostgresFollowUpBook(pool), NoProcesses(), clock, Patience(), hands=hands)
+    return hands, Launcher(PostgresDecisions(pool), followup, bell, clock, hands=hands)
 
 
 async def launcher(url: str) -> None:
     """One launcher process: says it is ready, waits for a line, works until nothing is left."""
     pool = await open_pool(url, min_size=2, max_size=4)
     clock, bell = SystemClock(), PostgresBell(url)
-    inside, made = make(pool, bell, clock)
+    hands, made = make(pool, bell, clock)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     while True:
-        ruled, done = await asyncio.gather(made.run_once(), inside.execute())
+        ruled, done = await asyncio.gather(made.run_once(), hands.run_once())
         if not ruled and not done:
             if not await pool.fetchval("SELECT EXISTS (SELECT FROM jobs WHERE ended_at IS NULL)"):
                 break
@@ -191,7 +166,7 @@ async def waiting(pool: asyncpg.Pool, jobs: int) -> None:
     leaf = CustomEvent(GO)
     readies: list[Satisfaction] = []
     for place in range(PROGRAMS):
-        program = Program(ProgramRef("default", "bench", f"p{place}"), BashJob("true"))
+        program = Program(ProgramRef("default", "bench", f"p{place}"), PublishJob(DONE))
         known = Schedule(
             ScheduleRef("default", "bench", f"s{place}"), program.ref, leaf, CONSTRAINTS, overlap=Overlap.QUEUE
         )

@@ -40,6 +40,7 @@ from streamsched.emit import drain
 from streamsched.launcher.advice import Advice
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.launcher.hands import QuickHands
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.probes import Probes
@@ -56,12 +57,13 @@ from streamsched.ports.leases import Leases
 from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.clusters import PROBES
-from streamsched.spark.processes import LocalRunners
+from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.store.archive import PostgresArchive
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.clock import PostgresClock
 from streamsched.store.clusters import PostgresBoard
+from streamsched.store.crowd import PostgresRunCrowd
 from streamsched.store.deadlines import PostgresDeadlines
 from streamsched.store.docket import PostgresDecisions
 from streamsched.store.followup import PostgresFollowUpBook
@@ -187,11 +189,13 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     """
     pool, broker, bell, clock = services.pool, services.broker, services.bell, services.clock
     settings = services.settings
+    hands = QuickHands(PostgresRunCrowd(pool), this_process(), clock, heartbeat=settings.heartbeat)
     followup = FollowUp(
         PostgresFollowUpBook(pool),
         LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
         clock,
         Patience(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
+        hands=hands,
     )
 
     decisions = PostgresDecisions(pool)
@@ -228,7 +232,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "pulse": services.pulse.run,
         "spool": lambda: _drain(settings),
         "probes": lambda: Probes(PostgresBoard(pool), probes, bell, clock).run(),
-        "launcher": lambda: Launcher(decisions, followup, bell, clock, advice).run(),
+        "launcher": lambda: Launcher(decisions, followup, bell, clock, advice, hands=hands).run(),
+        "hands": hands.run,
     }
 
 

@@ -47,12 +47,12 @@ async def get_run(run: str, runs: RunsDep) -> Response:
 
 @router.get("/{run}/logs")
 async def get_logs(run: str, runs: RunsDep, tail: Annotated[int, Query(ge=1, le=100_000)] = 1000) -> Response:
-    """The last lines of the run's log, as plain text; empty while it has said nothing."""
+    """The last lines of the run's log, as plain text; empty while it has said nothing. What has ended without a log
+    (it never began, or it was a request or an event) has its reason there.
+    """
     record = await runs.get(run)
     if record.log_path is None:
-        if record.state.terminal:
-            raise NotFoundError("log of run", run)
-        return PlainTextResponse("")
+        return PlainTextResponse(f"{record.reason}\n" if record.state.terminal else "")
     try:
         text = await asyncio.to_thread(_tail, Path(record.log_path), tail)
     except OSError as exc:

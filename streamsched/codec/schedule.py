@@ -2,7 +2,9 @@
 
     {"namespace": "default", "application": "flights",
      "programs": [{"name": "join", "type": "spark", "main": "join.py"},
-                  {"name": "tidy", "type": "bash", "command": "rm -rf scratch"}],
+                  {"name": "tidy", "type": "bash", "command": "rm -rf scratch"},
+                  {"name": "tell", "type": "http", "url": "https://…", "method": "POST", "body": "{day} is there"},
+                  {"name": "say", "type": "publish", "event": "approved", "attributes": {"day": "{day}"}}],
      "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
 
 With `"calendars": {"exchange": {…}}` (`codec.calendar`) triggers and constraints may say `"calendar": "exchange"`, and
@@ -24,8 +26,17 @@ from streamsched.codec import trigger as trigger_codec
 from streamsched.codec.reading import Fields, anchored, shown
 from streamsched.domain.app import AppDefinition
 from streamsched.domain.duration import duration_text, parse_duration
-from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Executable, OnChange, Program, Schedule, SparkJob
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import (
+    BashJob,
+    Executable,
+    HttpJob,
+    OnChange,
+    Program,
+    PublishJob,
+    Schedule,
+    SparkJob,
+)
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
 
@@ -38,6 +49,19 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
             return {"type": "spark", "main": main, "arguments": list(arguments), **own, "conf": dict(conf)}
         case BashJob(command=command):
             return {"type": "bash", "command": command}
+        case HttpJob() as job:
+            body = {} if job.body is None else {"body": job.body}
+            timeout = duration_text(job.timeout)
+            return {
+                "type": "http",
+                "url": job.url,
+                "method": job.method,
+                "headers": dict(job.headers),
+                "timeout": timeout,
+                **body,
+            }
+        case PublishJob(event=event, attributes=attributes):
+            return {"type": "publish", "event": str(event), "attributes": dict(attributes)}
         case _:
             assert_never(executable)
 
@@ -67,7 +91,7 @@ def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None
     """
     fields = Fields(obj, path)
     ref = _ref(fields, ProgramRef, app)
-    program = Program(ref, _executable(fields), fields.texts("defaults"))
+    program = Program(ref, _executable(fields, ref.namespace), fields.texts("defaults"))
     fields.done()
     return program
 
@@ -228,7 +252,7 @@ def _started(fields: Fields, owner: AppRef) -> ProgramRef:
         return ProgramRef(owner.namespace, owner.app, name)
 
 
-def _executable(fields: Fields) -> Executable:
+def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executable:
     match fields.text("type").casefold():
         case "spark":
             return SparkJob(
@@ -239,8 +263,24 @@ def _executable(fields: Fields) -> Executable:
             )
         case "bash":
             return BashJob(fields.text("command"))
+        case "http":
+            return _http(fields)
+        case "publish":
+            with anchored(fields.at("event")):
+                event = EventName.parse(fields.text("event"), namespace)
+            return PublishJob(event, fields.texts("attributes"))
         case other:
-            return fields.fail("type", f"is no program we know: {shown(other)} (known: bash, spark)")
+            return fields.fail("type", f"is no program we know: {shown(other)} (known: bash, http, publish, spark)")
+
+
+def _http(fields: Fields) -> HttpJob:
+    plain = HttpJob("http://host")
+    url, headers, body = fields.text("url"), fields.texts("headers"), fields.optional_text("body")
+    method = fields.optional_text("method") or plain.method
+    said = fields.optional_text("timeout")
+    timeout = plain.timeout if said is None else parse_duration(said, fields.at("timeout"))
+    with anchored(fields.path):
+        return HttpJob(url, method.upper(), headers, body, timeout)
 
 
 def _named(ref: ProgramRef | ScheduleRef) -> dict[str, str]:

@@ -26,11 +26,22 @@ from streamsched.domain.consumption import Consumption
 from streamsched.domain.deadline import Deadline
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.lateness import Late, OnLate
-from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
 from streamsched.domain.retry import Retry
-from streamsched.domain.schedule import BashJob, Executable, Misfire, OnChange, OnTimeout, Program, Schedule, SparkJob
+from streamsched.domain.schedule import (
+    BashJob,
+    Executable,
+    HttpJob,
+    Misfire,
+    OnChange,
+    OnTimeout,
+    Program,
+    PublishJob,
+    Schedule,
+    SparkJob,
+)
 from streamsched.domain.trigger import Trigger
 from streamsched.domain.window import TimeWindow
 
@@ -92,6 +103,57 @@ class App:
             raise InvalidDefinitionError(f"{path}.command", "is empty")
         return self._add(name, BashJob(command), texts(defaults, f"{path}.defaults"))
 
+    def http(
+        self,
+        name: str,
+        url: str,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+        timeout: Duration = "30s",
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """A request that launchers send themselves, without a process: 2xx is success.
+
+        Args:
+            name: unique among the app's programs.
+            url: `{name}` is replaced by the run's argument of that name, percent-encoded.
+            method: GET, HEAD, POST, PUT, PATCH or DELETE.
+            headers: of the request; a repeated run has the same `Idempotency-Key`.
+            body: `{name}` is replaced; left out, what the run is, as JSON: `run`, `job`, `attempt`, `program`,
+                `schedule`, `arguments`.
+            timeout: how long the answer may take.
+            defaults: arguments of every run, which schedules may override.
+        """
+        path = below("$.programs", name)
+        with anchored(path):
+            given = texts(headers, "$.headers")
+            job = HttpJob(url, method.upper(), given, body, duration(timeout, "$.timeout"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def publish(
+        self,
+        name: str,
+        event: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """An event of your own, once for each run that completes; no process is started.
+
+        Args:
+            name: unique among the app's programs.
+            event: what `event("…")` of a trigger waits for; of the app's namespace where it names none.
+            attributes: `{name}` in their values is replaced by the run's argument of that name.
+            defaults: arguments of every run, which schedules may override.
+        """
+        path = below("$.programs", name)
+        with anchored(f"{path}.event"):
+            named = EventName.parse(event, self.ref.namespace)
+        job = PublishJob(named, texts(attributes, f"{path}.attributes"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
     def schedule(
         self,
         name: str,
@@ -124,7 +186,7 @@ class App:
 
         Args:
             name: unique among the app's schedules.
-            program: what `spark` or `bash` returned, or its name.
+            program: what `spark`, `bash`, `http` or `publish` returned, or its name.
             when: such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
             max_concurrent: so many runs of the program may be active, whoever started them.
             delay: time to pass after the satisfaction; always waits.

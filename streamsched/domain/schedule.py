@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from streamsched.domain.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.constraint import Constraint
@@ -15,7 +17,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.group import Group
 from streamsched.domain.lateness import Late
 from streamsched.domain.load import Load
-from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
 from streamsched.domain.plugin import PlugIn
@@ -23,6 +25,10 @@ from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.trigger import Trigger
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,49 @@ class BashJob:
     command: str
 
 
-Executable = SparkJob | BashJob
+@dataclass(frozen=True, slots=True)
+class HttpJob:
+    """A request that a launcher sends itself: an answer of 2xx completes the run, anything else fails it. A run that is
+    repeated sends it again, with the same `Idempotency-Key`: the job's id, or the run's where there is no job.
+
+    Attributes:
+        url: `http` or `https`; `{name}` is replaced by the run's argument of that name, percent-encoded.
+        body: `{name}` is replaced as it is; None sends what the run is, as JSON, where the method has a body.
+        timeout: how long the answer may take.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    timeout: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        if not _URL.match(self.url):
+            raise InvalidDefinitionError("$.url", f"must begin with http:// or https:// but is '{self.url}'")
+        if self.method not in METHODS:
+            raise InvalidDefinitionError("$.method", f"must be one of {', '.join(METHODS)} but is '{self.method}'")
+        if self.body is not None and self.method not in WITH_BODY:
+            raise InvalidDefinitionError("$.body", f"is not sent by method {self.method}")
+        if self.timeout <= timedelta(0):
+            raise InvalidDefinitionError("$.timeout", f"must be positive but is {self.timeout}")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishJob:
+    """An event of that name, stored in the one transaction that completes the run: published once or not at all.
+
+    Attributes:
+        attributes: `{name}` in their values is replaced by the run's argument of that name.
+    """
+
+    event: EventName
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+Executable = SparkJob | BashJob | HttpJob | PublishJob
+#: What launchers execute within their own process; the SQL that looks for runs repeats their names.
+Quick = HttpJob | PublishJob
 
 
 @dataclass(frozen=True, slots=True)

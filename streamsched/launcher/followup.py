@@ -17,7 +17,7 @@ import structlog
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.pace import Pace
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import RunnerId, Runners
+from streamsched.ports.runner import Hands, RunnerId, Runners
 from streamsched.ports.runs import FollowUpBook, Silent
 
 log = structlog.get_logger()
@@ -51,18 +51,29 @@ class Patience:
 
 
 class FollowUp:
-    """Starts runners and looks after runs; any number may work side by side."""
+    """Starts runners and looks after runs; any number may work side by side. `hands` execute what needs no process;
+    without any, such runs are left for other launchers.
+    """
 
-    def __init__(self, book: FollowUpBook, runners: Runners, clock: Clock, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        book: FollowUpBook,
+        runners: Runners,
+        clock: Clock,
+        patience: Patience | None = None,
+        *,
+        hands: Hands | None = None,
+    ) -> None:
         self._book = book
         self._runners = runners
+        self._hands = hands
         self._clock = clock
         self._patience = patience or Patience()
         self._paced_until: datetime | None = None
 
     async def spawn(self) -> int:
-        """Starts a runner process for each PENDING run that wants one now, ends those that somebody wants to end, and
-        gives up those for which enough were started in vain; returns how many were started.
+        """Starts a runner process for each PENDING run that wants one now, or gives it to hands; ends those that
+        somebody wants to end, and those for which that was in vain often enough. Returns how many were started.
 
         Raises:
             UnavailableError: PostgreSQL is away.
@@ -72,10 +83,11 @@ class FollowUp:
             log.info("run.put_down", run=unwanted)
         for hopeless in await self._book.give_up(now, spawns=len(self._patience.spawns)):
             log.error("launch.failed", run=hopeless)
+        retry_at = [now + patience for patience in self._patience.spawns]
+        taken = await self._take(now, retry_at)
         room = min(self._runners.room(), _AT_ONCE)
         if not room:
-            return 0
-        retry_at = [now + patience for patience in self._patience.spawns]
+            return taken
         wanted, self._paced_until = await self._book.unclaimed(
             now, retry_at=retry_at, jitter=self._patience.jitter, limit=room, pace=self._patience.pace
         )
@@ -86,18 +98,22 @@ class FollowUp:
             except UnavailableError as exc:
                 log.error("runner.not_spawned", run=run.run, spawns=run.spawns, reason=str(exc))
                 await self._book.spawn_failed(run.run, str(exc), now=now)
-        return len(wanted)
+        return taken + len(wanted)
 
     async def next_due(self) -> datetime | None:
         """When `spawn` has something to do; while this host is full, when to look for room again; never before the pace
-        lets the next through.
+        lets the next process through.
         """
+        full = self._clock.now() + _FULL
         due = await self._book.next_spawn()
-        if due is None:
-            return None
-        if not self._runners.room():
-            return self._clock.now() + _FULL
-        return due if self._paced_until is None else max(due, self._paced_until)
+        if due is not None and self._paced_until is not None:
+            due = max(due, self._paced_until)
+        if due is not None and not self._runners.room():
+            due = full
+        quick = None if self._hands is None else await self._book.next_spawn(quick=True)
+        if quick is not None and self._hands is not None and not self._hands.room():
+            quick = full
+        return min((each for each in (due, quick) if each is not None), default=None)
 
     async def look_after(self) -> Sequence[str]:
         """Wants runs to end that are past their deadline, and ends those whose runner is gone; returns the ids of the
@@ -115,9 +131,26 @@ class FollowUp:
                 ended.append(run.run)
         return ended
 
+    async def _take(self, now: datetime, retry_at: Sequence[datetime]) -> int:
+        """Gives hands what waits for them; the pace is that of processes, not theirs."""
+        room = 0 if self._hands is None else self._hands.room()
+        if self._hands is None or not room:
+            return 0
+        wanted, _ = await self._book.unclaimed(
+            now, retry_at=retry_at, jitter=self._patience.jitter, limit=room, quick=True
+        )
+        self._hands.take([run.run for run in wanted])
+        return len(wanted)
+
+    def _alive(self, run: Silent, runner: RunnerId) -> bool | None:
+        """None: nobody here can know."""
+        if self._hands is not None and runner == self._hands.runner:
+            return self._hands.holds(run.run)  # no: its admission was stored, but never answered
+        return self._runners.alive(runner)
+
     async def _end(self, run: Silent, now: datetime) -> bool:
         runner = RunnerId.parse(run.runner)
-        alive = self._runners.alive(runner)
+        alive = self._alive(run, runner)
         if alive:
             return False  # it cannot reach PostgreSQL, or is paused: it goes on when it can
         ending = self._runners.ending(run.run)

@@ -78,5 +78,13 @@ class Hands(Protocol):
         ...
 
     def begin(self, runs: Sequence[Assignment]) -> None:
-        """Executes runs that are claimed already, and ends them; returns at once."""
+        """Executes runs that are claimed already, and ends them; returns at once. A repeat changes nothing."""
+        ...
+
+    def take(self, runs: Sequence[str]) -> None:
+        """Claims these runs and executes what it gets of them; returns at once."""
+        ...
+
+    def holds(self, run: str) -> bool:
+        """Whether it executes that run, or has still to store its end."""
         ...

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from streamsched.domain.event import Event
 from streamsched.domain.job import ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pace import Pace
@@ -91,7 +92,7 @@ class Silent:
 class RunBook(Protocol):
     """What a runner writes about the one run it executes."""
 
-    async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
+    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else. A caller that asks
         again, because it never heard the answer, gets it once more.
 
@@ -131,11 +132,52 @@ class RunBook(Protocol):
         ...
 
 
+class RunCrowd(Protocol):
+    """What is written about many runs that one process executes. Each call may be repeated."""
+
+    async def claim(
+        self, runs: Sequence[str], *, runner: str, log_path: str | None, now: datetime
+    ) -> Sequence[Assignment]:
+        """What `RunBook.claim` answers for each of them, without those that somebody else got or that ended.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def beat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, Stop | None]:
+        """These are alive and RUNNING; those that should end have a `Stop`. Those that are missing are no longer this
+        runner's: they were given up as lost, or have ended.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+    async def finish(self, endings: Mapping[str, Ending], *, said: Mapping[str, Event]) -> Sequence[str]:
+        """Ends them as `RunBook.finish` does, and publishes what those have `said` that are COMPLETED by this call, in
+        the same transaction. Returns those that had not ended before.
+
+        Raises:
+            UnavailableError: PostgreSQL is away.
+        """
+        ...
+
+
 class FollowUpBook(RunBook, Protocol):
-    """What the launchers need to look after runs."""
+    """What the launchers need to look after runs. `quick` runs are those that a launcher executes itself
+    (`domain.schedule.Quick`); the others want a runner process.
+    """
 
     async def unclaimed(
-        self, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int, pace: Pace | None = None
+        self,
+        now: datetime,
+        *,
+        retry_at: Sequence[datetime],
+        jitter: float,
+        limit: int,
+        pace: Pace | None = None,
+        quick: bool = False,
     ) -> tuple[Sequence[Unclaimed], datetime | None]:
         """Takes PENDING runs that need a runner process now, oldest first, each for one caller. When no runner claims
         it, it is taken again at `retry_at[spawns]`, or later by up to the share `jitter` of the time until then; past
@@ -144,8 +186,8 @@ class FollowUpBook(RunBook, Protocol):
         """
         ...
 
-    async def next_spawn(self) -> datetime | None:
-        """When the next PENDING run wants a runner process; None when there is none."""
+    async def next_spawn(self, *, quick: bool = False) -> datetime | None:
+        """When the next PENDING run wants to be executed; None when there is none."""
         ...
 
     async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:

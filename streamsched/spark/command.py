@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.schedule import BashJob, SparkJob
+from streamsched.domain.schedule import BashJob, HttpJob, PublishJob, SparkJob
+from streamsched.domain.template import filled
 from streamsched.ports.runs import Assignment
 
 JAVA_NEEDED: Final = 17
 
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+)\}")
 _NOT_IN_A_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
@@ -59,23 +59,10 @@ def command(assignment: Assignment, place: Installation, run_file: Path) -> Comm
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
         case SparkJob() as job:
             return _spark_submit(assignment, job, place, env)
+        case HttpJob() | PublishJob():
+            raise ConfigurationError("launchers execute such programs themselves, they are no command")
         case _:
             assert_never(assignment.program.executable)
-
-
-def filled(text: str, arguments: Mapping[str, str]) -> str:
-    """`text` with each `{name}` replaced by the run's argument of that name.
-
-    Raises:
-        ConfigurationError: the run has no such argument.
-    """
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in arguments:
-            raise ConfigurationError(f"the command line asks for argument '{found[1]}', which the run does not have")
-        return arguments[found[1]]
-
-    return _PLACEHOLDER.sub(value, text)
 
 
 def find_java(environ: Mapping[str, str]) -> Path:

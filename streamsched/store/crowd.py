@@ -1,13 +1,14 @@
 """Many runs at once: claimed and ended set by set, in a handful of statements whatever their number.
 
 For whoever executes many short runs in one process. What is not plain (a run that somebody wants to end, a schedule
-that moved on or limits how long runs may take, a failure that may be retried) goes the way of the single run,
+that moved on or limits how long runs may take, an end that is no success) goes the way of the single run,
 `store.execution`, so every rule stands once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ import asyncpg
 from streamsched.codec import event as event_codec
 from streamsched.codec import launch
 from streamsched.codec.schedule import program_from_json, schedule_from_json
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.event import Event
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.retry import failure_of
 from streamsched.domain.run import RunFact, RunState, advance, status_event
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.runs import Assignment, Ending
-from streamsched.ports.topics import PROGRAM_STATUS
+from streamsched.ports.runs import Assignment, Ending, Stop
+from streamsched.ports.topics import PROGRAM_STATUS, public_topic
 from streamsched.store import decisions, groups, outbox
 from streamsched.store.execution import FACTS, PostgresRunBook
 from streamsched.store.pool import translated
@@ -31,18 +33,15 @@ _SQL: Final = queries("crowd")
 
 
 class PostgresRunCrowd:
-    """Claims and ends runs in sets; each call is one transaction, and one more for each run that is not plain."""
+    """See `ports.runs.RunCrowd`. Each call is one transaction, and one more for each run that is not plain."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._single = PostgresRunBook(pool)
 
-    async def claim(self, runs: Sequence[str], *, runner: str, log_path: str, now: datetime) -> Sequence[Assignment]:
-        """What `ports.runs.RunBook.claim` answers for each of them, without those that somebody else got or that ended.
-
-        Raises:
-            UnavailableError: PostgreSQL is away.
-        """
+    async def claim(
+        self, runs: Sequence[str], *, runner: str, log_path: str | None, now: datetime
+    ) -> Sequence[Assignment]:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 definitions = {
@@ -68,13 +67,20 @@ class PostgresRunCrowd:
                 claimed.append(assignment)
         return claimed
 
-    async def finish(self, endings: Mapping[str, Ending]) -> Sequence[str]:
-        """Ends them as `ports.runs.RunBook.finish` does; returns those that had not ended before.
+    async def beat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, Stop | None]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["beat"], runs, runner, now)
+        for row in rows:
+            if row["state"] == RunState.STARTING:
+                with suppress(ConflictError):  # it has ended meanwhile
+                    await self._single.started(row["id"], runner=runner, now=now)
+        return {
+            row["id"]: None if row["stop_requested"] is None else Stop(row["stop_requested"], row["stop_at_once"])
+            for row in rows
+        }
 
-        Raises:
-            UnavailableError: PostgreSQL is away.
-        """
-        plain = {run: each for run, each in endings.items() if failure_of(each.state, each.exit_code) is None}
+    async def finish(self, endings: Mapping[str, Ending], *, said: Mapping[str, Event]) -> Sequence[str]:
+        plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
         ended: list[str] = []
         if plain:
             with translated():
@@ -83,12 +89,12 @@ class PostgresRunCrowd:
                     rows = await connection.fetch(_SQL["live"], list(plain))
                     ended = [row["id"] for row in rows]
                     if rows:
-                        await _end(connection, rows, plain)
+                        await _end(connection, rows, plain, said)
         ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
         return ended
 
 
-async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Ending]) -> None:
+async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Ending], said: Mapping[str, Event]) -> None:
     out: list[OutboxRecord] = []
     lines: list[tuple[datetime, str, str, str, str]] = []
     ends: list[tuple[str, str, str, datetime, int | None]] = []
@@ -100,6 +106,8 @@ async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Endin
             lines.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
         out += _announced(row, state, ending)
+        if (event := said.get(run)) is not None:
+            out.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
         lines.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
         ends.append((run, state, ending.reason, ending.at, ending.exit_code))
     await connection.execute(_SQL["finish"], *(list(column) for column in zip(*ends, strict=True)))

@@ -36,7 +36,7 @@ class PostgresRunBook:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
+    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)

@@ -24,24 +24,32 @@ class PostgresFollowUpBook(PostgresRunBook):
     """See `ports.runs.FollowUpBook`."""
 
     async def unclaimed(
-        self, now: datetime, *, retry_at: Sequence[datetime], jitter: float, limit: int, pace: Pace | None = None
+        self,
+        now: datetime,
+        *,
+        retry_at: Sequence[datetime],
+        jitter: float,
+        limit: int,
+        pace: Pace | None = None,
+        quick: bool = False,
     ) -> tuple[Sequence[Unclaimed], datetime | None]:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
+                unclaimed = SQL["unclaimed_quick" if quick else "unclaimed"]
                 if pace is None:
-                    rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
+                    rows = await connection.fetch(unclaimed, now, list(retry_at), limit, jitter)
                     return [Unclaimed(row["id"], row["spawns"]) for row in rows], None
                 found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
                 bucket = Bucket(found["remaining"], found["at"])
                 limit = min(limit, pace.available(bucket, now))
-                rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
+                rows = await connection.fetch(unclaimed, now, list(retry_at), limit, jitter)
                 left = pace.taken(bucket, len(rows), now)
                 await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
         return [Unclaimed(row["id"], row["spawns"]) for row in rows], pace.next_at(left, now)
 
-    async def next_spawn(self) -> datetime | None:
+    async def next_spawn(self, *, quick: bool = False) -> datetime | None:
         with translated():
-            return await self._pool.fetchval(SQL["next_spawn"])
+            return await self._pool.fetchval(SQL["next_quick" if quick else "next_spawn"])
 
     async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
         with translated():

@@ -30,7 +30,18 @@ from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
 from streamsched.domain.retry import Failure, Retry
-from streamsched.domain.schedule import BashJob, Executable, Misfire, OnTimeout, Program, Schedule, SparkJob
+from streamsched.domain.schedule import (
+    WITH_BODY,
+    BashJob,
+    Executable,
+    HttpJob,
+    Misfire,
+    OnTimeout,
+    Program,
+    PublishJob,
+    Schedule,
+    SparkJob,
+)
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
@@ -188,6 +199,15 @@ _mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3
 executables: st.SearchStrategy[Executable] = st.one_of(
     st.builds(SparkJob, st.text(min_size=1), st.lists(st.text(), max_size=3).map(tuple), st.none() | _names, _mappings),
     st.builds(BashJob, st.text(min_size=1)),
+    st.builds(
+        HttpJob,
+        _names.map("http://host/{}".format),
+        st.sampled_from(sorted(WITH_BODY)),
+        _mappings,
+        st.none() | st.text(),
+        durations,
+    ),
+    st.builds(PublishJob, st.builds(EventName, st.just("default"), _names), _mappings),
 )
 
 

@@ -33,6 +33,12 @@ WITH plain AS (
 SELECT c.id, c.attempt, c.job, c.executable, c.arguments, j.schedule, j.ready::text AS ready
 FROM claimed c LEFT JOIN jobs j ON j.id = c.job;
 
+-- name: beat
+-- Alive, and whether somebody wants that they end. Those that are missing are no longer this runner's.
+UPDATE runs SET heartbeat_at = $3::timestamptz
+WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
+RETURNING id, state, stop_requested, stop_at_once;
+
 -- name: live
 -- Those that can end, as they are after the wait for their locks.
 SELECT id, program, state, arguments FROM runs

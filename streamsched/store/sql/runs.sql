@@ -131,7 +131,22 @@ UPDATE runs SET spawns = spawns + 1,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
     SELECT id FROM runs
-    WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
+    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish')
+        AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
+    ORDER BY spawn_at, created_at
+    LIMIT $3
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id, spawns;
+
+-- name: unclaimed_quick
+-- The same of those that launchers execute themselves.
+UPDATE runs SET spawns = spawns + 1,
+    spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
+WHERE id IN (
+    SELECT id FROM runs
+    WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish')
+        AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
     ORDER BY spawn_at, created_at
     LIMIT $3
     FOR UPDATE SKIP LOCKED
@@ -150,7 +165,11 @@ UPDATE buckets SET remaining = $2, at = $3 WHERE name = $1;
 
 -- name: next_spawn
 -- When the next PENDING run wants a runner process, or is given up.
-SELECT min(spawn_at) FROM runs WHERE state = 'PENDING';
+SELECT min(spawn_at) FROM runs WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish');
+
+-- name: next_quick
+-- The same of those that launchers execute themselves.
+SELECT min(spawn_at) FROM runs WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish');
 
 -- name: hopeless
 -- PENDING runs nobody claimed, however often a runner process was started.

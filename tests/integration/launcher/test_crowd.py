@@ -72,9 +72,9 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
             for each in claimed:
                 assert each.program.ref == PROGRAM
                 assert (each.ready is None) == (each.job is None) == (each.schedule is None)
-            ended = await crowd.finish(ends(world, runs))
+            ended = await crowd.finish(ends(world, runs), said={})
             assert set(ended) == {*runs[:5], runs[6]}
-            assert list(await crowd.finish(ends(world, runs))) == []
+            assert list(await crowd.finish(ends(world, runs), said={})) == []
         else:
             for run in runs:
                 await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
@@ -94,7 +94,7 @@ async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> Non
     )
     assert sorted(each.run for claim in claims for each in claim) == sorted([*runs[:5], runs[6]])
 
-    ended = await asyncio.gather(*(crowd.finish(ends(world, runs)) for crowd in crowds))
+    ended = await asyncio.gather(*(crowd.finish(ends(world, runs), said={}) for crowd in crowds))
     assert sorted(run for some in ended for run in some) == sorted([*runs[:5], runs[6]])
 
 
@@ -104,7 +104,7 @@ async def test_a_stopped_run_ends_and_wakes_like_any_other(world: World) -> None
     now = world.clock.now()
     await crowd.claim(runs[:1], runner="h:1:1", log_path="", now=now)
     await world.runs.stop(runs[0], Stop("ann"), now=now)
-    await crowd.finish({runs[0]: Ending(RunState.KILLED, "ann", now, -15)})
+    await crowd.finish({runs[0]: Ending(RunState.KILLED, "ann", now, -15)}, said={})
     await world.runs.stop(runs[6], Stop("ann"), now=now)
     await world.launcher.run_once()
 

@@ -55,6 +55,12 @@ class FewHands:
     def begin(self, runs: Sequence[Assignment]) -> None:
         self.begun += runs
 
+    def take(self, runs: Sequence[str]) -> None:
+        raise AssertionError(f"{runs} want a process")
+
+    def holds(self, run: str) -> bool:
+        return any(each.run == run for each in self.begun)
+
 
 def sharing(name: str, *constraints: Any, **fields: Any) -> Schedule:
     """A schedule of a program of its own."""

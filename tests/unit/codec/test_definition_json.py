@@ -239,6 +239,22 @@ def _changed(**fields: Any) -> dict[str, Any]:
         ({**APP, "programs": APP["programs"] * 2}, "$.programs[1]: 'load' is defined twice"),
         ({**APP, "progams": []}, "$.progams: is no field we know here"),
         ({**APP, "programs": [{"name": "x", "type": "spark"}]}, "$.programs[0].main: is missing"),
+        (
+            {**APP, "programs": [{"name": "x", "type": "http", "url": "ftp://h"}]},
+            "$.programs[0].url: must begin with http:// or https:// but is 'ftp://h'",
+        ),
+        (
+            {**APP, "programs": [{"name": "x", "type": "http", "url": "http://h", "method": "get", "body": "x"}]},
+            "$.programs[0].body: is not sent by method GET",
+        ),
+        (
+            {**APP, "programs": [{"name": "x", "type": "http", "url": "http://h", "timeout": "soon"}]},
+            "$.programs[0].timeout: ",
+        ),
+        (
+            {**APP, "programs": [{"name": "x", "type": "publish", "event": "a b"}]},
+            "$.programs[0].event: dataset, stream or event name 'a b'",
+        ),
         ({**APP, "programs": [{"name": "x", "type": "jar"}]}, "$.programs[0].type: is no program we know: 'jar'"),
         (
             {**APP, "programs": [{"name": "x", "type": "spark", "main": "x.py", "arguments": ["--n", 7]}]},

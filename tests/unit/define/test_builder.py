@@ -22,7 +22,7 @@ from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import PauseAfter
-from streamsched.domain.schedule import BashJob, Misfire, OnTimeout, SparkJob
+from streamsched.domain.schedule import BashJob, HttpJob, Misfire, OnTimeout, PublishJob, SparkJob
 from streamsched.domain.trigger import (
     AllOf,
     AnyOf,
@@ -39,6 +39,34 @@ from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import triggers
 
 SHOP = AppRef("prod", "shop")
+
+
+def test_a_request_and_an_event_are_programs_too() -> None:
+    app = App("shop", namespace="prod")
+    app.http(
+        "tell", "https://chat/hooks/{room}", method="put", headers={"X": "1"}, timeout="5s", defaults={"room": "a"}
+    )
+    app.publish("say", "approved", attributes={"day": "{day}"})
+
+    assert [(each.ref.name, each.executable, each.arguments) for each in app.definition().programs] == [
+        ("tell", HttpJob("https://chat/hooks/{room}", "PUT", {"X": "1"}, timeout=timedelta(seconds=5)), {"room": "a"}),
+        ("say", PublishJob(EventName("prod", "approved"), {"day": "{day}"}), {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda app: app.http("x", "example.com"), "$.programs.x.url: must begin with http"),
+        (lambda app: app.http("x", "http://h", method="PUSH"), "$.programs.x.method: must be one of GET, HEAD"),
+        (lambda app: app.http("x", "http://h", timeout="0s"), "$.programs.x.timeout: "),
+        (lambda app: app.publish("x", "a b"), "$.programs.x.event: dataset, stream or event name 'a b'"),
+    ],
+)
+def test_what_no_request_and_no_event_can_be_is_said(make: Callable[[App], object], why: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        make(App("shop"))
+    assert str(caught.value).startswith(why)
 
 
 def test_twelve_lines_make_an_app(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedule import BashJob, Executable, Program, SparkJob
+from streamsched.domain.template import filled
 from streamsched.ports.runs import Assignment
-from streamsched.spark.command import Installation, command, filled, find_java
+from streamsched.spark.command import Installation, command, find_java
 
 REF = ProgramRef("default", "app", "load")
 

@@ -1,0 +1,193 @@
+"""`ports.runner.Hands`: programs that are a request or an event are executed by the launcher itself, without a process.
+
+A run is held from its claim until its end is stored. Heartbeats say that it lives; a launcher that dies leaves silent
+runs, which are found LOST and repeated as any others. What is published goes out with the end of its run, in one
+transaction; a request may have been answered when its launcher dies before that is stored, so each carries an
+`Idempotency-Key`, the same for every attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+import httpx
+import structlog
+
+from streamsched.attendance import attend
+from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.run import RunState
+from streamsched.domain.schedule import HttpJob, Program, PublishJob, Quick
+from streamsched.domain.template import filled
+from streamsched.launcher.request import open_client, request, send
+from streamsched.ports.clock import Clock
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Assignment, Ending, RunCrowd
+
+log = structlog.get_logger()
+
+SOURCE: Final = "streamsched/runs"
+#: Seconds between two looks when nothing is held.
+_IDLE: Final = 60.0
+
+
+class QuickHands:
+    """Belongs to the launcher's event loop. `begin`, `take`, `room` and `holds` may be called while `run` runs, or
+    before; what was given is executed when it does.
+
+    Args:
+        me: this process, as others look for it.
+        capacity: so many runs are held at a time.
+        heartbeat: how often those that go on say so.
+    """
+
+    def __init__(
+        self,
+        crowd: RunCrowd,
+        me: RunnerId,
+        clock: Clock,
+        *,
+        capacity: int = 1024,
+        heartbeat: timedelta = timedelta(seconds=2),
+    ) -> None:
+        self.runner = me
+        self._crowd = crowd
+        self._clock = clock
+        self._capacity = capacity
+        self._heartbeat = heartbeat.total_seconds()
+        self._given: dict[str, None] = {}
+        self._held: dict[str, Assignment] = {}
+        self._requests: dict[str, asyncio.Task[Ending]] = {}
+        self._ended: dict[str, Ending] = {}
+        self._said: dict[str, Event] = {}
+        self._news = asyncio.Event()
+        self._beat_at = 0.0
+        self._client: httpx.AsyncClient | None = None
+
+    def fits(self, program: Program) -> bool:
+        return isinstance(program.executable, Quick)
+
+    def room(self) -> int:
+        return max(0, self._capacity - len(self._held) - len(self._given))
+
+    def begin(self, runs: Sequence[Assignment]) -> None:
+        for each in runs:
+            if each.run not in self._held:
+                self._held[each.run] = each
+                self._start(each)
+        self._news.set()
+
+    def take(self, runs: Sequence[str]) -> None:
+        self._given |= dict.fromkeys(runs)
+        self._news.set()
+
+    def holds(self, run: str) -> bool:
+        return run in self._held or run in self._given
+
+    async def run(self) -> None:
+        """Executes until cancelled, then lets go of requests: their runs are found lost. Waits for PostgreSQL."""
+        try:
+            await attend(self._look, rest=self._heard, called="hands")
+        finally:
+            for run in list(self._requests):
+                self._forget(run)
+
+    async def run_once(self) -> int:
+        """Claims what was given, stores what has ended, and says what lives when it is time; returns how many ends
+        were stored.
+
+        Raises:
+            UnavailableError: PostgreSQL is away; nothing is forgotten, call again.
+        """
+        self._news.clear()
+        if self._given:
+            asked = list(self._given)
+            claimed = await self._crowd.claim(asked, runner=str(self.runner), log_path=None, now=self._clock.now())
+            self.begin(claimed)
+            for run in asked:
+                del self._given[run]
+        stored = await self._store()
+        now = asyncio.get_running_loop().time()
+        if len(self._held) > len(self._ended) and now - self._beat_at >= self._heartbeat:
+            await self._beat()
+            self._beat_at = now
+        return stored
+
+    async def _store(self) -> int:
+        endings = dict(self._ended)
+        if not endings:
+            return 0
+        await self._crowd.finish(endings, said=dict(self._said))
+        for run in endings:
+            self._forget(run)
+        log.info("hands.ended", runs=len(endings))
+        return len(endings)
+
+    async def _beat(self) -> None:
+        asked = [run for run in self._held if run not in self._ended]
+        answers = await self._crowd.beat(asked, runner=str(self.runner), now=self._clock.now())
+        for run in asked:
+            if run not in answers:
+                log.error("run.disowned", run=run)
+                self._forget(run)
+            elif (stop := answers[run]) is not None and run not in self._ended:
+                self._requests.pop(run).cancel()
+                self._end(run, Ending(RunState.KILLED, stop.why, self._clock.now()))
+
+    def _start(self, run: Assignment) -> None:
+        try:
+            match run.program.executable:
+                case PublishJob() as job:
+                    event = _event(run, job, self._clock)
+                    self._said[run.run] = event
+                    self._end(run.run, Ending(RunState.COMPLETED, f"published {job.event}", event.time, 0))
+                case HttpJob() as job:
+                    self._client = self._client or open_client()
+                    task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
+                    self._requests[run.run] = task
+                    task.add_done_callback(partial(self._done, run.run))
+                case other:
+                    raise ConfigurationError(f"launchers do not execute a {type(other).__name__} themselves")
+        except ConfigurationError as exc:
+            self._end(run.run, Ending(RunState.FAILED, f"the program cannot be started: {exc}", self._clock.now()))
+
+    def _done(self, run: str, task: asyncio.Task[Ending]) -> None:
+        if task.cancelled() or self._requests.pop(run, None) is None:
+            return
+        wrong = task.exception()
+        failed = None if wrong is None else Ending(RunState.FAILED, repr(wrong), self._clock.now())
+        self._end(run, failed or task.result())
+
+    def _end(self, run: str, ending: Ending) -> None:
+        self._ended[run] = ending
+        self._news.set()
+
+    def _forget(self, run: str) -> None:
+        for known in (self._held, self._ended, self._said):
+            known.pop(run, None)
+        task = self._requests.pop(run, None)
+        if task is not None:
+            task.cancel()
+
+    async def _look(self) -> float:
+        """Seconds until something is to be said."""
+        await self.run_once()
+        if self._given or self._ended:
+            return 0.0
+        return self._heartbeat if self._held else _IDLE
+
+    async def _heard(self, seconds: float) -> None:
+        """News came, or so much time has passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+
+def _event(run: Assignment, job: PublishJob, clock: Clock) -> Event:
+    attributes = {name: filled(value, run.arguments) for name, value in job.attributes.items()}
+    return Event(f"{run.run}:{job.event}", SOURCE, clock.now(), CustomHappened(job.event, attributes))
