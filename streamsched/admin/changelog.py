@@ -6,42 +6,12 @@ at slightly different moments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Final
+from collections.abc import Mapping
 
-from streamsched.domain.errors import UnavailableError
-from streamsched.ports.broker import Broker, Record, TopicPartition
+from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.records import newest, records
 from streamsched.ports.topics import POSITION_KEY, RESERVED, TRIGGERS_CHANGELOG
 from streamsched.stream.turn import Positions, decode_positions
-
-#: Seconds without a record before the log is said to stand still.
-_STANDS_STILL: Final = 10.0
-_BATCH: Final = 10_000
-#: How far back from the end a position is looked for first, in records.
-_REACH: Final = 256
-
-
-async def records(broker: Broker, at: TopicPartition, start: int, end: int) -> AsyncIterator[Record]:
-    """The records of a partition from `start` up to `end`, an end that was asked for before.
-
-    Raises:
-        NotFoundError: no such topic or partition.
-        UnavailableError: the broker is away, or the partition stops before that end.
-    """
-    reader = await broker.reader({at: start})
-    try:
-        position = start
-        while position < end:
-            chunks = await reader.read(max_records=_BATCH, timeout=_STANDS_STILL)
-            if not chunks:
-                raise UnavailableError(f"{at.topic}/{at.partition} stops at {position}, before its end {end}")
-            for chunk in chunks:
-                position = chunk.next_position
-                for record in chunk.records:
-                    if record.offset < end:
-                        yield record
-    finally:
-        await reader.close()
 
 
 async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
@@ -50,10 +20,8 @@ async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
     Raises:
         NotFoundError, UnavailableError: as `records`.
     """
-    at = TopicPartition(topic, shard)
-    end = (await broker.ends([at]))[at]
     entries: dict[bytes, bytes] = {}
-    async for record in records(broker, at, 0, end):
+    async for record in records(broker, TopicPartition(topic, shard)):
         if record.key is None or record.key.startswith(RESERVED):
             continue
         if record.value is None:
@@ -69,18 +37,8 @@ async def positions(broker: Broker, shard: int) -> Positions:
     Raises:
         NotFoundError, UnavailableError: as `records`.
     """
-    at = TopicPartition(TRIGGERS_CHANGELOG, shard)
-    end = (await broker.ends([at]))[at]
-    reach = _REACH
-    while True:
-        start = max(0, end - reach)
-        found: Positions | None = None
-        async for record in records(broker, at, start, end):
-            if record.key == POSITION_KEY and record.value is not None:
-                found = decode_positions(record.value)
-        if found is not None or start == 0:
-            return found or {}
-        reach *= 64
+    found = await newest(broker, TopicPartition(TRIGGERS_CHANGELOG, shard), POSITION_KEY)
+    return {} if found is None else decode_positions(found)
 
 
 async def lags(broker: Broker, shards: int) -> Mapping[int, Mapping[TopicPartition, int]]:

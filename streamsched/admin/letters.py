@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from streamsched.admin.changelog import records
 from streamsched.codec import event as event_codec
 from streamsched.codec import signal as signal_codec
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
@@ -22,6 +21,7 @@ from streamsched.domain.event import Event, Ticked
 from streamsched.domain.home import home
 from streamsched.domain.signal import Occurred
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.ports.records import records
 from streamsched.ports.topics import DEAD_LETTER, PUBLIC, SIGNALS, public_topic
 
 
@@ -72,7 +72,7 @@ async def letters(broker: Broker, away: PutAway, *, limit: int = 100) -> Sequenc
     ends = await broker.ends(at)
     found: list[Letter] = []
     for place in at:
-        async for record in records(broker, place, hidden.get(place.partition, 0), ends[place]):
+        async for record in records(broker, place, start=hidden.get(place.partition, 0), end=ends[place]):
             found.append(_letter(place, record))
         found = sorted(found, key=lambda letter: letter.at, reverse=True)[:limit]
     return found
@@ -90,7 +90,7 @@ async def letter(broker: Broker, name: str) -> Letter:
     if place.partition >= await broker.partitions(DEAD_LETTER):
         raise NotFoundError("dead letter", name)
     end = (await broker.ends([place]))[place]
-    async for record in records(broker, place, offset, min(offset + 1, end)):
+    async for record in records(broker, place, start=offset, end=min(offset + 1, end)):
         if record.offset == offset:
             return _letter(place, record)
     raise NotFoundError("dead letter", name)
@@ -130,7 +130,7 @@ async def purge(broker: Broker, away: PutAway) -> int:
     ends = await broker.ends(at)
     count = 0
     for place in at:
-        async for _ in records(broker, place, hidden.get(place.partition, 0), ends[place]):
+        async for _ in records(broker, place, start=hidden.get(place.partition, 0), end=ends[place]):
             count += 1
     await away.hide(DEAD_LETTER, {place.partition: ends[place] for place in at})
     return count
@@ -139,7 +139,7 @@ async def purge(broker: Broker, away: PutAway) -> int:
 async def _whole(broker: Broker, place: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
     """Key and value of a record that still stands in the log."""
     end = (await broker.ends([place]))[place]
-    async for record in records(broker, place, offset, min(offset + 1, end)):
+    async for record in records(broker, place, start=offset, end=min(offset + 1, end)):
         if record.offset == offset:
             return record.key, record.value
     raise NotFoundError("record", f"{place.topic}/{place.partition}/{offset}")

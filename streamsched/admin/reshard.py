@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from streamsched.admin.changelog import positions, records, table
+from streamsched.admin.changelog import positions, table
 from streamsched.admin.sole import alone
 from streamsched.admin.state import shown
 from streamsched.catalog.progress import ProgressCopy
@@ -30,6 +30,7 @@ from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.ports.generation import of_generation, read_layout
 from streamsched.ports.leases import Leases, Worker
 from streamsched.ports.progress import Restartable
+from streamsched.ports.records import newest
 from streamsched.ports.topics import (
     APP_ID,
     CHANGELOGS,
@@ -242,9 +243,5 @@ async def _retire(broker: Broker, shards: int, successor: int | None) -> None:
 
 
 async def _last_attempt(broker: Broker) -> int:
-    at = TopicPartition(LAYOUT, 0)
-    found = 1
-    async for record in records(broker, at, 0, (await broker.ends([at]))[at]):
-        if record.key == _ATTEMPT and record.value is not None:
-            found = orjson.loads(record.value)
-    return found
+    found = await newest(broker, TopicPartition(LAYOUT, 0), _ATTEMPT)
+    return 1 if found is None else orjson.loads(found)

@@ -18,6 +18,7 @@ from streamsched.domain.home import home
 from streamsched.ports.bell import OUTBOX, Bell
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
 from streamsched.ports.outbox import Outbox, PendingRecord
+from streamsched.ports.records import newest
 from streamsched.ports.topics import RELAY_POSITION
 
 log = structlog.get_logger()
@@ -84,7 +85,8 @@ class Relay:
     async def _open(self) -> Writer:
         """Fences former relays first, so that what the log says about them then is final."""
         self._writer = await self._broker.writer(_WRITER)
-        appended = await self._appended_last()
+        newest_batch = await newest(self._broker, _POSITION, _KEY)
+        appended = [] if newest_batch is None else orjson.loads(newest_batch)["sent"]
         if appended:
             await self._outbox.forget(appended)
         self._partitions.clear()
@@ -97,34 +99,6 @@ class Relay:
         return [
             Outgoing(topic, home(key, self._partitions[topic]), key.encode(), value) for _, topic, key, value in pending
         ]
-
-    async def _appended_last(self) -> list[int]:
-        """The ids of the newest batch in the log. Looks back from the end ever farther: compaction leaves few records
-        there, but may not have run for long.
-        """
-        end = (await self._broker.ends([_POSITION]))[_POSITION]
-        reach = 64
-        while True:
-            start = max(0, end - reach)
-            newest = await self._newest(start, end)
-            if newest is not None:
-                return orjson.loads(newest)["sent"]
-            if start == 0:
-                return []
-            reach *= 64
-
-    async def _newest(self, start: int, end: int) -> bytes | None:
-        newest: bytes | None = None
-        reader = await self._broker.reader({_POSITION: start})
-        try:
-            position = start
-            while position < end and (chunks := await reader.read(max_records=1000, timeout=1.0)):
-                for chunk in chunks:
-                    position = chunk.next_position
-                    newest = next((r.value for r in reversed(chunk.records) if r.key == _KEY), newest)
-        finally:
-            await reader.close()
-        return newest
 
 
 def _sent(ids: Sequence[int]) -> Outgoing:

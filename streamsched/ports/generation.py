@@ -8,10 +8,9 @@ the topics everybody else may write to or read are the same in every generation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from streamsched.codec import layout as layout_codec
-from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.domain.layout import Layout
 from streamsched.ports.broker import (
     Broker,
@@ -24,9 +23,8 @@ from streamsched.ports.broker import (
     Writer,
 )
 from streamsched.ports.drivers import open_broker
+from streamsched.ports.records import newest
 from streamsched.ports.topics import APP_ID, KEYED, LAYOUT, LAYOUT_KEY
-
-_STANDS_STILL: Final = 10.0
 
 
 async def open_log(url: str, *, shards: int) -> tuple[Broker, Layout]:
@@ -55,27 +53,11 @@ async def read_layout(broker: Broker) -> Layout | None:
     Raises:
         UnavailableError: the log is away.
     """
-    at = TopicPartition(LAYOUT, 0)
     try:
-        end = (await broker.ends([at]))[at]
+        found = await newest(broker, TopicPartition(LAYOUT, 0), LAYOUT_KEY)
     except NotFoundError:
         return None
-    found: Layout | None = None
-    reader = await broker.reader({at: 0})
-    try:
-        position = 0
-        while position < end:
-            chunks = await reader.read(max_records=1000, timeout=_STANDS_STILL)
-            if not chunks:
-                raise UnavailableError(f"{LAYOUT} stops at {position}, before its end {end}")
-            for chunk in chunks:
-                position = chunk.next_position
-                for record in chunk.records:
-                    if record.key == LAYOUT_KEY and record.value is not None:
-                        found = layout_codec.decode(record.value)
-    finally:
-        await reader.close()
-    return found
+    return None if found is None else layout_codec.decode(found)
 
 
 def of_generation(broker: Broker, number: int) -> Broker:

@@ -24,6 +24,7 @@ from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.trigger import Trigger, event_keys
 from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.ports.records import records
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS, public_topic, topic_specs
 from streamsched.stream.caution import Caution
 from streamsched.stream.shard import Shard, ShardSettings
@@ -160,18 +161,8 @@ class Town:
 
     async def records(self, topic: str) -> Sequence[Record]:
         """Everything in a topic, partition by partition."""
-        at = {TopicPartition(topic, number): 0 for number in range(await self.broker.partitions(topic))}
-        ends = await self.broker.ends(list(at))
-        found: dict[TopicPartition, list[Record]] = {partition: [] for partition in at}
-        reader = await self.broker.reader(at)
-        try:
-            while any(at[partition] < ends[partition] for partition in at):
-                for chunk in await reader.read(max_records=100_000, timeout=5.0):
-                    at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
-                    found[TopicPartition(chunk.topic, chunk.partition)].extend(chunk.records)
-        finally:
-            await reader.close()
-        return [record for partition in found for record in found[partition]]
+        places = [TopicPartition(topic, number) for number in range(await self.broker.partitions(topic))]
+        return [record for place in places async for record in records(self.broker, place)]
 
     async def jobs(self) -> list[ReadyJob]:
         """What was launched, by schedule and sequence."""

@@ -14,6 +14,7 @@ from streamsched.codec import launch as launch_codec
 from streamsched.codec import state as state_codec
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from streamsched.ports.drivers import open_broker
+from streamsched.ports.records import records
 from streamsched.ports.topics import LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.spark.manifest import Manifest
 from streamsched.store.server import start_server
@@ -89,14 +90,8 @@ def state(dev: Dev, run: str) -> str:
 
 async def read(broker: Broker, topic: str) -> list[Record]:
     """Everything the log has of a topic."""
-    partitions = [TopicPartition(topic, n) for n in range(await broker.partitions(topic))]
-    ends = await broker.ends(partitions)
-    reader = await broker.reader(dict.fromkeys(partitions, 0))
-    found: list[Record] = []
-    while any(ends[each] for each in partitions) and (chunks := await reader.read(max_records=10_000, timeout=0)):
-        found += [record for chunk in chunks for record in chunk.records]
-    await reader.close()
-    return found
+    places = [TopicPartition(topic, n) for n in range(await broker.partitions(topic))]
+    return [record for place in places async for record in records(broker, place)]
 
 
 @pytest.mark.spark

@@ -12,7 +12,6 @@ from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 from structlog.testing import capture_logs
 
 from streamsched.admin import letters
-from streamsched.admin.changelog import records
 from streamsched.codec import halt as halt_codec
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.fold import Folded, fold
@@ -20,6 +19,7 @@ from streamsched.domain.halt import Halt
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.signal import Occurred, Replay
 from streamsched.domain.trigger import CustomEvent, Partitions
+from streamsched.ports.records import records
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream import schedule_home
 from streamsched.stream.shard import ShardSettings
@@ -122,7 +122,7 @@ async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_even_where
 
     await takes(town, SIGNALS, MEBIBYTE)
     for place in [place for place, end in (await town.ends()).items() if place.topic == DEAD_LETTER and end]:
-        async for record in records(town.broker, place, 0, (await town.broker.ends([place]))[place]):
+        async for record in records(town.broker, place):
             letter = await letters.letter(town.broker, f"{place.partition}/{record.offset}")
             await letters.replay(town.broker, letter)
     assert sorted(await launched(town, "big")) == [["big-0"], ["big-1"], ["big-2"]]

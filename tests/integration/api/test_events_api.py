@@ -13,6 +13,7 @@ from streamsched.codec import event as event_codec
 from streamsched.domain.event import Event, PartitionsAdded
 from streamsched.domain.home import home
 from streamsched.ports.broker import TopicPartition
+from streamsched.ports.records import records
 from streamsched.ports.topics import PUBLIC
 
 pytestmark = pytest.mark.postgres
@@ -35,20 +36,12 @@ async def logged(services: Services) -> list[Event]:
     found: list[Event] = []
     for topic in PUBLIC:
         for partition in range(services.settings.shards):
-            at = TopicPartition(topic, partition)
-            end = (await services.broker.ends([at]))[at]
-            reader = await services.broker.reader({at: 0})
-            position = 0
-            while position < end:
-                for chunk in await reader.read(max_records=1000, timeout=5):
-                    position = chunk.next_position
-                    for record in chunk.records:
-                        assert record.value is not None
-                        event = event_codec.decode(record.value, fallback_id="-", fallback_time=services.clock.now())
-                        assert record.key == event.key.encode()
-                        assert home(event.key, services.settings.shards) == partition
-                        found.append(event)
-            await reader.close()
+            async for record in records(services.broker, TopicPartition(topic, partition)):
+                assert record.value is not None
+                event = event_codec.decode(record.value, fallback_id="-", fallback_time=services.clock.now())
+                assert record.key == event.key.encode()
+                assert home(event.key, services.settings.shards) == partition
+                found.append(event)
     return found
 
 

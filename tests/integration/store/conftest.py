@@ -25,6 +25,7 @@ from streamsched.domain.signal import Signal
 from streamsched.domain.trigger import Partitions, Trigger
 from streamsched.ports.bell import OUTBOX, RELAYED
 from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.records import records
 from streamsched.ports.topics import SIGNALS, topic_specs
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
@@ -103,19 +104,11 @@ class House:
         """What the log has on `signals`, partition by partition, each at its home."""
         found: list[Signal] = []
         for partition in range(SHARDS):
-            at = TopicPartition(SIGNALS, partition)
-            end = (await self.broker.ends([at]))[at]
-            reader = await self.broker.reader({at: 0})
-            position = 0
-            while position < end:
-                for chunk in await reader.read(max_records=10_000, timeout=5):
-                    position = chunk.next_position
-                    for record in chunk.records:
-                        assert record.key is not None
-                        assert record.value is not None
-                        assert home(record.key, SHARDS) == partition
-                        found.append(signal_codec.decode(record.key, record.value))
-            await reader.close()
+            async for record in records(self.broker, TopicPartition(SIGNALS, partition)):
+                assert record.key is not None
+                assert record.value is not None
+                assert home(record.key, SHARDS) == partition
+                found.append(signal_codec.decode(record.key, record.value))
         return found
 
 

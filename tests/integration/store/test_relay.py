@@ -15,6 +15,7 @@ from streamsched.domain.home import home
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
+from streamsched.ports.records import records as log_records
 from streamsched.ports.topics import RELAY_POSITION, SIGNALS
 from streamsched.store import outbox
 from streamsched.store.outbox import PostgresOutbox
@@ -36,15 +37,7 @@ async def broker(request: pytest.FixtureRequest, database: str) -> AsyncIterator
 async def values(broker: Broker, key: str = "schedule:a.b.c") -> list[str]:
     """The values at a key's home, in the log's order."""
     at = TopicPartition(SIGNALS, home(key, SHARDS))
-    end = (await broker.ends([at]))[at]
-    reader = await broker.reader({at: 0})
-    found: list[str] = []
-    position = 0
-    while position < end:
-        for chunk in await reader.read(max_records=1000, timeout=1):
-            position = chunk.next_position
-            found += [record.value.decode() for record in chunk.records if record.value is not None]
-    return found
+    return [record.value.decode() async for record in log_records(broker, at) if record.value is not None]
 
 
 @pytest.fixture

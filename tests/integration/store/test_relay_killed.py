@@ -16,6 +16,7 @@ from streamsched.domain.home import home
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.records import records
 from streamsched.ports.topics import SIGNALS
 from streamsched.store import outbox
 
@@ -101,17 +102,12 @@ async def ends(house: House) -> dict[int, int]:
 async def by_key(house: House) -> dict[str, list[str]]:
     """The values of each key in the log's order."""
     found: dict[str, list[str]] = {key: [] for key in KEYS}
-    for partition, end in (await ends(house)).items():
-        reader, position = await house.broker.reader({TopicPartition(SIGNALS, partition): 0}), 0
-        while position < end:
-            for chunk in await reader.read(max_records=10_000, timeout=5):
-                position = chunk.next_position
-                for record in chunk.records:
-                    assert record.key is not None
-                    assert record.value is not None
-                    assert home(record.key, SHARDS) == partition
-                    found[record.key.decode()].append(record.value.decode())
-        await reader.close()
+    for partition in range(SHARDS):
+        async for record in records(house.broker, TopicPartition(SIGNALS, partition)):
+            assert record.key is not None
+            assert record.value is not None
+            assert home(record.key, SHARDS) == partition
+            found[record.key.decode()].append(record.value.decode())
     return found
 
 
