@@ -28,8 +28,9 @@ _KEY: Final = b"outbox"
 _POSITION: Final = TopicPartition(RELAY_POSITION, 0)
 #: Records for one commit.
 _BATCH: Final = 500
-#: Seconds between looks when no bell rings.
+#: Seconds between looks when no bell rings, and before another try after a failure.
 _SWEEP: Final = 5.0
+_AGAIN: Final = 1.0
 
 
 class Relay:
@@ -46,7 +47,7 @@ class Relay:
         """Relays until cancelled, woken by the bell, or looking by itself every few seconds."""
         try:
             async with self._bell.listen(OUTBOX) as ring:
-                await attend(self._look, rest=ring.wait, called="relay")
+                await attend(self._look, rest=ring.wait, called="relay", again_s=_AGAIN)
         finally:
             await self.close()
 
