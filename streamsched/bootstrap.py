@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +23,9 @@ import uvloop
 
 from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
+from streamsched.api.health import Health, make_health
 from streamsched.api.serving import HttpServer, bind, url_of
+from streamsched.cancellation import TIDYING_UP, cancel
 from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.progress import ProgressCopy
@@ -32,7 +34,6 @@ from streamsched.catalog.replaying import Replaying
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
-from streamsched.domain.errors import StreamschedError
 from streamsched.domain.layout import Layout
 from streamsched.domain.pace import Pace
 from streamsched.domain.retention import Retention
@@ -88,18 +89,20 @@ from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.duty import on_duty
 from streamsched.stream.shard import ShardSettings
+from streamsched.stream.watchdog import Watchdog
 from streamsched.stream.worker import GC_THRESHOLDS, Worker
 from streamsched.supervisor import Loop, once_there, supervise, until_told
 from streamsched.telemetry.logs import configure_logs
-from streamsched.telemetry.metrics import Metrics
 from streamsched.timers.intake import WakeIntake
 from streamsched.timers.loop import Timers
+from streamsched.vitals import Vitals, measure_installation
 
 log = structlog.get_logger()
 
-#: Seconds between two passes of the log's housekeeping, and for what readiness waits.
+_HEALTH_HOST: Final = "STREAMSCHED_HEALTH_HOST"
+_HEALTH_PORT: Final = "--health-port or STREAMSCHED_HEALTH_PORT"
+#: Seconds between two passes of the log's housekeeping.
 _HOUSEKEEPING: Final = 60.0
-_READY_WITHIN: Final = 3.0
 #: A log that is silent for less than this is not given up: its brokers may be choosing a new leader.
 _SILENCE: Final = timedelta(seconds=12)
 
@@ -120,7 +123,7 @@ class Services:
     settings: Settings
     identity: Identity
     clock: Clock
-    metrics: Metrics
+    vitals: Vitals
     pool: asyncpg.Pool
     bell: Bell
     broker: Broker
@@ -131,7 +134,7 @@ class Services:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, name: str | None = None, clock: Clock | None = None
+    settings: Settings, *, name: str | None = None, clock: Clock | None = None, vitals: Vitals | None = None
 ) -> AsyncIterator[Services]:
     """Opens connections and makes the topics that are missing; closes them at the end. While the database or the log
     is away, it waits for them.
@@ -151,11 +154,14 @@ async def open_services(
         held.push_async_callback(broker.close)
         specs = topic_specs(layout.shards, settings.retention, outlets=layout.outlets)
         await once_there("log", lambda: broker.create_topics(specs))
+        vitals = vitals or Vitals()
+        vitals.stands_on("database", PostgresGauges(pool).answers)
+        vitals.stands_on("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
             identity=Identity(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),
             clock=clock or SystemClock(),
-            metrics=Metrics(),
+            vitals=vitals,
             pool=pool,
             bell=bell,
             broker=broker,
@@ -176,8 +182,10 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
         settings, pulse, me = services.settings, services.pulse, services.identity
         shards = ShardSettings(dedupe_horizon=settings.dedupe_horizon, verdicts=bool(settings.verdicts_keep))
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, pulse=pulse)
-        reports, stuck_after = PostgresReports(services.pool), settings.stuck_after
-        await on_duty(worker, reports, name=me.id, stuck_after=stuck_after, excused=lambda: pulse.lost)
+        patience_s = settings.stuck_after.total_seconds()
+        dog = Watchdog(worker.signs, patience_s=patience_s, excused=lambda: pulse.lost) if patience_s else None
+        services.vitals.works(worker, dog)
+        await on_duty(worker, PostgresReports(services.pool), name=me.id, watchdog=dog)
 
     return {"worker": work, "pulse": services.pulse.run}
 
@@ -243,11 +251,9 @@ def api_services(services: Services) -> ApiServices:
     gauges = PostgresGauges(pool)
     trails = PostgresTrails(pool, services.broker)
 
-    async def readiness() -> Mapping[str, str | None]:
-        return {
-            "database": await _wrong(gauges.answers()),
-            "log": await _wrong(services.broker.ends([TopicPartition(LAUNCH, 0)])),
-        }
+    async def measure() -> None:
+        services.vitals.measure()
+        await measure_installation(services.vitals.metrics, gauges, services.broker, now=services.clock.now())
 
     return ApiServices(
         broker=services.broker,
@@ -274,11 +280,9 @@ def api_services(services: Services) -> ApiServices:
         keys=PostgresOpenKeys(pool),
         verdicts_keep=services.settings.verdicts_keep,
         clock=services.clock,
-        metrics=services.metrics,
         shards=services.layout.outlets,
         body_limit=services.settings.body_limit,
-        readiness=readiness,
-        gauges=lambda: _measure(services, gauges),
+        health=health_of(services.vitals, measure),
     )
 
 
@@ -296,7 +300,8 @@ async def serve(
     Raises:
         ConfigurationError: the installation is wrong; a restart cannot help.
     """
-    async with open_services(settings, name=name) as services:
+    vitals = Vitals()
+    async with _probed(settings, vitals), open_services(settings, name=name, vitals=vitals) as services:
         loops: dict[str, Loop] = {}
         if role in {Role.WORKER, Role.ALL}:
             loops |= worker_loops(services)
@@ -310,12 +315,40 @@ async def serve(
         elif ready is not None:
             ready()
         log.info("role.begun", role=role, worker=services.identity.id)
-        await supervise(loops, metrics=services.metrics)
+        await supervise(loops, metrics=vitals.metrics)
 
 
-def run_role(role: Role, environ: Mapping[str, str], *, broker_url: str | None = None) -> None:
-    """A process that plays one role until SIGINT or SIGTERM; `broker_url` wins over the variable."""
-    settings = Settings.from_env(environ, broker_url=broker_url)
+def health_of(vitals: Vitals, measure: Callable[[], Awaitable[None]]) -> Health:
+    """What is told of a process."""
+    return Health(live=vitals.live, ready=vitals.ready, measure=measure, metrics=vitals.metrics)
+
+
+@asynccontextmanager
+async def _probed(settings: Settings, vitals: Vitals) -> AsyncIterator[None]:
+    """Meanwhile probes are answered, if a port is set; also while it waits for its database and its log."""
+    if not settings.health_port:
+        yield
+        return
+
+    async def measure() -> None:
+        vitals.measure()
+
+    bound = bind(settings.health_host, settings.health_port, host_by=_HEALTH_HOST, port_by=_HEALTH_PORT)
+    server = HttpServer(make_health(health_of(vitals, measure)), bound)
+    answering = asyncio.create_task(supervise({"health": server.run}, metrics=vitals.metrics))
+    log.info("health.bound", url=url_of(bound))
+    try:
+        yield
+    finally:
+        await cancel(answering, again_s=TIDYING_UP)
+        bound.close()
+
+
+def run_role(role: Role, environ: Mapping[str, str], **options: object) -> None:
+    """A process that plays one role until SIGINT or SIGTERM. `options` are fields of `Settings` given on the command
+    line, which win over variables.
+    """
+    settings = Settings.from_env(environ, **options)
     configure_logs(level=settings.log_level, style=settings.log_format)
     run_until_told(serve(settings, role, environ=environ))
 
@@ -354,36 +387,3 @@ async def _keep_house(broker: Broker) -> None:
     while True:
         await broker.maintain()
         await asyncio.sleep(_HOUSEKEEPING)
-
-
-async def _wrong(question: Coroutine[Any, Any, object]) -> str | None:
-    """What is wrong with something that is asked; None when it answers."""
-    try:
-        async with asyncio.timeout(_READY_WITHIN):
-            await question
-    except TimeoutError:
-        return f"does not answer within {_READY_WITHIN:g} s"
-    except StreamschedError as exc:
-        return str(exc)
-    return None
-
-
-async def _measure(services: Services, gauges: PostgresGauges) -> None:
-    measures = await gauges.measure(now=services.clock.now())
-    ends = await services.broker.ends(list(measures.positions))
-    metrics = services.metrics
-    metrics.replace("jobs_waiting", [({"state": state}, amount) for state, amount in measures.jobs.items()])
-    metrics.replace("runs_active", [({"state": state}, amount) for state, amount in measures.runs.items()])
-    metrics.replace("schedules", [({"enabled": str(on).lower()}, n) for on, n in measures.schedules.items()])
-    metrics.replace("outbox_records", [({}, measures.outbox)])
-    overdue = {"ticks": measures.ticks, "wake-ups": measures.wakes}
-    metrics.replace("timers_overdue", [({"kind": kind}, amount) for kind, amount in overdue.items()])
-    metrics.replace("timers_late_seconds", [({}, measures.late)])
-    given = measures.verdicts.items()
-    metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in given])
-    metrics.replace("shards_leased", [({}, measures.shards)])
-    lags = {part: end - measures.positions[part] for part, end in ends.items()}
-    metrics.replace(
-        "intake_lag_records",
-        [({"topic": part.topic, "partition": str(part.partition)}, lag) for part, lag in lags.items()],
-    )

@@ -34,6 +34,8 @@ class Settings:
         verdicts_keep: how long it can be asked what became of an event; 0 keeps nothing of the kind.
         jobs_keep: how long jobs and runs that have ended can be seen, with what was decided about them.
         audit_keep: how long it can be seen what was done to schedules, programs and groups.
+        health_host, health_port: where workers and launchers answer `/health/live`, `/health/ready` and `/metrics`;
+            port 0: nowhere. The API answers them on its own port.
         lease: how long a silent owner keeps its shard or role.
         stuck_after: after this long in which a shard, or the whole worker, gets nothing done, the worker ends itself;
             0: never.
@@ -52,6 +54,8 @@ class Settings:
     data_dir: Path = Path(".streamsched")
     api_host: str = "127.0.0.1"
     api_port: int = 8765
+    health_host: str = "127.0.0.1"
+    health_port: int = 0
     spark_master: str = "local[*]"
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
@@ -79,6 +83,7 @@ class Settings:
         _require("://" in self.broker_url, "broker_url", "must be a URL such as postgresql://… or kafka://…")
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
+        _require(0 <= self.health_port <= 65535, "health_port", "must be from 0 (none) to 65535")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.records import newest, records
 from streamsched.ports.topics import POSITION_KEY, RESERVED, TRIGGERS_CHANGELOG
-from streamsched.stream.turn import Positions, decode_positions
+from streamsched.stream.turn import Positions, decode_positions, sources
 
 
 async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
@@ -41,11 +41,20 @@ async def positions(broker: Broker, shard: int) -> Positions:
     return {} if found is None else decode_positions(found)
 
 
+async def starts(broker: Broker, shard: int) -> Positions:
+    """As `positions`, of every source: one that nothing was ever taken from starts at its beginning.
+
+    Raises:
+        NotFoundError, UnavailableError: as `records`.
+    """
+    return dict.fromkeys(await sources(broker, shard), 0) | await positions(broker, shard)
+
+
 async def lags(broker: Broker, shards: int) -> Mapping[int, Mapping[TopicPartition, int]]:
-    """How many records (by offsets) each shard has not taken yet, for each source it has ever taken anything of."""
+    """How many records (by offsets) each shard has not taken yet, for each source."""
     found: dict[int, dict[TopicPartition, int]] = {}
     for shard in range(shards):
-        reached = await positions(broker, shard)
-        ends = await broker.ends(list(reached)) if reached else {}
+        reached = await starts(broker, shard)
+        ends = await broker.ends(list(reached))
         found[shard] = {source: max(0, ends[source] - at) for source, at in reached.items()}
     return found

@@ -11,14 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamsched.admin.changelog import positions
+from streamsched.admin.changelog import starts
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.reports import EVERY_S, Queue, Report, Reports, Standing, Told
 from streamsched.ports.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
 
-#: A report that is older is stale: its worker is dead, paused, or away from PostgreSQL.
+#: A report that is older is stale: its worker is dead, paused, or away from PostgreSQL. A shard in which nothing got
+#: done for longer is silent.
 STALE_S: Final = 3 * EVERY_S
+#: States in which what was told is how it is.
+_FRESH: Final = frozenset({"ok", "starting", "failing", "silent"})
 #: Topics that become rows, and the role that makes them.
 _INTAKES: Final = {LAUNCH: "intake", WAKEUPS: "wake-ups", TRIGGERS_CHANGELOG: "progress", VERDICTS: "verdicts"}
 
@@ -29,16 +32,19 @@ class ShardView:
 
     Attributes:
         worker: who holds its lease; None: nobody does.
-        state: ok, starting, stale, untold (the holder has not told anything yet) or unowned.
+        state: ok, starting, failing (its turn failed or the log is away; it waits before it starts over), silent
+            (nothing gets done), stale, untold (the holder has not told anything yet) or unowned.
+        since_s: for how long it is unowned, stale or silent, in seconds; None otherwise, or when nobody ever had it.
         age_s: of what was told; None when nothing ever was.
         lag: records behind, by topic.
-        report: what was told last; by somebody else, or too long ago, unless the state is ok or starting.
+        report: what was told last; by somebody else, or too long ago, where the state is stale, untold or unowned.
     """
 
     shard: int
     worker: str | None
     state: str
     epoch: int | None
+    since_s: float | None
     age_s: float | None
     lag: Mapping[str, int]
     report: Report | None
@@ -58,8 +64,9 @@ class Overview:
     queues: Sequence[tuple[Queue, str | None]]
 
 
-async def survey(broker: Broker, reports: Reports) -> Overview:
-    """Looks once.
+async def survey(broker: Broker, reports: Reports, *, stale_s: float = STALE_S) -> Overview:
+    """Looks once. `stale_s`: after so many seconds without a word a worker, or without a sign of life a shard, is not
+    well.
 
     Raises:
         UnavailableError: log or PostgreSQL are away.
@@ -67,18 +74,21 @@ async def survey(broker: Broker, reports: Reports) -> Overview:
     standing = await reports.standing()
     told = {each.report.shard: each for each in standing.told}
     leases = {lease.name: lease for lease in standing.leases if lease.live}
+    ended_s = {lease.name: -lease.expires_in for lease in standing.leases if not lease.live}
     shards: list[ShardView] = []
     for number in range(await broker.partitions(SIGNALS)):
-        lease, known = leases.get(f"shard-{number:04d}"), told.get(number)
-        state = _state(lease, known)
-        current = known is not None and state in {"ok", "starting"} and known.report.positions
-        at = known.report.positions if current and known is not None else await positions(broker, number)
+        name, known = f"shard-{number:04d}", told.get(number)
+        lease = leases.get(name)
+        state = _state(lease, known, stale_s)
+        current = known is not None and state in _FRESH and known.report.positions
+        at = known.report.positions if current and known is not None else await starts(broker, number)
         shards.append(
             ShardView(
                 number,
                 None if lease is None else lease.owner,
                 state,
                 None if lease is None else lease.epoch,
+                ended_s.get(name) if lease is None else _since(state, known),
                 None if known is None else known.age_s,
                 await _lag(broker, at),
                 None if known is None else known.report,
@@ -88,18 +98,28 @@ async def survey(broker: Broker, reports: Reports) -> Overview:
     return Overview(shards, [(queue, _owner(leases, queue.role)) for queue in queues])
 
 
-def _state(lease: Lease | None, told: Told | None) -> str:
+def _state(lease: Lease | None, known: Told | None, stale_s: float) -> str:
     if lease is None:
         return "unowned"
-    if told is None or (told.worker, told.report.epoch) != (lease.owner, lease.epoch):
+    if known is None or (known.worker, known.report.epoch) != (lease.owner, lease.epoch):
         return "untold"
-    if told.age_s > STALE_S:
+    if known.age_s > stale_s:
         return "stale"
-    return "starting" if told.report.doing == "starting" else "ok"
+    if known.report.doing == "pausing":
+        return "failing"
+    if known.report.silent_s > stale_s:
+        return "silent"
+    return "starting" if known.report.doing == "starting" else "ok"
+
+
+def _since(state: str, known: Told | None) -> float | None:
+    if known is None or state not in {"stale", "silent"}:
+        return None
+    return known.age_s + (known.report.silent_s if state == "silent" else 0.0)
 
 
 async def _lag(broker: Broker, at: Mapping[TopicPartition, int]) -> Mapping[str, int]:
-    ends = await broker.ends(list(at)) if at else {}
+    ends = await broker.ends(list(at))
     behind: Counter[str] = Counter()
     for place, end in ends.items():
         behind[place.topic] += max(0, end - at[place])
@@ -139,12 +159,13 @@ def to_json(overview: Overview) -> dict[str, Any]:
 
 
 def _shard_json(view: ShardView) -> dict[str, Any]:
-    report, fresh = view.report, view.state in {"ok", "starting"}
+    report, fresh = view.report, view.state in _FRESH
     return {
         "shard": view.shard,
         "worker": view.worker,
         "state": view.state,
         "epoch": view.epoch,
+        "sinceSeconds": None if view.since_s is None else round(view.since_s, 1),
         "toldSecondsAgo": None if view.age_s is None else round(view.age_s, 1),
         "behind": view.behind,
         "lag": view.lag,

@@ -26,6 +26,7 @@ def make_api(services: ApiServices) -> FastAPI:
         redoc_url=None,
     )
     api.state.services = services
+    api.state.health = services.health
     for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, health):
         api.include_router(module.router)
     api.include_router(cdap_routes())

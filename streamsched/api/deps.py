@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from streamsched.api.health import Health
 from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.replaying import Replaying
@@ -22,9 +22,6 @@ from streamsched.ports.runs import Runs
 from streamsched.ports.verdicts import Trails
 from streamsched.telemetry.metrics import Metrics
 
-#: Each thing the API needs to answer, and what is wrong with it; nothing wrong is None.
-Readiness = Callable[[], Awaitable[Mapping[str, str | None]]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -34,8 +31,7 @@ class ApiServices:
         verdicts_keep: how long verdicts are kept; nothing when they are not.
         shards: partitions of the public topics.
         body_limit: largest request body in bytes.
-        readiness: asks what the API depends on.
-        gauges: takes the measures that are read only when somebody asks.
+        health: how the process is, which also counts for everybody.
     """
 
     broker: Broker
@@ -49,12 +45,14 @@ class ApiServices:
     audience: Audience
     keys: OpenKeys
     clock: Clock
-    metrics: Metrics
     verdicts_keep: timedelta
     shards: int
     body_limit: int
-    readiness: Readiness
-    gauges: Callable[[], Awaitable[None]]
+    health: Health
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.health.metrics
 
 
 def _services(request: Request) -> ApiServices:

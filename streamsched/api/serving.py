@@ -14,8 +14,14 @@ from fastapi import FastAPI
 from streamsched.domain.errors import ConfigurationError
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes any free one.
+def bind(
+    host: str,
+    port: int,
+    *,
+    host_by: str = "--host or STREAMSCHED_API_HOST",
+    port_by: str = "--port or STREAMSCHED_API_PORT",
+) -> socket.socket:
+    """A bound socket; port 0 takes any free one. `host_by`, `port_by`: how people choose others.
 
     Raises:
         ConfigurationError: the port is in use, or the address is not this machine's; the message names the option.
@@ -32,12 +38,9 @@ def bind(host: str, port: int) -> socket.socket:
             found.close()
         if exc.errno == errno.EADDRINUSE:
             raise ConfigurationError(
-                f"port {port} of {host} is in use; choose another by --port or STREAMSCHED_API_PORT, "
-                "or stop what uses it"
+                f"port {port} of {host} is in use; choose another by {port_by}, or stop what uses it"
             ) from exc
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({exc.strerror}); see --host or STREAMSCHED_API_HOST"
-        ) from exc
+        raise ConfigurationError(f"cannot listen on {host}:{port} ({exc.strerror}); see {host_by}") from exc
     return found
 
 

@@ -14,6 +14,11 @@ Broker = Annotated[
     ),
 ]
 
+HealthPort = Annotated[
+    int | None,
+    typer.Option(help="Port of /health/live, /health/ready and /metrics (STREAMSCHED_HEALTH_PORT; else none)."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds a command for each role."""
@@ -23,14 +28,14 @@ def register(app: typer.Typer) -> None:
     app.command("migrate")(migrate)
 
 
-def worker(*, broker: Broker = None) -> None:
+def worker(*, broker: Broker = None, health_port: HealthPort = None) -> None:
     """Evaluates: takes shards of the log and folds their events; any number may run."""
-    _serve("worker", broker)
+    _serve("worker", broker, health_port)
 
 
-def launcher(*, broker: Broker = None) -> None:
+def launcher(*, broker: Broker = None, health_port: HealthPort = None) -> None:
     """Launches: intake, constraints, timers, the relay, follow-up of runs; any number may run."""
-    _serve("launcher", broker)
+    _serve("launcher", broker, health_port)
 
 
 def api(*, broker: Broker = None) -> None:
@@ -45,7 +50,7 @@ def migrate() -> None:
     run_migrations(os.environ)
 
 
-def _serve(role: str, broker: str | None) -> None:
+def _serve(role: str, broker: str | None, health_port: int | None = None) -> None:
     from streamsched.bootstrap import Role, run_role
 
-    run_role(Role(role), os.environ, broker_url=broker)
+    run_role(Role(role), os.environ, broker_url=broker, health_port=health_port)

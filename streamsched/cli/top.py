@@ -30,7 +30,15 @@ _SHARDS: Final = (
     "rows",
     "error",
 )
-_COLOURS: Final = {"ok": "green", "starting": "yellow", "untold": "yellow", "stale": "red", "unowned": "red"}
+_COLOURS: Final = {
+    "ok": "green",
+    "starting": "yellow",
+    "untold": "yellow",
+    "failing": "red",
+    "silent": "red",
+    "stale": "red",
+    "unowned": "red",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -85,17 +93,14 @@ def _shown(found: dict[str, Any]) -> RenderableType:
 
 def _cells(each: dict[str, Any]) -> tuple[object, ...]:
     state = each["state"]
-    told = (
-        ""
-        if each["toldSecondsAgo"] is None or state in {"ok", "starting"}
-        else f", told {each['toldSecondsAgo']:g} s ago"
-    )
+    since = "" if each["sinceSeconds"] is None else f" for {each['sinceSeconds']:g} s"
+    doing = f" ({each['doing']})" if state == "silent" else ""
     start = "-" if each["recoverySeconds"] is None else f"{each['recoverySeconds']:.2f} s"
     errors = f"[red]{each['inError']}[/]" if each["inError"] else _or_dash(each["inError"])
     return (
         each["shard"],
         each["worker"] or "-",
-        f"[{_COLOURS[state]}]{state}{told}[/]",
+        f"[{_COLOURS[state]}]{state}{since}{doing}[/]",
         _or_dash(each["epoch"]),
         each["behind"],
         _or_dash(each["turnsPerSecond"]),

@@ -26,6 +26,7 @@ class Report:
         rows: in its tables.
         halted: schedules in error.
         positions: where its next turn starts.
+        silent_s: for how long nothing has got done, not even an empty read, in seconds.
     """
 
     shard: int
@@ -38,6 +39,7 @@ class Report:
     rows: int
     halted: int
     positions: Mapping[TopicPartition, int]
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def _to_json(report: Report) -> dict[str, Any]:
         "rows": report.rows,
         "halted": report.halted,
         "positions": positions,
+        "silent_s": round(report.silent_s, 1),
     }
 
 
@@ -84,4 +85,5 @@ def _report(row: Any) -> Report:
         rows=said["rows"],
         halted=said["halted"],
         positions=positions,
+        silent_s=said.get("silent_s", 0.0),
     )

@@ -19,7 +19,6 @@ from streamsched.ports.topics import (
     APP_ID,
     LAUNCH,
     POSITION_KEY,
-    PUBLIC,
     RETIRED_KEY,
     SIGNALS,
     TRIGGERS_CHANGELOG,
@@ -31,7 +30,7 @@ from streamsched.stream.edition import Edition
 from streamsched.stream.memo import Memo
 from streamsched.stream.reporting import Reporting
 from streamsched.stream.signs import Signs
-from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions
+from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions, sources
 
 log = structlog.get_logger()
 
@@ -163,7 +162,7 @@ class Shard:
             verdicts=self._settings.verdicts,
         )
         recovered = await self._recover(self._app)
-        self._positions = {source: recovered.get(source, 0) for source in await self._sources(shards)}
+        self._positions = {source: recovered.get(source, 0) for source in await sources(broker, number)}
         self._reader = await broker.reader(
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
         )
@@ -280,14 +279,6 @@ class Shard:
             self._most = max(_FEWEST, self._most // 2)
         elif folding_s < _LONG_TURN_S / 4:
             self._most = min(self._settings.max_records, self._most * 2)
-
-    async def _sources(self, shards: int) -> list[TopicPartition]:
-        public = [
-            TopicPartition(topic, partition)
-            for topic in PUBLIC
-            for partition in range(self.number, await self._broker.partitions(topic), shards)
-        ]
-        return [TopicPartition(SIGNALS, self.number), *public]
 
     async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
         """Reads every changelog to its end into its table; the positions that belong to that state."""

@@ -34,6 +34,7 @@ class Telling:
         self._every_s = every_s
         self._loop = asyncio.get_running_loop()
         self._before: Mapping[int, tuple[int, int]] = {}
+        self._signs: Mapping[int, tuple[int, float]] = {}
         self._told_at = self._loop.time()
 
     async def run(self) -> None:
@@ -53,8 +54,11 @@ class Telling:
         """
         signs, now = self._worker.signs(), self._loop.time()
         seconds = max(now - self._told_at, 1e-3)
+        self._signs = {number: self._sign(number, each.progress, now) for number, each in signs.items()}
         told = [
-            _report(number, epoch, each, self._before.get(number, (0, 0)), seconds)
+            _report(
+                number, epoch, each, self._before.get(number, (0, 0)), seconds, silent_s=now - self._signs[number][1]
+            )
             for number, each in sorted(signs.items())
             if (epoch := self._worker.epoch(number)) is not None
         ]
@@ -63,8 +67,15 @@ class Telling:
         await self._reports.tell(self._name, told)
         return told
 
+    def _sign(self, number: int, progress: int, now: float) -> tuple[int, float]:
+        """The last sign of life, and when it was first seen."""
+        known = self._signs.get(number)
+        return known if known is not None and known[0] == progress else (progress, now)
 
-def _report(number: int, epoch: int, signs: Signs, before: tuple[int, int], seconds: float) -> Report:
+
+def _report(
+    number: int, epoch: int, signs: Signs, before: tuple[int, int], seconds: float, *, silent_s: float
+) -> Report:
     turns, records = before
     return Report(
         shard=number,
@@ -77,4 +88,5 @@ def _report(number: int, epoch: int, signs: Signs, before: tuple[int, int], seco
         rows=signs.rows,
         halted=signs.halted,
         positions=signs.positions,
+        silent_s=silent_s,
     )

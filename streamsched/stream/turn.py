@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 
 from streamsched.domain.errors import DecodeError
-from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
+from streamsched.ports.broker import Broker, Chunk, Outgoing, TopicPartition
+from streamsched.ports.topics import PUBLIC, SIGNALS
 
 #: Where each source partition's next chunk starts.
 Positions = dict[TopicPartition, int]
@@ -75,6 +76,17 @@ class Turn:
             raise self._failure
         outgoing, self._outgoing = self._outgoing, []
         return outgoing, self._reached
+
+
+async def sources(broker: Broker, shard: int) -> Sequence[TopicPartition]:
+    """The partitions a shard takes records from, its own of `signals` first."""
+    shards = await broker.partitions(SIGNALS)
+    public = [
+        TopicPartition(topic, partition)
+        for topic in PUBLIC
+        for partition in range(shard, await broker.partitions(topic), shards)
+    ]
+    return [TopicPartition(SIGNALS, shard), *public]
 
 
 def encode_positions(positions: Mapping[TopicPartition, int]) -> bytes:

@@ -46,14 +46,18 @@ class Watchdog:
 
         It watches the loop it is made in.
         """
+        self.patience_s = patience_s
         self._signs = signs
-        self._patience_s = patience_s
         self._excused = excused
         self._end = end
         self._loop = asyncio.get_running_loop()
         self._loops = threading.get_ident()
         self._answers = 0
         self._seen: dict[str, tuple[int, int]] = {}
+
+    def silent_s(self) -> Mapping[str, float]:
+        """For how many seconds of its looking the loop, and each shard, has given no sign; from any thread."""
+        return {name: looks * self.patience_s / _LOOKS for name, (_, looks) in self._seen.items()}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -84,7 +88,7 @@ class Watchdog:
         self._answers += 1
 
     def _watch(self, over: threading.Event) -> None:
-        while not over.wait(self._patience_s / _LOOKS):
+        while not over.wait(self.patience_s / _LOOKS):
             try:
                 stuck = self.look()
             except RuntimeError:  # the loop is closed: the process ends anyway
@@ -103,7 +107,7 @@ class Watchdog:
         log.critical(
             "worker.stuck",
             stuck=stuck,
-            silent_s=self._patience_s,
+            silent_s=self.patience_s,
             shards=doing,
             loop_at="".join(stack).strip(),
             reason="nothing gets done any more: the process ends itself, others take its shards",

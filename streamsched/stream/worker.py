@@ -75,7 +75,7 @@ class Worker:
         self._back_off = back_off or BackOff()
         self._memo = Memo()
         self._pulse = pulse
-        self._aside = False
+        self._joined = self._aside = False
         self._others = False
         self._member: Member | None = None
         self._tenures: dict[int, tuple[Tenure, asyncio.Task[None]]] = {}
@@ -86,6 +86,11 @@ class Worker:
     def shards(self) -> Sequence[int]:
         """The shards this worker runs or is about to run."""
         return sorted(self._tenures)
+
+    @property
+    def joined(self) -> bool:
+        """Whether it takes part: its first beat was heard, and it has not stepped aside."""
+        return self._joined and not self._aside
 
     def signs(self) -> Mapping[int, Signs]:
         """How its shards are; may be asked from any thread."""
@@ -126,7 +131,7 @@ class Worker:
         except UnavailableError as error:
             log.warning("membership.unavailable", error=str(error))
             return self._ttl / 4
-        self._others = step.others
+        self._joined, self._others = True, step.others
         self._edition.version = state_codec.version_for(step.format)
         for name in step.taken:
             self._take(member, shard_of(name))

@@ -48,12 +48,18 @@ TABLE: Final = (
     Metric("timers_late_seconds", Kind.GAUGE, (), "For how long the first of them is due"),
     Metric("verdicts", Kind.GAUGE, ("verdict", "late"), "What became of events so far; late: by which policy"),
     Metric("shards_leased", Kind.GAUGE, (), "Shards that have a live owner"),
+    Metric("shard_consuming", Kind.GAUGE, ("shard",), "Shards this worker holds; 1: takes records, 0: starts or waits"),
+    Metric("shard_turns", Kind.GAUGE, ("shard",), "Turns since this worker took the shard"),
+    Metric("shard_records", Kind.GAUGE, ("shard",), "Records taken since this worker took the shard"),
+    Metric("shard_rows", Kind.GAUGE, ("shard",), "Rows in the shard's tables"),
+    Metric("shard_schedules_in_error", Kind.GAUGE, ("shard",), "Schedules that stand in error"),
+    Metric("shard_recovery_seconds", Kind.GAUGE, ("shard",), "How long the shard's last start took"),
     Metric("intake_lag_records", Kind.GAUGE, ("topic", "partition"), "Records of the log not yet in their tables"),
 )
 
 
 class Metrics:
-    """Counts, sets and observes what the table names.
+    """Counts, sets and observes what the table names. A gauge is shown once it was measured: 0 is a measure.
 
     >>> metrics = Metrics()
     >>> metrics.add("events_accepted_total", 2, topic="partitions", dialect="native")
@@ -66,8 +72,10 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
+        self._unmeasured = {metric.name: metric for metric in TABLE if metric.kind is Kind.GAUGE}
         for metric in TABLE:
-            self._register(metric)
+            if metric.kind is not Kind.GAUGE:
+                self._register(metric)
 
     def _register(self, metric: Metric) -> None:
         name = PREFIX + metric.name
@@ -93,6 +101,8 @@ class Metrics:
 
     def replace(self, name: str, values: Iterable[tuple[Mapping[str, str], float]]) -> None:
         """A gauge's whole new picture: labels and value; combinations that are not named are gone."""
+        if name in self._unmeasured:
+            self._register(self._unmeasured.pop(name))
         gauge = self._gauges[name]
         if gauge._labelnames:
             gauge.clear()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import yaml
+from fastapi.routing import APIRoute
 from streamsched_brokers.kafka.address import Address
 
 from compose.kafka.distribution import version
+from streamsched.api import health
 from streamsched.bootstrap import Role
 from streamsched.config import PREFIX, Settings
 
@@ -30,6 +33,15 @@ def test_every_setting_is_one_we_read() -> None:
 
     for name, service in OURS.items():
         assert set(service["environment"]) <= read, name
+
+
+def test_every_role_is_asked_how_it_is_where_it_answers() -> None:
+    paths = {route.path for route in health.router.routes if isinstance(route, APIRoute)}
+
+    for name in (role for role in Role if role is not Role.ALL):
+        asked = OURS[name]["healthcheck"]["test"][-1]
+        port, path = re.search(r"http://127\.0\.0\.1:(\d+)(/[a-z/]+)", asked).groups()  # type: ignore[union-attr]
+        assert (port, path in paths) == (OURS[name]["environment"]["STREAMSCHED_HEALTH_PORT"], True)
 
 
 def test_whatever_a_service_waits_for_is_there() -> None:
