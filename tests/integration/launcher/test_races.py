@@ -1,5 +1,5 @@
-"""Limits under races: launchers, hands, ends and lost runs at the same time, in any order Hypothesis finds, on a real
-PostgreSQL with a connection for each.
+"""Limits and rates under races: launchers, hands, ends and lost runs at the same time, in any order Hypothesis finds,
+on a real PostgreSQL with a connection for each.
 
 A witness inside the database counts what is active. Its numbers are drawn under the same locks as the rows they tell
 of, so their order is the order in which things became true; nobody can slip through between two looks. It also dozes
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any, Final
 
 import pytest
@@ -24,9 +26,11 @@ from streamsched_brokers.memory import open_broker
 from streamsched.domain.constraint import Concurrency
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
-from streamsched.domain.names import ProgramRef
+from streamsched.domain.job import Lane, ReadyJob
+from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Pool
+from streamsched.domain.rate import Metered, Rate, meter_of
 from streamsched.domain.run import RunState
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
@@ -34,35 +38,43 @@ from streamsched.ports.runs import Ending, Silent
 from streamsched.ports.topics import topic_specs
 from streamsched.store.groups import PostgresGroups
 from streamsched.store.pool import open_pool
+from streamsched.testing.clock import SettableClock
 
 from .conftest import MINUTE, SHARDS, World, schedule
 
 pytestmark = pytest.mark.postgres
 
 LIMIT: Final = 2
-PROGRAMS: Final = tuple(ProgramRef("default", "app", f"p{n}") for n in range(2))
+PROGRAMS: Final = tuple(ProgramRef("default", "app", f"p{n}") for n in range(3))
+SHARED: Final = Rate(6, 6 * MINUTE, burst=2, of=Metered.GROUP, group="r")
 SLOTS: Final = {"a": 2, "b": 3, "pool:p": 2}
 SCHEDULES: Final = tuple(
     replace(
-        schedule(f"s{n}", constraints=(Concurrency(LIMIT, wait=True), *groups), overlap=overlap),
-        program=PROGRAMS[n % len(PROGRAMS)],
+        schedule(f"s{n}", constraints=(Concurrency(LIMIT, wait=True), *limits), overlap=overlap),
+        program=PROGRAMS[program],
     )
-    for n, (groups, overlap) in enumerate(
+    for n, (program, limits, overlap) in enumerate(
         [
-            ((Group("a", 2), Group("b", 3, weight=2)), Overlap.QUEUE),
-            ((Group("b", 3), Pool("p", 2)), Overlap.COALESCE),
-            ((Group("b", 3, weight=3), Group("a", 2)), Overlap.LATEST),
-            ((Group("a", 2, weight=2),), Overlap.CANCEL_RUNNING),
-            ((Pool("p", 2, priority=3),), Overlap.QUEUE),
-            ((Pool("p", 2, priority=-3),), Overlap.QUEUE),
+            (0, (Group("a", 2), Group("b", 3, weight=2)), Overlap.QUEUE),
+            (1, (Group("b", 3), Pool("p", 2)), Overlap.COALESCE),
+            (0, (Group("b", 3, weight=3), Group("a", 2)), Overlap.LATEST),
+            (1, (Group("a", 2, weight=2),), Overlap.CANCEL_RUNNING),
+            (0, (Pool("p", 2, priority=3),), Overlap.QUEUE),
+            (1, (Pool("p", 2, priority=-3),), Overlap.QUEUE),
+            (2, (Rate(2, 2 * MINUTE), SHARED), Overlap.QUEUE),
+            (2, (Rate(4, 5 * MINUTE, burst=2),), Overlap.QUEUE),
+            (0, (Rate(2, 60 * MINUTE, of=Metered.SCHEDULE), SHARED, Pool("p", 2)), Overlap.QUEUE),
+            (1, (Rate(1, 3 * MINUTE, of=Metered.KEY), SHARED), Overlap.QUEUE),
         ]
     )
 )
 WITNESS: Final = """
-CREATE TABLE witness (seq bigserial PRIMARY KEY, what text NOT NULL, name text NOT NULL, change integer NOT NULL);
+CREATE TABLE witness (seq bigserial PRIMARY KEY, what text NOT NULL, name text NOT NULL, change integer NOT NULL,
+    xid text NOT NULL DEFAULT pg_current_xact_id()::text);
 CREATE FUNCTION see_run() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO witness (what, name, change) VALUES ('program', NEW.program, 1);
+        INSERT INTO witness (what, name, change) SELECT 'run', NEW.id, 0 WHERE NEW.attempt = 1;
         PERFORM pg_sleep(0.004);
     ELSIF OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL THEN
         INSERT INTO witness (what, name, change) VALUES ('program', NEW.program, -1);
@@ -74,11 +86,17 @@ CREATE FUNCTION see_slot() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     END IF; RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR DELETE ON group_slots FOR EACH ROW EXECUTE FUNCTION see_slot();
 CREATE FUNCTION see_draw() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO witness (what, name, change) VALUES ('meter', NEW.scope, floor(NEW.remaining)); RETURN NULL; END $$;
+    INSERT INTO witness (what, name, change) VALUES
+        ('draw', concat_ws('/', NEW.scope, NEW.max_runs, extract(epoch FROM NEW.per)::integer, NEW.burst), 0);
+    RETURN NULL; END $$;
 CREATE TRIGGER see AFTER UPDATE ON meters FOR EACH ROW EXECUTE FUNCTION see_draw();
 CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO witness (what, name, change) VALUES ('limit', NEW.name, coalesce(NEW.slots, -1)); RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
+"""
+BEGUN: Final = """
+SELECT r.id, r.job, r.program, r.created_at, j.schedule, j.ready ->> 'key' AS key, w.xid
+FROM witness w JOIN runs r ON r.id = w.name LEFT JOIN jobs j ON j.id = r.job WHERE w.what = 'run' ORDER BY w.seq
 """
 FORGET: Final = """
 TRUNCATE witness, jobs, runs, groups, group_slots, group_waits, lines, meters, decisions, outbox, intake_positions
@@ -135,14 +153,34 @@ class Races(RuleBasedStateMachine):
         await self.world.broker.close()
         await self.world.pool.close()
 
-    @rule(satisfied=places, loose=actors)
-    def race(self, satisfied: Sequence[int], loose: Sequence[tuple[str, int]]) -> None:
-        """Jobs come in; then two launchers and whoever is loose besides go for them."""
-        self.sequences.update(satisfied)
-        ready = (self.world.ready(SCHEDULES[place], self.sequences[place]) for place in dict.fromkeys(satisfied))
-        self.do(self.world.satisfy(*ready))
-        self.do(self._race([("launcher", 0), *loose, ("launcher", 0)]))
+    @rule(satisfied=places, loose=actors, behind=st.sampled_from([0, 0, 90]))
+    def race(self, satisfied: Sequence[int], loose: Sequence[tuple[str, int]], behind: int) -> None:
+        """Jobs come in; then two launchers, one with a clock that may be behind, and whoever is loose besides go for
+        them.
+        """
+        self.do(self.world.satisfy(*(self._ready(place) for place in satisfied)))
+        self.do(self._race([("launcher", 0), *loose, ("launcher", behind)]))
         self.do(self._count())
+
+    @rule(seconds=st.integers(1, 400))
+    def pass_time(self, seconds: int) -> None:
+        """Tokens come."""
+        self.world.clock.advance(timedelta(seconds=seconds))
+
+    @rule(place=st.sampled_from([6, 8, 9]))
+    def contend(self, place: int) -> None:
+        """A launcher and hands of other programs want tokens of one full bucket at once; then there is none left."""
+        self.pass_time(600)
+        own = PROGRAMS.index(SCHEDULES[place].program)
+        others = [("hand", n) for n in range(len(PROGRAMS)) if n != own]
+        self.race([place, place], others, 0)
+        self.race([place], [], 0)
+
+    def _ready(self, place: int) -> ReadyJob:
+        self.sequences[place] += 1
+        ready = self.world.ready(SCHEDULES[place], self.sequences[place])
+        keyed = any(rate.of is Metered.KEY for rate in SCHEDULES[place].rates)
+        return replace(ready, key=f"k{ready.sequence % 2}") if keyed else ready
 
     async def _race(self, loose: Sequence[tuple[str, int]]) -> None:
         active = await self.world.column("SELECT id FROM runs WHERE ended_at IS NULL ORDER BY created_at, id")
@@ -151,7 +189,7 @@ class Races(RuleBasedStateMachine):
         for name, place in loose:
             match name:
                 case "launcher":
-                    acts.append(self._launcher().run_once())
+                    acts.append(self._launcher(behind=place).run_once())
                 case "hand":
                     acts.append(self._by_hand(PROGRAMS[place]))
                 case "end" | "lose" | "claim":
@@ -162,9 +200,10 @@ class Races(RuleBasedStateMachine):
                     acts.append(self.groups.set_limit(group, place or None, "", now=self.world.clock.now()))
         await asyncio.gather(*acts)
 
-    def _launcher(self) -> Launcher:
+    def _launcher(self, *, behind: int = 0) -> Launcher:
         world = self.world
-        return Launcher(world.decisions, world.followup, world.bell, world.clock)
+        clock = SettableClock(world.clock.now() - timedelta(seconds=behind))
+        return Launcher(world.decisions, world.followup, world.bell, clock)
 
     async def _by_hand(self, program: ProgramRef) -> None:
         self.hands += 1
@@ -199,11 +238,53 @@ class Races(RuleBasedStateMachine):
             if row["change"] > 0:
                 limit = LIMIT if row["what"] == "program" else limits[row["name"]]
                 assert taken[key] <= limit, f"{key}: {taken[key]} of {limit}"
+        await self._count_tokens()
+
+    async def _count_tokens(self) -> None:
+        """Buckets in fractions, filled and emptied by the runs themselves, in the order in which they were drawn of."""
+        runs: dict[str, list[Any]] = defaultdict(list)
+        for row in await self.world.pool.fetch(BEGUN):
+            runs[row["xid"]].append(row)
+        left: dict[str, tuple[Fraction, datetime]] = {}
+        draws: dict[str, set[str]] = defaultdict(set)
+        for row in await self.world.pool.fetch("SELECT name, xid FROM witness WHERE what = 'draw' ORDER BY seq"):
+            scope, limit, per, burst = row["name"].split("/")
+            draws[row["xid"]].add(row["name"])
+            counted = [run for run in runs[row["xid"]] if scope in {each.split("/")[0] for each in metered(run)}]
+            assert counted, f"{row['name']}: a token went, and nobody has it"
+            tokens, at = left.get(row["name"], (Fraction(burst), counted[0]["created_at"]))
+            now = max(at, counted[0]["created_at"])
+            passed = Fraction(round((now - at).total_seconds()))
+            tokens = min(Fraction(burst), tokens + passed * int(limit) / int(per)) - len(counted)
+            by_hand = counted[0]["job"] is None
+            assert by_hand or tokens >= 0, f"{row['name']}: {len(counted)} went where {tokens + len(counted)} were left"
+            left[row["name"]] = max(tokens, Fraction(-int(burst))), now
+        for xid, begun in runs.items():
+            for run in begun:
+                assert metered(run) <= draws[xid], f"{run['id']} is metered, and took no token"
 
     async def _drain(self) -> None:
-        """Everything ends by wake-ups alone, for the clock stands still: no job is forgotten, no slot stays taken."""
+        """Everything ends by wake-ups alone while the clock stands still, but for what waits for tokens, which time
+        brings: no job is forgotten, no slot stays taken.
+        """
         for name in SLOTS:
             await self.groups.set_limit(name, None, "", now=self.world.clock.now())
+        await self._settle()
+        left = await self.world.column("SELECT DISTINCT schedule FROM jobs WHERE ended_at IS NULL")
+        assert set(left) <= {str(each.ref) for each in SCHEDULES if each.rates}
+        for _ in range(60):
+            if not await self.world.column("SELECT 1 FROM jobs WHERE ended_at IS NULL LIMIT 1"):
+                break
+            self.world.clock.advance(timedelta(hours=1))
+            await self._settle()
+        await self._count()
+        assert await self.world.column("SELECT id FROM jobs WHERE ended_at IS NULL") == []
+        assert await self.world.column("SELECT run FROM group_slots") == []
+        assert await self.world.column("SELECT job FROM group_waits") == []
+        assert await self.world.column("SELECT job FROM lines") == []
+
+    async def _settle(self) -> None:
+        """Launchers do what there is to do, and runs end, until nothing moves."""
         for _ in range(200):
             while await self._launcher().run_once():
                 pass
@@ -212,11 +293,23 @@ class Races(RuleBasedStateMachine):
                 await self._move("end", run)
             if not active:
                 break
-        await self._count()
-        assert await self.world.column("SELECT id FROM jobs WHERE ended_at IS NULL") == []
-        assert await self.world.column("SELECT run FROM group_slots") == []
-        assert await self.world.column("SELECT job FROM group_waits") == []
-        assert await self.world.column("SELECT job FROM lines") == []
+
+
+def metered(run: Any) -> set[str]:
+    """The buckets that a run has to draw of, as the witness calls them: one by hand those of its program and of the
+    groups that any of its schedules names.
+    """
+    program = ProgramRef.parse(run["program"])
+    lane = None if run["job"] is None else Lane(ScheduleRef.parse(run["schedule"]), run["key"] or "")
+    asked: set[str] = set()
+    for each in SCHEDULES:
+        if each.program != program or (lane is not None and lane.schedule != each.ref):
+            continue
+        for rate in each.rates:
+            if lane is not None or rate.of in (Metered.PROGRAM, Metered.GROUP):
+                meter = meter_of(rate, program, lane or Lane(each.ref))
+                asked.add(f"{meter.scope}/{meter.limit}/{int(meter.per.total_seconds())}/{meter.burst}")
+    return asked
 
 
 def test_no_race_passes_a_limit_or_forgets_a_job(database: str) -> None:
