@@ -275,6 +275,8 @@ def api_services(services: Services) -> ApiServices:
         runs=PostgresRuns(pool),
         groups=PostgresGroups(pool),
         pools=PostgresPools(pool),
+        clusters=PostgresBoard(pool),
+        cluster_urls=services.settings.cluster_urls(),
         trails=trails,
         audience=Audience(trails, services.clock),
         keys=PostgresOpenKeys(pool),

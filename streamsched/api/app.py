@@ -9,7 +9,20 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from streamsched import __version__
-from streamsched.api import apps, events, groups, health, jobs, pools, programs, runs, schedules, ticks, verdicts
+from streamsched.api import (
+    apps,
+    clusters,
+    events,
+    groups,
+    health,
+    jobs,
+    pools,
+    programs,
+    runs,
+    schedules,
+    ticks,
+    verdicts,
+)
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.deps import ApiServices
 from streamsched.api.problems import answer_problems
@@ -27,7 +40,7 @@ def make_api(services: ApiServices) -> FastAPI:
     )
     api.state.services = services
     api.state.health = services.health
-    for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, health):
+    for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, clusters, health):
         api.include_router(module.router)
     api.include_router(cdap_routes())
     answer_problems(api)

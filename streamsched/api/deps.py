@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.replaying import Replaying
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
+from streamsched.ports.clusters import Board
 from streamsched.ports.groups import Groups
 from streamsched.ports.jobs import Jobs
 from streamsched.ports.pools import Pools
@@ -32,6 +34,7 @@ class ApiServices:
         shards: partitions of the public topics.
         body_limit: largest request body in bytes.
         health: how the process is, which also counts for everybody.
+        cluster_urls: how the load of each cluster is asked for, by its name.
     """
 
     broker: Broker
@@ -41,6 +44,8 @@ class ApiServices:
     runs: Runs
     groups: Groups
     pools: Pools
+    clusters: Board
+    cluster_urls: Mapping[str, str]
     trails: Trails
     audience: Audience
     keys: OpenKeys

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from streamsched.catalog.preview import Preview
 from streamsched.codec import explanation, native
@@ -13,10 +15,12 @@ from streamsched.codec.state import decode_key
 from streamsched.domain.duration import duration_text
 from streamsched.domain.explain import explain_cell
 from streamsched.domain.fold import Definition
+from streamsched.domain.load import STALE
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
 from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleRecord, ScheduleStatus
+from streamsched.ports.clusters import ClusterRecord
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.pools import PoolRecord
@@ -203,6 +207,40 @@ def pool_view(pool: PoolRecord) -> dict[str, Any]:
         ],
         "changedAt": pool.changed_at,
     }
+
+
+def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:
+    """A cluster as JSON; `probe` is the URL it is asked at, without what may be secret, null where there is none."""
+    reading = cluster.reading
+    return {
+        "name": cluster.name,
+        "probe": None if url is None else _public(url),
+        "freeCores": reading and reading.free_cores,
+        "freeMemory": reading and reading.free_memory,
+        "running": reading and reading.running,
+        "readAt": cluster.at,
+        "stale": cluster.at is None or now - cluster.at > STALE,
+        "failed": cluster.failed,
+        "failingSince": cluster.failing,
+        "waiting": cluster.waiting,
+        "gates": [
+            {
+                "needs": str(each.load),
+                "open": each.gate.open,
+                "since": each.gate.since,
+                "started": each.gate.started,
+                "startsPerReading": each.load.starts,
+                "waiting": each.waiting,
+            }
+            for each in cluster.gates
+        ],
+    }
+
+
+def _public(url: str) -> str:
+    """Without user, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def run_view(run: RunRecord) -> dict[str, Any]:

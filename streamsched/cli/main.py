@@ -11,7 +11,22 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from streamsched.cli import admin, cron, deploy, dev, event, group, job, pool, program, roles, run, schedule, top
+from streamsched.cli import (
+    admin,
+    cluster,
+    cron,
+    deploy,
+    dev,
+    event,
+    group,
+    job,
+    pool,
+    program,
+    roles,
+    run,
+    schedule,
+    top,
+)
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -72,6 +87,7 @@ def make_app() -> typer.Typer:
         ("run", run.commands),
         ("group", group.commands),
         ("pool", pool.commands),
+        ("cluster", cluster.commands),
         ("cron", cron.commands),
     ):
         app.add_typer(commands(), name=name)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.load import Reading
+from streamsched.domain.load import Gate, Load, Reading
 
 GROUP: Final = "streamsched.clusters"
 
@@ -30,6 +30,15 @@ class Probe(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class GateRecord:
+    """What the readings of a cluster mean for one `Load`; `waiting`: how many jobs are held by it."""
+
+    load: Load
+    gate: Gate
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterRecord:
     """What is known of a cluster. Times UTC.
 
@@ -37,6 +46,7 @@ class ClusterRecord:
         reading, at: the last one, and when it was taken.
         failed: why the probe brings nothing now, and `failing` since when.
         waiting: how many jobs wait for it.
+        gates: of every `Load` that a job ever brought before it.
     """
 
     name: str
@@ -45,6 +55,7 @@ class ClusterRecord:
     failed: str | None
     failing: datetime | None
     waiting: int
+    gates: Sequence[GateRecord] = ()
 
 
 class Board(Protocol):

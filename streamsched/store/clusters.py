@@ -5,7 +5,7 @@ Gates are locked after the jobs, as meters are; whoever has them waits for nobod
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,7 +18,7 @@ from streamsched.codec import load as load_json
 from streamsched.domain.admission import Satisfied
 from streamsched.domain.docket import Admit, Docket, Ruling, Wait
 from streamsched.domain.load import Gate, Load, Reading
-from streamsched.ports.clusters import ClusterRecord
+from streamsched.ports.clusters import ClusterRecord, GateRecord
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -59,8 +59,14 @@ class PostgresBoard:
     async def all(self) -> Sequence[ClusterRecord]:
         with translated():
             rows = await self._pool.fetch(_SQL["list"])
+            gates: dict[str, list[GateRecord]] = defaultdict(list)
+            for row in await self._pool.fetch(_SQL["list_gates"]):
+                gates[row["cluster"]].append(GateRecord(_load(row["terms"]), _gate(row), row["waiting"]))
         return [
-            ClusterRecord(row["name"], _reading(row), row["at"], row["failed"], row["failing"], row["waiting"])
+            ClusterRecord(
+                *(row["name"], _reading(row), row["at"], row["failed"], row["failing"], row["waiting"]),
+                gates=gates[row["name"]],
+            )
             for row in rows
         ]
 

@@ -99,3 +99,9 @@ DELETE FROM gate_waits WHERE job IN (
 SELECT c.name, c.reading, c.at, c.failed, c.failing,
     (SELECT count(*) FROM gate_waits w WHERE w.cluster = c.name) AS waiting
 FROM clusters c ORDER BY c.name;
+
+-- name: list_gates
+-- Every gate as it stands, and how many jobs it holds.
+SELECT g.cluster, g.terms, g.open, g.since, g.at, g.started, c.reading, c.failed, c.failing,
+    (SELECT count(*) FROM gate_waits w WHERE w.cluster = g.cluster AND w.terms = g.terms) AS waiting
+FROM gates g JOIN clusters c ON c.name = g.cluster ORDER BY g.cluster, g.terms;

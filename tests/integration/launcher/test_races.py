@@ -313,7 +313,7 @@ def metered(run: Any) -> set[str]:
 
 
 def test_no_race_passes_a_limit_or_forgets_a_job(database: str) -> None:
-    examples = int(os.environ.get("EXAMPLES", "8"))
+    examples = int(os.environ.get("EXAMPLES", "5"))
 
     class Here(Races):
         dsn = database
@@ -323,7 +323,7 @@ def test_no_race_passes_a_limit_or_forgets_a_job(database: str) -> None:
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=examples, stateful_step_count=8, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=7, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 

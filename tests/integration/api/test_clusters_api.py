@@ -1,0 +1,54 @@
+"""Clusters over HTTP: the probe, the last reading and when, and each gate with its hysteresis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services
+from streamsched.domain.load import Band, Load, Reading
+from streamsched.store import clusters as store
+from streamsched.store.clusters import PostgresBoard
+
+pytestmark = pytest.mark.postgres
+
+LOAD = Load("main", free_cores=Band(8, 4))
+
+
+async def listed(services: Services) -> list[dict[str, object]]:
+    urls = {"main": "spark+http://ann:secret@master:8080/?token=x", "spare": "yarn+http://manager:8088"}
+    api = make_api(replace(api_services(services), cluster_urls=urls))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://test") as client:
+        answer = await client.get("/v1/clusters")
+    assert "secret" not in answer.text
+    assert "token" not in answer.text
+    return answer.json()["clusters"]
+
+
+async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(services: Services) -> None:
+    board = PostgresBoard(services.pool)
+    async with services.pool.acquire() as connection, connection.transaction():
+        await store.locked(connection, [LOAD])
+    for cores in (9, 5):
+        await board.told("main", Reading(cores, 2_000_000_000), now=services.clock.now())
+
+    main, spare = await listed(services)
+
+    assert (main["name"], main["probe"]) == ("main", "spark+http://master:8080/")
+    assert (main["freeCores"], main["freeMemory"], main["running"]) == (5, 2_000_000_000, None)
+    assert (main["stale"], main["failed"], main["waiting"]) == (False, None, 0)
+    [gate] = main["gates"]  # type: ignore[misc]
+    assert (gate["open"], gate["needs"]) == (True, "8 cores or more free (until fewer than 4) on cluster main")
+    assert (spare["probe"], spare["readAt"], spare["stale"], spare["gates"]) == (
+        *("yarn+http://manager:8088", None, True),
+        [],
+    )
+
+    await board.told("main", Reading(3), now=services.clock.now())
+    await board.failed("main", "connection refused", now=services.clock.now())
+    main, _ = await listed(services)
+    assert [each["open"] for each in main["gates"]] == [False]  # type: ignore[union-attr]
+    assert main["failed"] == "connection refused"
