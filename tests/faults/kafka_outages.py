@@ -44,10 +44,11 @@ from streamsched.store.pool import open_pool
 from streamsched.supervisor import once_there
 from tests.faults.far_postgres import postgres
 from tests.faults.far_side import FarSide, far_side, possible
-from tests.faults.oracle import Judgement, judge
+from tests.faults.oracle import judge
 from tests.faults.outage import Kind, outage
 from tests.faults.record import Log
 from tests.faults.trial import SHARDS, Trial
+from tests.judgement import Judgement
 
 ROOT: Final = Path(__file__).parents[2]
 RATE: Final = 500
@@ -193,7 +194,7 @@ class Tally:
 
     @property
     def well(self) -> bool:
-        return not (self.judged.lost or self.judged.doubled or self.judged.wrong)
+        return self.judged.clean
 
     def line(self) -> str:
         whole, back = ([waits[nth] for waits in self.waits] for nth in range(2))
@@ -233,9 +234,7 @@ class Play:
         await asyncio.gather(*emitting)
         await self._sender.settled()
         verdict = await self._judged(first, second)
-        tally.judged.lost += verdict.lost
-        tally.judged.doubled += verdict.doubled
-        tally.judged.wrong += verdict.wrong
+        tally.judged.add(verdict)
         tally.trials += 1
         waits = list(self._waits(back, first, second))
         tally.waits.append((max(wait for wait, _ in waits), max(late for _, late in waits)))

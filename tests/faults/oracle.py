@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from tests.judgement import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +21,6 @@ class Wish:
     name: str
     amounts: Mapping[str, int]
     every: bool
-
-
-@dataclass(slots=True)
-class Judgement:
-    """What is wrong, counted, with a few words on each of the first."""
-
-    lost: int = 0
-    doubled: int = 0
-    wrong: int = 0
-    words: list[str] = field(default_factory=list)
-
-    def say(self, what: str) -> None:
-        if len(self.words) < 20:
-            self.words.append(what)
 
 
 def judge(
@@ -50,31 +38,25 @@ def judge(
         arrived: event ids as the log has them at the schedule's home, in order.
         launched: (sequence, event ids) as the log has them, in order.
     """
-    meant = {event_id for event_id, event in emitted.items() if key(event) in wish.amounts}
+    meant = {event_id for event_id, event in emitted.items() if key_of(event) in wish.amounts}
     times = Counter(arrived)
     for event_id in meant - times.keys():
-        into.lost += 1
-        into.say(f"{wish.name}: event {event_id} never came home")
+        into.lose(f"{wish.name}: event {event_id} never came home")
     for event_id, count in times.items():
         if count > 1 or event_id not in meant:
-            into.doubled += 1
-            into.say(f"{wish.name}: event {event_id} came {count} times")
+            into.double(f"{wish.name}: event {event_id} came {count} times")
     expected = [sorted(ids) for ids in launches(wish, [emitted[event_id] for event_id in arrived])]
     sequences = [sequence for sequence, _ in launched]
     if sequences != sorted(set(sequences)):
-        into.doubled += len(sequences) - len(set(sequences))
-        into.say(f"{wish.name}: launches in this order: {sequences}")
+        into.double(f"{wish.name}: launches in this order: {sequences}", len(sequences) - len(set(sequences)))
     found = {sequence: sorted(ids) for sequence, ids in launched}
     for sequence, ids in enumerate(expected, 1):
         if sequence not in found:
-            into.lost += 1
-            into.say(f"{wish.name}: launch {sequence} is missing: {ids}")
+            into.lose(f"{wish.name}: launch {sequence} is missing: {ids}")
         elif found[sequence] != ids:
-            into.wrong += 1
-            into.say(f"{wish.name}: launch {sequence} has {found[sequence]}, must have {ids}")
+            into.spoil(f"{wish.name}: launch {sequence} has {found[sequence]}, must have {ids}")
     for sequence in found.keys() - set(range(1, len(expected) + 1)):
-        into.doubled += 1
-        into.say(f"{wish.name}: launch {sequence} should not be: {found[sequence]}")
+        into.double(f"{wish.name}: launch {sequence} should not be: {found[sequence]}")
 
 
 def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
@@ -84,7 +66,7 @@ def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]
     for event in events:
         since.append(event)
         holds = [
-            sum(amount(each) for each in since if key(each) == wanted) >= needed
+            sum(amount(each) for each in since if key_of(each) == wanted) >= needed
             for wanted, needed in wish.amounts.items()
         ]
         if all(holds) if wish.every else any(holds):
@@ -93,7 +75,7 @@ def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]
     return done
 
 
-def key(event: Mapping[str, Any]) -> str:
+def key_of(event: Mapping[str, Any]) -> str:
     """What an event is about, from its JSON."""
     data = event["data"]
     match event["type"]:
@@ -101,6 +83,8 @@ def key(event: Mapping[str, Any]) -> str:
             return f"partition:{data['dataset']}"
         case "stream.size":
             return f"stream:{data['stream']}"
+        case "program.status":
+            return f"program:{data['program']}:{data['outcome']}"
         case _:
             return f"event:{data['name']}"
 

@@ -18,7 +18,7 @@ from streamsched.domain.signal import Put, Subscribe
 from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
-from tests.faults.oracle import Wish, key
+from tests.faults.oracle import Wish, key_of
 
 SHARDS = 4
 SCHEDULES = 200
@@ -74,7 +74,7 @@ class Trial:
             self.sent_at[event["id"]] = time.time()
         topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
         foreign = self.dice.random() < 0.2
-        partition = self.dice.randrange(SHARDS) if foreign else home(key(event), SHARDS)
+        partition = self.dice.randrange(SHARDS) if foreign else home(key_of(event), SHARDS)
         return Outgoing(topic, partition, None, orjson.dumps(event))
 
     def _fresh(self) -> dict[str, Any]:

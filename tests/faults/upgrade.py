@@ -28,9 +28,10 @@ from streamsched.ports.broker import Broker
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
 from tests.faults.installation.ground import ground_of_its_own
-from tests.faults.oracle import Judgement, judge
+from tests.faults.oracle import judge
 from tests.faults.record import Log
 from tests.faults.trial import SHARDS, Trial
+from tests.judgement import Judgement
 
 LEASE_S = "6"
 #: How long each mixture of releases works.
@@ -61,8 +62,7 @@ class Upgrade:
     @property
     def well(self) -> bool:
         """How quick it was apart, which depends on the machine."""
-        verdict = self.verdict
-        return not (verdict.lost or verdict.doubled or verdict.wrong or self.early) and self.changed
+        return self.verdict.clean and not self.early and self.changed
 
     def __str__(self) -> str:
         verdict = self.verdict

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,6 +27,7 @@ from streamsched.domain.trigger import Quiet, Within
 from streamsched.ports.broker import Outgoing, Record
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.testing.oracle import expected_jobs
+from tests.judgement import Judgement
 from tests.simulation.database import Database
 from tests.simulation.traffic import Told
 
@@ -36,36 +36,6 @@ _TICK: Final = timedelta(seconds=1)
 
 #: What a job says: leaf, how much, of which events.
 Content = tuple[tuple[str, int, tuple[str, ...]], ...]
-
-
-@dataclass(slots=True)
-class Judgement:
-    """What is wrong, counted, with a few words on each of the first."""
-
-    lost: int = 0
-    doubled: int = 0
-    wrong: int = 0
-    words: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        return not (self.lost or self.doubled or self.wrong)
-
-    def lose(self, what: str) -> None:
-        self.lost += 1
-        self._say(f"lost: {what}")
-
-    def double(self, what: str) -> None:
-        self.doubled += 1
-        self._say(f"doubled: {what}")
-
-    def spoil(self, what: str) -> None:
-        self.wrong += 1
-        self._say(f"wrong: {what}")
-
-    def _say(self, what: str) -> None:
-        if len(self.words) < 12:
-            self.words.append(what)
 
 
 class Watch:

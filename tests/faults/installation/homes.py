@@ -16,9 +16,10 @@ from streamsched.domain.signal import Drop, Occurred, Put, Subscribe, Unsubscrib
 from streamsched.domain.tick import At, Cron
 from streamsched.domain.trigger import Every, event_keys, leaves
 from streamsched.testing.rerun import Stamped
-from tests.faults.installation.judgement import Judgement
 from tests.faults.installation.traffic import Json
 from tests.faults.installation.user import User
+from tests.faults.oracle import key_of
+from tests.judgement import Judgement
 
 _SCHEDULE: Final = "schedule:"
 
@@ -88,20 +89,6 @@ def _listeners(log: Sequence[Stamped]) -> Mapping[object, int]:
     for _, signal in log:
         _control(here, signal)
     return here
-
-
-def key_of(event: Json) -> str:
-    """What an event is about, from its JSON."""
-    data = event["data"]
-    match event["type"]:
-        case "partitions.added":
-            return f"partition:{data['dataset']}"
-        case "stream.size":
-            return f"stream:{data['stream']}"
-        case "program.status":
-            return f"program:{data['program']}:{data['outcome']}"
-        case _:
-            return f"event:{data['name']}"
 
 
 def _forwarded(homes: Homes) -> dict[tuple[str, str], list[str]]:

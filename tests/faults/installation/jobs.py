@@ -17,8 +17,8 @@ from streamsched.domain.signal import Drop, Put
 from streamsched.testing.rerun import Stamped
 from tests.faults.installation.expectation import expected
 from tests.faults.installation.homes import Homes
-from tests.faults.installation.judgement import Judgement
 from tests.faults.installation.user import User
+from tests.judgement import Judgement
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,21 +10,19 @@ from typing import Final
 
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
-from streamsched.domain.errors import UnavailableError
 from streamsched.domain.job import ReadyJob
-from streamsched.ports.broker import Broker, Record, TopicPartition
+from streamsched.ports.broker import Record, TopicPartition
 from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.testing.rerun import Stamped
+from tests.faults.following import FollowedLog
 from tests.faults.installation.ground import SHARDS
 
-#: How long the log may be away.
-AWAY_S: Final = 60.0
 _TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
 
 
 @dataclass(slots=True)
-class Log:
-    """Read on from where the last look ended.
+class Log(FollowedLog):
+    """What is worth judging.
 
     Attributes:
         homes: record key → its signals, of the trial at hand.
@@ -35,7 +31,6 @@ class Log:
         letters: what was put aside as unreadable.
     """
 
-    broker: Broker
     at: dict[TopicPartition, int] = field(
         default_factory=lambda: {TopicPartition(topic, n): 0 for topic in _TOPICS for n in range(SHARDS)}
     )
@@ -51,29 +46,7 @@ class Log:
         self.homes.clear()
         self.jobs.clear()
 
-    async def look(self, quiet_s: float) -> None:
-        """Reads until nothing has come for that long; while the log is away it is asked again."""
-        deadline = time.monotonic() + AWAY_S
-        while True:
-            try:
-                return await self._look(quiet_s)
-            except UnavailableError:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.2)
-
-    async def _look(self, quiet_s: float) -> None:
-        reader = await self.broker.reader(self.at)
-        try:
-            while chunks := await reader.read(max_records=20_000, timeout=quiet_s):
-                for chunk in chunks:
-                    for record in chunk.records:
-                        self._take(chunk.topic, record)
-                    self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
-        finally:
-            await reader.close()
-
-    def _take(self, topic: str, record: Record) -> None:
+    def take(self, topic: str, record: Record) -> None:
         key, value = (record.key or b"").decode(), record.value or b""
         match topic:
             case "signals" if self._mine.match(key):

@@ -32,10 +32,10 @@ from streamsched.store.pool import open_pool
 from tests.faults.installation.crew import Crew
 from tests.faults.installation.emitters import Emitters
 from tests.faults.installation.ground import SHARDS, Ground, ground_of_its_own
-from tests.faults.installation.judgement import Judgement
 from tests.faults.installation.misfortune import Misfortune, Misfortunes, known
 from tests.faults.installation.record import Log
 from tests.faults.installation.trial import EVENTS, SCHEDULES, Played, Trial
+from tests.judgement import Judgement
 from tests.simulation.log import Bug
 
 

@@ -21,9 +21,9 @@ from streamsched.domain.trigger import CustomEvent, leaf_id
 from streamsched.testing.rerun import Stamped
 from tests.faults.installation.homes import judge_changes, judge_homes
 from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions
-from tests.faults.installation.judgement import Judgement
 from tests.faults.installation.user import Returned, User
 from tests.faults.installation.wishes import Wishes
+from tests.judgement import Judgement
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REF = ScheduleRef("default", "t0", "s0")

@@ -13,15 +13,16 @@ import asyncpg
 import httpx
 
 from streamsched.domain.names import AppRef
+from tests.faults.following import AWAY_S
 from tests.faults.installation.crew import Crew
 from tests.faults.installation.homes import judge_changes, judge_homes, judge_ticks
 from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions, stored
-from tests.faults.installation.judgement import Judgement
 from tests.faults.installation.misfortune import Misfortunes, strike
-from tests.faults.installation.record import AWAY_S, Log
+from tests.faults.installation.record import Log
 from tests.faults.installation.traffic import Traffic
 from tests.faults.installation.user import User
 from tests.faults.installation.wishes import Wishes
+from tests.judgement import Judgement
 
 SCHEDULES: Final = 200
 #: Events a second, and how many at least.

@@ -1,4 +1,4 @@
-"""What is wrong, counted, with a few words on each of the first."""
+"""What the judges of fault suites and simulation say: what is wrong, counted, with a few words on each of the first."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ class Judgement:
             self.spoil(f"{what}: came in another order")
 
     def add(self, other: Judgement) -> None:
+        """Its counts; whoever tells of a trial has told its words."""
         self.lost += other.lost
         self.doubled += other.doubled
         self.wrong += other.wrong
