@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -15,24 +14,11 @@ from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role
 from streamsched.ports.leases import Worker
 from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
 
 pytestmark = pytest.mark.postgres
 
 LONG, SHORT = timedelta(seconds=60), timedelta(milliseconds=150)
 NAMES = [f"shard-{n:04d}" for n in range(4)]
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
-    made = await open_pool(database)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def leases(pool: asyncpg.Pool) -> PostgresLeases:
-    return PostgresLeases(pool)
 
 
 def member(leases: PostgresLeases, name: str, ttl: timedelta = LONG) -> Member:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -16,7 +15,6 @@ from streamsched.domain.trigger import Partitions
 from streamsched.ports import leases
 from streamsched.ports.reports import Report
 from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
 from streamsched.store.reports import PostgresReports
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.telling import Telling
@@ -27,13 +25,6 @@ pytestmark = pytest.mark.postgres
 
 FLIGHTS = DatasetRef("default", "flights")
 LONG = timedelta(seconds=60)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
-    made = await open_pool(database)
-    yield made
-    await made.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -13,25 +12,12 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.membership.member import Member
 from streamsched.ports.leases import Worker
 from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
 
 pytestmark = pytest.mark.postgres
 
 LONG = timedelta(seconds=60)
 NAMES = [f"shard-{n:04d}" for n in range(4)]
 OLD, NEW = state_codec.VERSION, state_codec.VERSION + 1
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
-    made = await open_pool(database)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def leases(pool: asyncpg.Pool) -> PostgresLeases:
-    return PostgresLeases(pool)
 
 
 def member(leases: PostgresLeases, name: str, reads: int) -> Member:

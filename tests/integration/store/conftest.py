@@ -31,7 +31,6 @@ from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.outbox import PostgresOutbox
-from streamsched.store.pool import open_pool
 from streamsched.testing.clock import SettableClock
 
 SHARDS = 4
@@ -110,13 +109,6 @@ class House:
                 assert home(record.key, SHARDS) == partition
                 found.append(signal_codec.decode(record.key, record.value))
         return found
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[asyncpg.Pool]:
-    pool = await open_pool(database)
-    yield pool
-    await pool.close()
 
 
 @pytest.fixture
