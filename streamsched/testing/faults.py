@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.broker import Broker, Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.testing.through import BrokerThrough
 
 _T = TypeVar("_T")
 
@@ -53,43 +54,21 @@ class Faults:
         raise UnavailableError(f"as the test wished: {when} call {len(self.calls)}, {name}")
 
 
-class FaultyBroker:
+class FaultyBroker(BrokerThrough):
     """Another broker, whose calls break as `faults` say. Plain appends never do: they are the tests' own."""
 
     def __init__(self, broker: Broker, faults: Faults) -> None:
-        self._broker = broker
+        super().__init__(broker)
         self._faults = faults
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._broker.capabilities
-
-    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        await self._broker.create_topics(specs)
-
-    async def append(self, records: Sequence[Outgoing]) -> None:
-        await self._broker.append(records)
-
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return await self._faults.around("ends", lambda: self._broker.ends(partitions))
-
-    async def partitions(self, topic: str) -> int:
-        return await self._broker.partitions(topic)
+        return await self._faults.around("ends", lambda: self.inner.ends(partitions))
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        return _Reader(await self._faults.around("reader", lambda: self._broker.reader(positions)), self._faults)
+        return _Reader(await self._faults.around("reader", lambda: self.inner.reader(positions)), self._faults)
 
     async def writer(self, name: str) -> Writer:
-        return _Writer(await self._faults.around("writer", lambda: self._broker.writer(name)), self._faults)
-
-    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
-        await self._broker.report(name, positions)
-
-    async def maintain(self) -> None:
-        await self._broker.maintain()
-
-    async def close(self) -> None:
-        await self._broker.close()
+        return _Writer(await self._faults.around("writer", lambda: self.inner.writer(name)), self._faults)
 
 
 class _Reader:

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.errors import FencedError, UnavailableError
-from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import Chunk, Outgoing, Reader, TopicPartition, Writer
 from streamsched.ports.topics import CHANGELOGS, POSITION_KEY, RELAY_POSITION
+from streamsched.testing.through import BrokerThrough
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.wire import Wire
 
@@ -53,7 +54,7 @@ class WatchedLog(MemoryLog):
 class SimulationReader:
     """A reader of a memory log whose reads meet misfortunes when they bring something."""
 
-    def __init__(self, reader: MemoryReader, wire: Wire) -> None:
+    def __init__(self, reader: Reader, wire: Wire) -> None:
         self._reader = reader
         self._wire = wire
 
@@ -125,33 +126,23 @@ class SimulationWriter:
     async def close(self) -> None: ...
 
 
-class SimulationBroker:
+class SimulationBroker(BrokerThrough):
     """One process's view of the log."""
 
     def __init__(self, log: MemoryLog, wire: Wire, *, bug: Bug | None = None) -> None:
+        super().__init__(MemoryBroker(log))
         self._log = log
-        self._inner = MemoryBroker(log)
         self._wire = wire
         self._bug = bug
 
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._inner.capabilities
-
-    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        await self._inner.create_topics(specs)
-
     async def append(self, records: Sequence[Outgoing]) -> None:
-        await self._wire.call("append", lambda: self._inner.append(records))
+        await self._wire.call("append", lambda: self.inner.append(records))
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return await self._wire.call("ends", lambda: self._inner.ends(partitions))
-
-    async def partitions(self, topic: str) -> int:
-        return await self._inner.partitions(topic)
+        return await self._wire.call("ends", lambda: self.inner.ends(partitions))
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        return SimulationReader(await self._wire.call("reader", lambda: self._inner.reader(positions)), self._wire)
+        return SimulationReader(await self._wire.call("reader", lambda: self.inner.reader(positions)), self._wire)
 
     async def writer(self, name: str) -> Writer:
         return await self._wire.call(f"writer {name}", lambda: self._writer(name))
@@ -159,10 +150,3 @@ class SimulationBroker:
     async def _writer(self, name: str) -> SimulationWriter:
         epoch = self._log.epochs[name] = self._log.epochs.get(name, 0) + 1
         return SimulationWriter(self._log, name, epoch, self._wire, self._bug)
-
-    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
-
-    async def maintain(self) -> None:
-        await self._inner.maintain()
-
-    async def close(self) -> None: ...

@@ -5,62 +5,34 @@ The product has no switches for this: a role's test process wraps its broker, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.broker import Broker, Capabilities, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
 from streamsched.ports.topics import POSITION_KEY, RELAY_POSITION
 from streamsched.stream.app import ShardApp
 from streamsched.stream.shard import Shard
+from streamsched.testing.through import BrokerThrough
 from tests.simulation.log import Bug
 
 
-class BuggedBroker:
+class BuggedBroker(BrokerThrough):
     """Another broker, whose writers have the bug."""
 
     def __init__(self, broker: Broker, bug: Bug) -> None:
-        self._broker = broker
+        super().__init__(broker)
         self._bug = bug
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._broker.capabilities
-
-    async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        await self._broker.create_topics(specs)
-
-    async def append(self, records: Sequence[Outgoing]) -> None:
-        await self._broker.append(records)
-
-    async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return await self._broker.ends(partitions)
-
-    async def partitions(self, topic: str) -> int:
-        return await self._broker.partitions(topic)
-
-    async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        return await self._broker.reader(positions)
 
     async def writer(self, name: str) -> Writer:
         """Without a fence, every writer has a name of its own, and shuts out nobody."""
         named = f"{name}-{uuid4().hex[:8]}" if self._bug is Bug.NO_FENCE else name
-        return _Writer(self._broker, await self._broker.writer(named), self._bug)
-
-    async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
-        await self._broker.report(name, positions)
-
-    async def maintain(self) -> None:
-        await self._broker.maintain()
-
-    async def close(self) -> None:
-        await self._broker.close()
+        return _Writer(await self.inner.writer(named), self._bug)
 
 
 class _Writer:
-    def __init__(self, broker: Broker, writer: Writer, bug: Bug) -> None:
-        self._broker = broker
+    def __init__(self, writer: Writer, bug: Bug) -> None:
         self._writer = writer
         self._bug = bug
 
