@@ -15,8 +15,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.codec import event as event_codec
-from streamsched.codec import launch
-from streamsched.codec.schedule import program_from_json, schedule_from_json
+from streamsched.codec.schedule import schedule_from_json
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.event import Event
 from streamsched.domain.names import ProgramRef
@@ -25,7 +24,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import Assignment, Ending, Stop
 from streamsched.ports.topics import PROGRAM_STATUS, public_topic
 from streamsched.store import decisions, groups, outbox
-from streamsched.store.execution import FACTS, PostgresRunBook
+from streamsched.store.execution import FACTS, PostgresRunBook, assigned
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -49,18 +48,7 @@ class PostgresRunCrowd:
                     for row in await connection.fetch(_SQL["lock_schedules"], runs)
                 }
                 rows = await connection.fetch(_SQL["claim"], runs, runner, log_path, now)
-        claimed = [
-            Assignment(
-                row["id"],
-                row["attempt"],
-                program_from_json(row["executable"]),
-                row["arguments"],
-                row["job"],
-                launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
-                definitions.get(row["schedule"]),
-            )
-            for row in rows
-        ]
+        claimed = [assigned(row, definitions.get(row["schedule"])) for row in rows]
         for run in set(runs) - {each.run for each in claimed}:
             assignment = await self._single.claim(run, runner=runner, log_path=log_path, now=now)
             if assignment is not None:

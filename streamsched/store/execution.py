@@ -15,6 +15,7 @@ from streamsched.domain.errors import ConflictError
 from streamsched.domain.job import JobFact
 from streamsched.domain.retry import OVERDUE, failure_of
 from streamsched.domain.run import RunFact, RunState, advance
+from streamsched.domain.schedule import Schedule
 from streamsched.ports.runs import Assignment, Ending, Stop
 from streamsched.store import attempts, deadlines
 from streamsched.store.ending import SQL, announce, end, gone, locked, move_job, put_down, record
@@ -42,7 +43,7 @@ class PostgresRunBook:
                 row = await locked(connection, run)
                 if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
                     _, standing = await gone(connection, row)  # it has claimed it, and never heard so
-                    return _assignment(row, standing)
+                    return assigned(row, _defined(standing))
                 if row is None or row["state"] != RunState.PENDING:
                     return None
                 if row["stop_requested"] is not None:
@@ -58,7 +59,7 @@ class PostgresRunBook:
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None
                 state = advance(RunState.PENDING, RunFact.CLAIMED)
-                assignment = _assignment(row, standing)
+                assignment = assigned(row, _defined(standing))
                 longest = None if assignment.schedule is None else assignment.schedule.max_duration
                 deadline = None if longest is None else now + longest
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
@@ -101,8 +102,8 @@ class PostgresRunBook:
         return True
 
 
-def _assignment(row: Any, standing: Any | None) -> Assignment:
-    """What the runner of a `locked` run has to execute, under the definition that stands."""
+def assigned(row: Any, schedule: Schedule | None) -> Assignment:
+    """What a run's row says is to be executed, under the definition that stands, if one does."""
     return Assignment(
         row["id"],
         row["attempt"],
@@ -110,8 +111,12 @@ def _assignment(row: Any, standing: Any | None) -> Assignment:
         row["arguments"],
         row["job"],
         launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
-        None if standing is None else schedule_from_json(standing["definition"]),
+        schedule,
     )
+
+
+def _defined(standing: Any | None) -> Schedule | None:
+    return None if standing is None else schedule_from_json(standing["definition"])
 
 
 async def _start(connection: Any, row: Any, runner: str, now: datetime) -> bool:
