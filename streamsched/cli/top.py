@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from streamsched.cli.admin import settings_here
 from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -68,11 +71,33 @@ async def _look(*, once: bool, every: float, output: Format) -> None:
             else:
                 console().print(_shown(found))
             return
+
+        async def look() -> dict[str, Any]:
+            return to_json(await survey(at.broker, at.reports))
+
         with Live(console=console(), screen=False, auto_refresh=False) as live:
-            while True:
-                began = time.monotonic()
-                live.update(_shown(to_json(await survey(at.broker, at.reports))), refresh=True)
+            began = time.monotonic()
+            async for frame in frames(look):
+                live.update(frame, refresh=True)
                 await asyncio.sleep(max(0.0, every - (time.monotonic() - began)))
+                began = time.monotonic()
+
+
+async def frames(look: Callable[[], Awaitable[dict[str, Any]]]) -> AsyncIterator[RenderableType]:
+    """What to show, look after look. While log or PostgreSQL are away it says so, and how it was before: this is when
+    somebody watches.
+    """
+    shown: RenderableType = "nothing was seen yet"
+    seen = time.monotonic()
+    while True:
+        try:
+            found = await look()
+        except UnavailableError as exc:
+            ago = time.monotonic() - seen
+            yield Group(f"[red]{escape(str(exc))}[/]; {ago:.0f} s ago it was:", "", shown)
+        else:
+            shown, seen = _shown(found), time.monotonic()
+            yield shown
 
 
 def _shown(found: dict[str, Any]) -> RenderableType:

@@ -25,18 +25,19 @@ FROM leases ORDER BY name;
 SELECT topic, partition, position FROM intake_positions;
 
 -- name: queues
--- What waits, and since when the first of it does; served by the partial indexes of what has not ended.
-SELECT 'outbox' AS name, count(*)::int AS waiting, min(created_at) AS since, clock_timestamp() AS now FROM outbox
+-- What waits, and since when the first of it does; served by the partial indexes of what has not ended, and of
+-- what is due: against now(), for clock_timestamp() may change from row to row and is compared with each.
+SELECT 'outbox' AS name, count(*)::int AS waiting, min(created_at) AS since, now() AS now FROM outbox
 UNION ALL
-SELECT 'ticks', count(*)::int, min(due_at), clock_timestamp() FROM timers WHERE due_at < clock_timestamp()
+SELECT 'ticks', count(*)::int, min(due_at), now() FROM timers WHERE due_at < now()
 UNION ALL
-SELECT 'wake-ups', count(*)::int, min(due_at), clock_timestamp() FROM wakes WHERE due_at < clock_timestamp()
+SELECT 'wake-ups', count(*)::int, min(due_at), now() FROM wakes WHERE due_at < now()
 UNION ALL
-SELECT 'jobs that wait', count(*)::int, min(created_at), clock_timestamp() FROM jobs WHERE state = 'PENDING_CONSTRAINT'
+SELECT 'jobs that wait', count(*)::int, min(created_at), now() FROM jobs WHERE state = 'PENDING_CONSTRAINT'
 UNION ALL
-SELECT 'jobs to launch', count(*)::int, min(created_at), clock_timestamp() FROM jobs WHERE state = 'PENDING_LAUNCH'
+SELECT 'jobs to launch', count(*)::int, min(created_at), now() FROM jobs WHERE state = 'PENDING_LAUNCH'
 UNION ALL
-SELECT 'runs to start', count(*)::int, min(created_at), clock_timestamp() FROM runs WHERE state = 'PENDING'
+SELECT 'runs to start', count(*)::int, min(created_at), now() FROM runs WHERE state = 'PENDING'
 UNION ALL
-SELECT 'runs active', count(*)::int, min(started_at), clock_timestamp() FROM runs
+SELECT 'runs active', count(*)::int, min(started_at), now() FROM runs
 WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED');

@@ -49,6 +49,11 @@ FROM generate_series(1, 100000) n;
 INSERT INTO runs_history (done_at, id, program, schedule, state, created_at, record)
 SELECT done_at, runs[1], 'default.app.p1', schedule, 'COMPLETED', created_at, '{}' FROM jobs_history;
 INSERT INTO deadlines SELECT id, '', 0, now() + interval '1 day', '{}' FROM jobs WHERE sequence % 50 = 0;
+INSERT INTO timers SELECT format('default.app.s%s', n), '', 1, now() + interval '1 day', now() + interval '1 day'
+FROM generate_series(1, 5000) n;
+INSERT INTO wakes (schedule, cell, generation, at, due_at)
+SELECT format('default.app.s%s', n), '', 1, now() + interval '1 day', now() + interval '1 day'
+FROM generate_series(1, 5000) n;
 INSERT INTO jobs_spent SELECT DISTINCT schedule, 0, 100000 FROM jobs_history;
 """
 #: A partition with next to nothing in it may be scanned.
@@ -154,6 +159,11 @@ HOT = [
     ("groups", "list", "ARRAY['g1']"),
     ("groups", "wake", "ARRAY['g1'], ARRAY[100]"),
     ("jobs", "history", "ARRAY['default.app.s1.1.1000001']"),
+    ("reports", "tell", "'w', ARRAY[0], ARRAY[1::bigint], ARRAY['{}'::jsonb]"),
+    ("reports", "told", ""),
+    ("reports", "leases", ""),
+    ("reports", "taken", ""),
+    ("reports", "queues", ""),
 ]
 
 
