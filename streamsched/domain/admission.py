@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, assert_never
 
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
@@ -30,6 +31,8 @@ from streamsched.domain.zone import zone_of
 
 #: How many runs a reason names.
 _NAMED: Final = 5
+#: So many windows are looked through once for all jobs that are decided at one instant.
+_WINDOWS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class Admission:
         """The reasons that decide: why it ends, else why it waits, else why it may run."""
         deciding = [verdict for verdict in self.verdicts if isinstance(verdict, Unsatisfiable)]
         deciding = deciding or [verdict for verdict in self.verdicts if not isinstance(verdict, Satisfied)]
-        return "; ".join(verdict.why for verdict in deciding or self.verdicts)
+        return "; ".join([verdict.why for verdict in deciding or self.verdicts])
 
 
 def weigh(constraints: tuple[Constraint, ...], overlap: Overlap, facts: Facts, now: datetime) -> Admission:
@@ -174,7 +177,7 @@ def weigh(constraints: tuple[Constraint, ...], overlap: Overlap, facts: Facts, n
 
 def check_all(constraints: tuple[Constraint, ...], facts: Facts, now: datetime) -> Admission:
     """Checks every constraint, also after one that cannot be met: the reasons are complete."""
-    return Admission(tuple(check(constraint, facts, now) for constraint in constraints))
+    return Admission(tuple([check(constraint, facts, now) for constraint in constraints]))
 
 
 def check(constraint: Constraint, facts: Facts, now: datetime) -> Verdict:
@@ -306,6 +309,7 @@ def _check_rate(rate: Rate, facts: Facts, now: datetime) -> Verdict:
     return WaitUntil(ready, why) if rate.wait else Unsatisfiable(why)
 
 
+@lru_cache(_WINDOWS)
 def _check_window(window: TimeWindow, now: datetime) -> Verdict:
     if is_open(window, now):
         return Satisfied(f"{window} is open")
@@ -316,4 +320,4 @@ def _check_window(window: TimeWindow, now: datetime) -> Verdict:
 
 
 def _clock(instant: datetime) -> str:
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+    return f"{instant.astimezone(UTC).replace(tzinfo=None).isoformat(' ', 'seconds')}Z"  # a third of what %-fields cost

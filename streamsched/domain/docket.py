@@ -51,10 +51,12 @@ class Case:
 
     job: str = field(init=False, repr=False, compare=False)
     lane: Lane = field(init=False, repr=False, compare=False)
+    place: Place = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", self.ready.id)
         object.__setattr__(self, "lane", self.ready.lane)
+        object.__setattr__(self, "place", self.ready.place)
 
 
 @dataclass(frozen=True, slots=True)

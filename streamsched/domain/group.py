@@ -7,7 +7,7 @@ takes for the group's limit; a limit set online, for the whole group, is above w
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -77,7 +77,11 @@ class Occupancy:
 
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""
-        return replace(self, slots=(*self.slots, Slot(run, weight)), taken=self.taken + weight)
+        return Occupancy(self.limit, (*self.slots, Slot(run, weight)), self.taken + weight)
+
+    def taken_by_all(self, slots: Sequence[Slot]) -> Occupancy:
+        """The group after each of these was taken, in their order."""
+        return Occupancy(self.limit, (*self.slots, *slots), self.taken + sum([slot.weight for slot in slots]))
 
 
 def taken_by_hand(groups: Iterable[Group]) -> tuple[Group, ...]:

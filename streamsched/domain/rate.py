@@ -11,9 +11,10 @@ of time of length t no more than `burst + limit * t / per` runs are let through.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, assert_never
 
 from streamsched.domain.duration import duration_text
@@ -25,6 +26,8 @@ from streamsched.domain.pace import Bucket, Pace
 
 #: The largest limit and the largest burst.
 MOST: Final = 1_000_000
+#: Meters that are known by heart: every job of a schedule asks for the same.
+_BY_HEART: Final = 4096
 
 
 class Metered(StrEnum):
@@ -80,9 +83,10 @@ class Meter:
     per: timedelta
     burst: int
 
-    @property
-    def pace(self) -> Pace:
-        return Pace(self.limit / self.per.total_seconds(), self.burst)
+    pace: Pace = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pace", Pace(self.limit / self.per.total_seconds(), self.burst))
 
     def full(self, now: datetime) -> Bucket:
         """The bucket before its first run."""
@@ -94,6 +98,7 @@ class Meter:
         return left if left.left >= -self.burst else Bucket(float(-self.burst), left.at)
 
 
+@lru_cache(_BY_HEART)
 def meter_of(rate: Rate, program: ProgramRef, lane: Lane) -> Meter:
     """Where a rate counts a job of this lane."""
     match rate.of:

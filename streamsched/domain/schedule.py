@@ -145,6 +145,11 @@ class Schedule:
         pause_after: when it pauses itself because its runs fail; None: never.
         deadlines: by when its jobs start and finish, how long their runs take, and what happens otherwise.
         late: what becomes of events that come long after they happened; None counts them like any other.
+        pool: of `constraints` the one where its runs take a place.
+        loads: what has to be free on clusters.
+        plugins: whom others' code asks.
+        rates: what meters its runs.
+        groups: the named groups its runs take slots of.
     """
 
     ref: ScheduleRef
@@ -165,7 +170,14 @@ class Schedule:
     deadlines: tuple[Deadline, ...] = ()
     pause_after: PauseAfter | None = None
 
+    pool: Pool | None = field(init=False, repr=False, compare=False)
+    loads: tuple[Load, ...] = field(init=False, repr=False, compare=False)
+    plugins: tuple[PlugIn, ...] = field(init=False, repr=False, compare=False)
+    rates: tuple[Rate, ...] = field(init=False, repr=False, compare=False)
+    groups: tuple[Group, ...] = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
+        self._sort_constraints()
         if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):
             raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
         if self.timeout is not None and self.timeout <= timedelta(0):
@@ -180,6 +192,15 @@ class Schedule:
         if sum(isinstance(each, Pool) for each in self.constraints) > 1:
             raise InvalidDefinitionError("$.constraints", "name two pools; a schedule can be in one")
 
+    def _sort_constraints(self) -> None:
+        """By kind, once: every decision about a job of the schedule asks."""
+        pools = (each for each in self.constraints if isinstance(each, Pool))
+        object.__setattr__(self, "pool", next(pools, None))
+        object.__setattr__(self, "loads", tuple(each for each in self.constraints if isinstance(each, Load)))
+        object.__setattr__(self, "plugins", tuple(each for each in self.constraints if isinstance(each, PlugIn)))
+        object.__setattr__(self, "rates", tuple(each for each in self.constraints if isinstance(each, Rate)))
+        object.__setattr__(self, "groups", tuple(each for each in self.constraints if isinstance(each, Group)))
+
     def _check_catch_up(self) -> None:
         bounds = self.catch_up
         if self.misfire is Misfire.SKIP and bounds != UNBOUNDED:
@@ -190,28 +211,3 @@ class Schedule:
             raise InvalidDefinitionError(
                 "$.catchUp", "bounds how many ticks are made up for, but misfire 'one' fires one"
             )
-
-    @property
-    def pool(self) -> Pool | None:
-        """Where its runs take a place."""
-        return next((constraint for constraint in self.constraints if isinstance(constraint, Pool)), None)
-
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        """What has to be free on clusters."""
-        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Load))
-
-    @property
-    def plugins(self) -> tuple[PlugIn, ...]:
-        """Whom others' code asks."""
-        return tuple(constraint for constraint in self.constraints if isinstance(constraint, PlugIn))
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """What meters its runs."""
-        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Rate))
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The named groups its runs take slots of."""
-        return tuple(constraint for constraint in self.constraints if isinstance(constraint, Group))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from streamsched.domain.docket import Admit, Docket, Ruling, Wait
-from streamsched.domain.group import Occupancy
+from streamsched.domain.group import Occupancy, Slot
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.pace import Bucket
 from streamsched.domain.pool import Line
@@ -51,10 +51,11 @@ class Shared:
     def after(self, docket: Docket, rulings: Sequence[Ruling], now: datetime) -> Shared:
         """How it stands when these rulings on the docket hold."""
         admits = [ruling for ruling in rulings if isinstance(ruling, Admit)]
-        groups = dict(self.groups)
+        slots: dict[str, list[Slot]] = {}
         for admit in admits:
             for name, weight in admit.slots:
-                groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
+                slots.setdefault(name, []).append(Slot(admit.run, weight))
+        groups = {name: self.groups.get(name, Occupancy()).taken_by_all(held) for name, held in slots.items()}
         taken = Counter(scope for admit in admits for scope in admit.scopes)
         drawn = {
             meter: meter.taken(bucket, taken[meter.scope], now)
@@ -62,7 +63,7 @@ class Shared:
             if taken[meter.scope]
         }
         return Shared(
-            groups,
+            {**self.groups, **groups},
             {**self.lines, **_moved_up(docket, rulings)},
             {**self.meters, **drawn},
             {**self.gates, **_passed(docket, rulings)} if self.gates else self.gates,

@@ -42,15 +42,15 @@ def judge(docket: Docket, *, now: datetime, opinions: Opinions = _NOTHING_SAID) 
     docket, order = _lined_up(docket)
     rulings: dict[str, Ruling] = {}
     waiting = dict(docket.waiting)
-    newest = _newest(docket.cases)
+    newest, scopes = _newest(docket.cases), _Scopes(docket)
     for case in order:
         ruling = _rule(docket, case, waiting, newest, now=now, opinions=opinions.get(case.job, {}))
-        lane, place = case.lane, case.ready.place
+        lane, place = case.lane, case.place
         match ruling:
             case Wait():
                 waiting[lane] = min(place, waiting.get(lane, place))
             case Admit():
-                ruling = replace(ruling, scopes=_scopes(docket, case))
+                ruling = _metered(ruling, scopes(case))
                 docket = _with_run(docket, case, ruling, now)
                 _leaves(waiting, case)
             case End():
@@ -143,8 +143,8 @@ def _rule(
         gates=docket.gates,
         opinions=opinions,
     )
-    last = newest.get(case.lane, ready.place)
-    replaced = last > ready.place and case.schedule.overlap.newest_only
+    last = newest.get(case.lane, case.place)
+    replaced = last > case.place
     admitted = weigh(case.schedule.constraints, case.schedule.overlap, facts, now)
     ruling = _by_admission(case, docket.program, case.schedule, admitted, now)
     if isinstance(ruling, Wait) and case.schedule.plugins:
@@ -160,7 +160,7 @@ def _rule(
 def _overlapping(case: Case, overlap: Overlap, elder: Place | None, own_runs: Sequence[str]) -> Ruling | None:
     """What an earlier job or run of the schedule means for this one, whatever its constraints say; None: nothing."""
     ready = case.ready
-    waits = None if elder is None or elder >= ready.place else job_id(ready.schedule, *elder)
+    waits = None if elder is None or elder >= case.place else job_id(ready.schedule, *elder)
     match overlap:
         case Overlap.COALESCE:
             return None if waits is None else Join(case.job, waits, f"joined {waits}, which still waits")
@@ -179,11 +179,11 @@ def _overlapping(case: Case, overlap: Overlap, elder: Place | None, own_runs: Se
 
 
 def _newest(cases: Sequence[Case]) -> Mapping[Lane, Place]:
-    """Of each lane the last job that goes its own way."""
+    """Of each lane whose newest job alone goes on: the last that goes its own way."""
     newest: dict[Lane, Place] = {}
     for case in cases:
-        if case.order is None:
-            lane, place = case.lane, case.ready.place
+        if case.order is None and case.schedule is not None and case.schedule.overlap.newest_only:
+            lane, place = case.lane, case.place
             newest[lane] = max(place, newest.get(lane, place))
     return newest
 
@@ -266,32 +266,54 @@ def _admit(case: Case, program: Program, schedule: Schedule, why: str) -> Admit:
     return Admit(case.job, case.ready, run_id(case.job, 1), given, why, slots)
 
 
-def _scopes(docket: Docket, case: Case) -> tuple[str, ...]:
-    """Where a run of the case counts, of what the docket has meters of."""
-    if not docket.meters or docket.program is None or case.schedule is None:
-        return ()
-    program, lane = docket.program.ref, case.lane
-    own = {program_scope(program), *(meter_of(rate, program, lane).scope for rate in case.schedule.rates)}
-    return tuple(sorted(own & {meter.scope for meter in docket.meters}))
+class _Scopes:
+    """Where runs of a docket's cases count, of what it has meters of: the same for all of a lane."""
+
+    def __init__(self, docket: Docket) -> None:
+        self._program = None if docket.program is None else docket.program.ref
+        self._metered = frozenset(meter.scope for meter in docket.meters)
+        self._known: dict[Lane, tuple[str, ...]] = {}
+
+    def __call__(self, case: Case) -> tuple[str, ...]:
+        if not self._metered:
+            return ()
+        known = self._known.get(case.lane)
+        return self._known.setdefault(case.lane, self._of(case)) if known is None else known
+
+    def _of(self, case: Case) -> tuple[str, ...]:
+        if self._program is None or case.schedule is None:
+            return ()
+        own = {meter_of(rate, self._program, case.lane).scope for rate in case.schedule.rates}
+        return tuple(sorted(self._metered & {program_scope(self._program), *own}))
+
+
+def _metered(admit: Admit, scopes: tuple[str, ...]) -> Admit:
+    if not scopes:
+        return admit
+    return Admit(admit.job, admit.ready, admit.run, admit.arguments, admit.reason, admit.slots, scopes)
 
 
 def _with_run(docket: Docket, case: Case, admit: Admit, now: datetime) -> Docket:
-    """The docket as those find it that come after the admitted one."""
-    groups = dict(docket.groups)
-    for name, weight in admit.slots:
-        groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
+    """The docket as those find it that come after the admitted one. Spelt out: `replace` costs as much as judging."""
+    groups, lines = docket.groups, docket.lines
+    if admit.slots:
+        groups = {**groups}
+        for name, weight in admit.slots:
+            groups[name] = groups.get(name, Occupancy()).taken_by(admit.run, weight)
     lane, pool = case.lane, _pool(case)
-    lines = docket.lines
     if pool is not None:
         lines = {**lines, pool: lines.get(pool, Line()).taken_by(admit.run)}
-    return replace(
-        docket,
-        lines=lines,
-        gates=_passed(docket.gates, case) if docket.gates else docket.gates,
-        active_runs=(*docket.active_runs, admit.run),
-        own_runs={**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
-        groups=groups,
-        meters=drawn(docket.meters, admit.scopes, now) if admit.scopes else docket.meters,
+    return Docket(
+        docket.program,
+        docket.cases,
+        docket.waiting,
+        (*docket.active_runs, admit.run),
+        {**docket.own_runs, lane: (*docket.own_runs.get(lane, ()), admit.run)},
+        docket.last_completed_at,
+        groups,
+        drawn(docket.meters, admit.scopes, now) if admit.scopes else docket.meters,
+        lines,
+        _passed(docket.gates, case) if docket.gates else docket.gates,
     )
 
 
@@ -301,7 +323,7 @@ def _passed(gates: Mapping[Load, Gate], case: Case) -> Mapping[Load, Gate]:
 
 
 def _leaves(waiting: dict[Lane, Place], case: Case) -> None:
-    if waiting.get(case.lane) == case.ready.place:
+    if waiting and waiting.get(case.lane) == case.place:
         del waiting[case.lane]
 
 
