@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import httpx
@@ -34,6 +35,10 @@ log = structlog.get_logger()
 SOURCE: Final = "streamsched/runs"
 #: Seconds between two looks when nothing is held.
 _IDLE: Final = 60.0
+#: How many ends are stored in a transaction: nobody decides about their programs meanwhile.
+_AT_ONCE: Final = 1024
+#: How many times as many ends as runs at a time may wait to be stored.
+_UNSTORED: Final = 4
 
 
 class QuickHands:
@@ -42,7 +47,7 @@ class QuickHands:
 
     Args:
         me: this process, as others look for it.
-        capacity: so many runs are held at a time.
+        capacity: so many runs go on at a time; those that have ended wait for no more than a commit.
         heartbeat: how often those that go on say so.
     """
 
@@ -73,7 +78,9 @@ class QuickHands:
         return isinstance(program.executable, Quick)
 
     def room(self) -> int:
-        return max(0, self._capacity - len(self._held) - len(self._given))
+        ended = len(self._ended)
+        going_on = len(self._held) - ended + len(self._given)
+        return max(0, self._capacity - going_on) if ended < _UNSTORED * self._capacity else 0
 
     def begin(self, runs: Sequence[Assignment]) -> None:
         for each in runs:
@@ -119,10 +126,10 @@ class QuickHands:
         return stored
 
     async def _store(self) -> int:
-        endings = dict(self._ended)
+        endings = dict(islice(self._ended.items(), _AT_ONCE))
         if not endings:
             return 0
-        await self._crowd.finish(endings, said=dict(self._said))
+        await self._crowd.finish(endings, said={run: self._said[run] for run in endings if run in self._said})
         for run in endings:
             self._forget(run)
         log.info("hands.ended", runs=len(endings))

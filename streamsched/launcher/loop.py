@@ -6,6 +6,7 @@ and then in case a bell was not heard. Any number of launchers share the work by
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -30,6 +31,8 @@ log = structlog.get_logger()
 #: So many programs are decided in one pass, and so many jobs in one transaction, whatever their programs.
 _PROGRAMS: Final = 64
 _JOBS: Final = 512
+#: How many sittings are under way: while PostgreSQL stores one, the next is judged.
+_LANES: Final = 2
 #: Seconds until a launcher looks again at a program another one holds this instant.
 _HELD: Final = 0.02
 #: How often silent runs are looked after.
@@ -60,6 +63,7 @@ class Launcher:
         self._clock = clock
         self._advice = advice or Advice({}, decisions, clock)
         self._hands = hands
+        self._promised = 0
         self._swept_at: datetime | None = None
         self._recalled_at: datetime | None = None
 
@@ -82,28 +86,43 @@ class Launcher:
         if self._recalled_at is None or now - self._recalled_at >= _RECALL:
             await self._decisions.recall(before=now - _UNWOKEN)
             self._recalled_at = now
-        ruled = 0
-        for programs in _sittings(await self._decisions.due(now, limit=_PROGRAMS)):
-            ruled += await self._decide(programs)
+        due = await self._decisions.due(now, limit=_PROGRAMS)
+        sittings = _sittings(due)
+        ended = await asyncio.gather(*(self._lane(sittings) for _ in range(_LANES)), return_exceptions=True)
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
+        ruled = sum(each for each in ended if isinstance(each, int))
+        if due and not ruled:  # all of them are held just now: better to be the next than to ask again and again
+            ruled = await self._decide(next(_sittings(due)), wait=True)
         await self._followup.spawn()
         return ruled
 
-    async def _decide(self, programs: Sequence[str]) -> int:
+    async def _lane(self, sittings: Iterator[Sequence[str]]) -> int:
+        return sum([await self._decide(programs) for programs in sittings])
+
+    async def _decide(self, programs: Sequence[str], *, wait: bool = False) -> int:
         """Decides about several programs at once; one by one when that fails for one of them."""
         now = self._clock.now()
+        inside = self._inside()
+        promised = 0 if inside is None else inside.room
+        self._promised += promised
         try:
             sitting = await self._decisions.decide(
                 programs,
                 now=now,
                 limit=_JOBS // len(programs),
                 judge=partial(judge, now=now, opinions=self._advice.opinions),
-                inside=self._inside(),
+                inside=inside,
+                wait=wait,
             )
         except (ConflictError, InvalidError) as exc:
             if len(programs) > 1:
                 return sum([await self._decide([program]) for program in programs])
             await self._put_off(programs[0], exc, now)
             return 0
+        finally:
+            self._promised -= promised
         for program, rulings in sitting.rulings.items():
             if rulings:
                 self._advice.heed(rulings, now)
@@ -124,7 +143,8 @@ class Launcher:
     def _inside(self) -> Inside | None:
         if self._hands is None:
             return None
-        return Inside(str(self._hands.runner), self._hands.room(), self._hands.fits)
+        room = max(0, min(self._hands.room() - self._promised, _JOBS))
+        return Inside(str(self._hands.runner), room, self._hands.fits)
 
     async def _look(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()

@@ -221,10 +221,13 @@ class Decisions(Protocol):
         limit: int,
         judge: Callable[[Docket], Sequence[Ruling]],
         inside: Inside | None = None,
+        wait: bool = False,
     ) -> Sitting:
         """Reads the dockets of these programs (up to `limit` due jobs of each) under their locks, applies what `judge`
         rules on one after the other, and records it in the history, all in one transaction. With `inside`, admitted
         runs begin at once as long as there is room: they are claimed for its runner, as `RunBook.claim` would.
+        Programs that another decides about, or whose runs end just now, are left out; with `wait` the first is waited
+        for.
 
         `judge` must be pure: it runs inside the transaction.
 

@@ -69,44 +69,66 @@ class PostgresRunCrowd:
 
     async def finish(self, endings: Mapping[str, Ending], *, said: Mapping[str, Event]) -> Sequence[str]:
         plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
-        ended: list[str] = []
-        if plain:
-            with translated():
-                async with self._pool.acquire() as connection, connection.transaction():
-                    await connection.execute(_SQL["lock_programs"], list(plain))
-                    rows = await connection.fetch(_SQL["live"], list(plain))
-                    ended = [row["id"] for row in rows]
-                    if rows:
-                        await _end(connection, rows, plain, said)
+        ended = await self._end(plain, said) if plain else []
         ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
         return ended
 
+    async def _end(self, endings: Mapping[str, Ending], said: Mapping[str, Event], tries: int = 3) -> list[str]:
+        """What can be written without the programs' locks is written before: nobody is decided about under them."""
+        with translated():
+            try:
+                async with self._pool.acquire() as connection, connection.transaction():
+                    rows = await connection.fetch(_SQL["going_on"], list(endings))
+                    if not rows:
+                        return []
+                    ends = _Ends()
+                    for row in rows:
+                        ends.add(row, endings[row["id"]], said.get(row["id"]))
+                    await outbox.copy(connection, ends.out)
+                    await decisions.copy(connection, ends.lines)
+                    runs = [row["id"] for row in rows]
+                    await connection.execute(_SQL["lock_programs"], list(ends.programs))
+                    locked = await connection.fetch(_SQL["live"], runs)
+                    if [(row["id"], row["state"]) for row in rows] != [(row["id"], row["state"]) for row in locked]:
+                        raise ConflictError("a run went on while its end was being written")  # rolls everything back
+                    for how, alike in ends.alike.items():
+                        await connection.execute(
+                            _SQL["finish"], *how, *(list(each) for each in zip(*alike, strict=True))
+                        )
+                    await connection.execute(_SQL["wake"], list(ends.programs))
+                    await groups.free(connection, *runs)
+                    return runs
+            except ConflictError:
+                if tries == 1:
+                    raise
+        return await self._end(endings, said, tries - 1)
 
-async def _end(connection: Any, rows: Sequence[Any], endings: Mapping[str, Ending], said: Mapping[str, Event]) -> None:
-    out: list[OutboxRecord] = []
-    lines: list[tuple[datetime, str, str, str, str]] = []
-    ends: list[tuple[str, str, str, datetime, int | None]] = []
-    for row in rows:
-        run, ending, state = row["id"], endings[row["id"]], RunState(row["state"])
+
+class _Ends:
+    """What the ends of runs leave."""
+
+    def __init__(self) -> None:
+        self.out: list[OutboxRecord] = []
+        self.lines: list[tuple[datetime, str, str, str, str]] = []
+        self.alike: dict[tuple[str, int | None], list[tuple[str, str, datetime]]] = {}
+        self.programs: dict[str, ProgramRef] = {}
+
+    def add(self, row: Any, ending: Ending, said: Event | None) -> None:
+        run, state, name = row["id"], RunState(row["state"]), row["program"]
+        program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it was quicker than the news of its start
             state = advance(state, RunFact.STARTED)
-            out += _announced(row, state, ending)
-            lines.append((ending.at, "run", run, "run.started", ""))
+            self.out += _announced(row, program, state, ending)
+            self.lines.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
-        out += _announced(row, state, ending)
-        if (event := said.get(run)) is not None:
-            out.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
-        lines.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
-        ends.append((run, state, ending.reason, ending.at, ending.exit_code))
-    await connection.execute(_SQL["finish"], *(list(column) for column in zip(*ends, strict=True)))
-    await outbox.copy(connection, out)
-    await decisions.copy(connection, lines)
-    await connection.execute(_SQL["wake"], sorted({row["program"] for row in rows}))
-    await groups.free(connection, *(row["id"] for row in rows))
+        self.out += _announced(row, program, state, ending)
+        if said is not None:
+            self.out.append(OutboxRecord(public_topic(said.fact), said.key, event_codec.encode(said)))
+        self.lines.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
+        self.alike.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
 
 
-def _announced(row: Any, state: RunState, ending: Ending) -> list[OutboxRecord]:
+def _announced(row: Any, program: ProgramRef, state: RunState, ending: Ending) -> list[OutboxRecord]:
     error = None if state in (RunState.COMPLETED, RunState.RUNNING) else ending.reason
-    program = ProgramRef.parse(row["program"])
     event = status_event(row["id"], program, state, at=ending.at, arguments=row["arguments"], error=error)
     return [] if event is None else [OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event))]

@@ -1,6 +1,8 @@
 """`ports.jobs.Decisions` on PostgreSQL: dockets under their programs' locks, and the rulings in the same transaction.
 
-Locks are always taken in the order programs, schedules, groups, jobs, meters, runs, here and in `store.runs`.
+Locks are always taken in the order programs, schedules, jobs, groups, meters, runs, here and in `store.runs`; under a
+group's lock jobs are only taken that nobody holds. Groups and meters come late, for everybody shares them: what can be
+read and decoded without them is.
 """
 
 from __future__ import annotations
@@ -75,9 +77,12 @@ class PostgresDecisions:
         limit: int,
         judge: Callable[[Docket], Sequence[Ruling]],
         inside: Inside | None = None,
+        wait: bool = False,
     ) -> Sitting:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
+                if wait:
+                    await connection.execute(_SQL["wait_for_program"], programs[0])
                 held = await _lock(connection, programs)
                 due = await connection.fetch(_SQL["due_of_programs"], list(held), now, limit)
                 if not due:
@@ -122,9 +127,6 @@ async def _files(connection: Any, held: Mapping[str, _Held], due: Sequence[Any],
         row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list({r["schedule"] for r in due}))
     }
     definitions = {name: _schedule(row["definition"]) for name, row in schedules.items() if row["deleted_at"] is None}
-    pools = {each.pool.name for each in definitions.values() if each.pool is not None}
-    named = {each.name for known in definitions.values() for each in known.groups}
-    await groups.lock(connection, named | {slots_name(pool) for pool in pools})
     wanted = {row["id"] for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
@@ -134,6 +136,9 @@ async def _files(connection: Any, held: Mapping[str, _Held], due: Sequence[Any],
     cases: dict[str, list[Case]] = {}
     for row in rows:
         cases.setdefault(row["program"], []).append(_case(row, joined.get(row["id"], ()), schedules, definitions))
+    pools = {each.pool.name for each in definitions.values() if each.pool is not None}
+    named = {each.name for known in definitions.values() for each in known.groups}
+    await groups.lock(connection, named | {slots_name(pool) for pool in pools})
     facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(cases))}
     waiting, own_runs = await _elders(connection, definitions), await _own_runs(connection, list(cases), definitions)
     dockets = {

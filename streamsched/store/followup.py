@@ -33,12 +33,12 @@ class PostgresFollowUpBook(PostgresRunBook):
         pace: Pace | None = None,
         quick: bool = False,
     ) -> tuple[Sequence[Unclaimed], datetime | None]:
+        unclaimed = SQL["unclaimed_quick" if quick else "unclaimed"]
         with translated():
+            if pace is None:
+                rows = await self._pool.fetch(unclaimed, now, list(retry_at), limit, jitter)
+                return [Unclaimed(row["id"], row["spawns"]) for row in rows], None
             async with self._pool.acquire() as connection, connection.transaction():
-                unclaimed = SQL["unclaimed_quick" if quick else "unclaimed"]
-                if pace is None:
-                    rows = await connection.fetch(unclaimed, now, list(retry_at), limit, jitter)
-                    return [Unclaimed(row["id"], row["spawns"]) for row in rows], None
                 found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
                 bucket = Bucket(found["remaining"], found["at"])
                 limit = min(limit, pace.available(bucket, now))

@@ -1,7 +1,8 @@
 """`ports.groups` on PostgreSQL, and what rulings and ends do with slots within their own transactions.
 
-Who takes or frees slots holds the group's row. Groups are locked sorted by name, after the program and its schedules;
-before the jobs by a ruling, after everything else by whoever frees or changes, which then waits for nobody any more.
+Who takes or frees slots holds the group's row. Groups are locked sorted by name, after the program, its schedules and
+the jobs that are ruled on; by whoever frees or changes after everything else. Who has them waits for no job any more:
+one that somebody else holds is left out.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ async def settle(
     how they were before. A job that was not admitted hands what it may have been woken for to the next.
     """
     taken = [(name, each.run, weight) for each in rulings if isinstance(each, Admit) for name, weight in each.slots]
-    await connection.execute(_SQL["leave"], [ruling.job for ruling in rulings])
+    if waited := [case.job for case in cases if case.held_by is not None]:
+        await connection.execute(_SQL["leave"], waited)
     await take(connection, taken)
     wanted = {case.job: case.schedule.groups for case in cases if case.schedule is not None}
     refused = [each for each in rulings if not isinstance(each, Admit) and wanted.get(each.job)]

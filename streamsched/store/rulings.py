@@ -66,7 +66,8 @@ async def store(
         await clusters.settle(connection, each.docket, each.rulings)
         await deadlines.watch_jobs(connection, each.docket, each.rulings, now)
     for each in begun:
-        await deadlines.watch_run(connection, each.schedule, each.job, each.run, now=now)
+        if each.schedule is not None and each.schedule.deadlines:
+            await deadlines.watch_run(connection, each.schedule, each.job, each.run, now=now)
     await decisions.copy(connection, ((now, *line) for line in told))
     return begun
 
@@ -78,22 +79,25 @@ async def _admit(
     runner: str | None,
     now: datetime,
 ) -> None:
-    rows: list[tuple[object, ...]] = []
+    here: list[tuple[object, ...]] = []
+    elsewhere: list[tuple[object, ...]] = []
+    joined: list[tuple[object, ...]] = []
     for each in judged:
         alone = {case.job: case.ready for case in each.docket.cases if not case.joined}
         for admit in each.rulings:
             if isinstance(admit, Admit):
-                rows.append(
-                    (
-                        *(admit.job, admit.run, each.program, admit.reason),
-                        None if alone.get(admit.job) is admit.ready else launch.encode(admit.ready).decode(),
-                        orjson.dumps(dict(admit.arguments)).decode(),
-                        admit.run in begun,
-                        _deadline(begun.get(admit.run), now),
-                    )
-                )
-    if rows:
-        _all_moved(rows, await connection.fetchval(_SQL["admit"], now, runner, *_columns(rows)))
+                row = admit.job, admit.run, admit.reason, orjson.dumps(admit.arguments, default=dict).decode()
+                (here if admit.run in begun else elsewhere).append(row)
+                if alone.get(admit.job) is not admit.ready:
+                    joined.append((admit.job, launch.encode(admit.ready).decode()))
+    if joined:
+        await connection.execute(_SQL["joined_by"], *_columns(joined))
+    for by, rows in ((runner, here), (None, elsewhere)):
+        if rows:
+            _all_moved(rows, await connection.fetchval(_SQL["admit"], now, by, *_columns(rows)))
+    bound = [(each.run, _deadline(each, now)) for each in begun.values()]
+    if bound := [row for row in bound if row[1] is not None]:
+        await connection.execute(_SQL["bound"], *_columns(bound))
 
 
 async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
@@ -120,8 +124,8 @@ def _beginning(judged: Sequence[Judged], inside: Inside | None) -> Iterator[Assi
                 yield Assignment(ruling.run, 1, program, ruling.arguments, ruling.job, ruling.ready, case.schedule)
 
 
-def _deadline(begun: Assignment | None, now: datetime) -> datetime | None:
-    longest = None if begun is None or begun.schedule is None else begun.schedule.max_duration
+def _deadline(begun: Assignment, now: datetime) -> datetime | None:
+    longest = None if begun.schedule is None else begun.schedule.max_duration
     return None if longest is None else now + longest
 
 

@@ -1,6 +1,6 @@
 -- name: lock_programs
--- Of these runs, in one order; whoever holds them decides about their programs.
-SELECT id FROM programs WHERE id IN (SELECT program FROM runs WHERE id = ANY($1::text[])) ORDER BY id FOR UPDATE;
+-- In one order; whoever holds them decides about them.
+SELECT id FROM programs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_schedules
 -- Of the jobs of these runs: disabling waits for us, or we see it done.
@@ -39,17 +39,22 @@ UPDATE runs SET heartbeat_at = $3::timestamptz
 WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
 RETURNING id, state, stop_requested, stop_at_once;
 
+-- name: going_on
+-- Those that can end, as they are before anything is locked.
+SELECT id, program, state, arguments FROM runs
+WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
+
 -- name: live
 -- Those that can end, as they are after the wait for their locks.
-SELECT id, program, state, arguments FROM runs
+SELECT id, state FROM runs
 WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
 
 -- name: finish
--- Their ends.
-UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
-    started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
-    exit_code = n.exit_code
-FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::integer[]) AS n (id, state, reason, at, exit_code)
+-- The end of runs that ended alike.
+UPDATE runs r SET state = $1, reason = n.reason, ended_at = n.at,
+    started_at = CASE WHEN $2::integer IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
+    exit_code = $2::integer
+FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS n (id, reason, at)
 WHERE r.id = n.id;
 
 -- name: wake

@@ -1,11 +1,30 @@
 -- name: due
--- Programs with due jobs, those due longest first, and how many those are; bounded, whatever the backlog.
-SELECT program, count(*) AS jobs FROM (
-    SELECT program, next_check_at FROM jobs
+-- Programs with due jobs, those due longest first, and how many those are, as far as that matters; bounded, whatever the
+-- backlog. It skips from one program of an instant to the next, so that many jobs of one program, all to be looked at at
+-- once, hide no other program.
+WITH RECURSIVE step AS (
+    (SELECT next_check_at, program FROM jobs
     WHERE state = 'PENDING_CONSTRAINT' AND next_check_at <= $1
-    ORDER BY next_check_at
-    LIMIT 1000
-) AS first
+    ORDER BY next_check_at, program
+    LIMIT 1)
+    UNION ALL
+    SELECT following.* FROM step CROSS JOIN LATERAL (
+        SELECT next_check_at, program FROM jobs
+        WHERE state = 'PENDING_CONSTRAINT' AND next_check_at <= $1
+            AND (next_check_at, program) > (step.next_check_at, step.program)
+        ORDER BY next_check_at, program
+        LIMIT 1
+    ) AS following
+), first AS (
+    SELECT * FROM step LIMIT 500
+)
+SELECT program, sum(found.jobs)::bigint AS jobs FROM first CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs FROM (
+        SELECT FROM jobs
+        WHERE state = 'PENDING_CONSTRAINT' AND next_check_at = first.next_check_at AND program = first.program
+        LIMIT 128
+    ) AS of_it
+) AS found
 GROUP BY program ORDER BY min(next_check_at) LIMIT $2;
 
 -- name: next_due
@@ -17,6 +36,10 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 -- another holds are left out.
 SELECT id, definition::text AS definition, EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
 FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
+
+-- name: wait_for_program
+-- Until nobody else has it, and then we do.
+SELECT id FROM programs WHERE id = $1 FOR UPDATE;
 
 -- name: standing_programs
 -- Tells those that another holds from those that were removed.

@@ -1,28 +1,32 @@
 -- What rulings change. The states repeat domain.job.TRANSITIONS and domain.run.TRANSITIONS.
 
 -- name: admit
--- Ready: its run exists from here on, and the unique index lets one live or successful run of a job exist. Those that
--- begin here are claimed by $2 with it. `ready` is given when others joined.
-WITH admitted AS (
-    SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-        $10::timestamptz[]) AS n (job, run, program, reason, ready, arguments, begins, deadline_at)
-), moved AS (
-    UPDATE jobs j SET state = CASE WHEN n.begins THEN 'LAUNCHED' ELSE 'PENDING_LAUNCH' END,
-        reason = CASE WHEN n.begins THEN 'run ' || n.run ELSE n.reason END,
-        ended_at = CASE WHEN n.begins THEN $1::timestamptz END,
-        next_check_at = NULL, ready = coalesce(n.ready::jsonb, j.ready)
-    FROM admitted n WHERE j.id = n.job AND j.state = 'PENDING_CONSTRAINT'
-    RETURNING j.id
+-- Ready: its run exists from here on, and the unique index lets one live or successful run of a job exist. Where there
+-- is a runner, $2, the runs begin here: it has claimed them. Without it they are PENDING.
+WITH moved AS (
+    UPDATE jobs j SET state = CASE WHEN $2::text IS NULL THEN 'PENDING_LAUNCH' ELSE 'LAUNCHED' END,
+        reason = CASE WHEN $2 IS NULL THEN n.reason ELSE 'run ' || n.run END,
+        ended_at = CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END, next_check_at = NULL
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[]) AS n (job, run, reason, arguments)
+    WHERE j.id = n.job AND j.state = 'PENDING_CONSTRAINT'
+    RETURNING j.id, j.program, n.run, n.arguments
 ), made AS (
-    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, runner, heartbeat_at,
-        deadline_at)
-    SELECT n.run, n.job, 1, n.program, p.definition, n.arguments::jsonb,
-        CASE WHEN n.begins THEN 'STARTING' ELSE 'PENDING' END, $1::timestamptz,
-        CASE WHEN NOT n.begins THEN timestamptz 'epoch' END, CASE WHEN n.begins THEN $2 END,
-        CASE WHEN n.begins THEN $1::timestamptz END, n.deadline_at
-    FROM admitted n JOIN programs p ON p.id = n.program
+    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, runner, heartbeat_at)
+    SELECT m.run, m.id, 1, m.program, p.definition, m.arguments::jsonb,
+        CASE WHEN $2 IS NULL THEN 'PENDING' ELSE 'STARTING' END, $1::timestamptz,
+        CASE WHEN $2 IS NULL THEN timestamptz 'epoch' END, $2, CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END
+    FROM moved m JOIN programs p ON p.id = m.program
 )
 SELECT count(*) FROM moved;
+
+-- name: joined_by
+-- What a job goes with when others joined it.
+UPDATE jobs j SET ready = n.ready::jsonb FROM unnest($1::text[], $2::text[]) AS n (job, ready) WHERE j.id = n.job;
+
+-- name: bound
+-- Until when runs that began here may take.
+UPDATE runs r SET deadline_at = n.deadline_at FROM unnest($1::text[], $2::timestamptz[]) AS n (run, deadline_at)
+WHERE r.id = n.run;
 
 -- name: wait
 -- Told to wait: looked at again at that time, or when woken.

@@ -148,7 +148,7 @@ HOT = [
     ("catalog", "keep_jobs", "'default.app.s1', 'default.app.p1'"),
     ("catalog", "release_runs", "'default.app.s1'"),
     ("groups", "lock_held", "ARRAY['default.app.s1.1.1.r1']"),
-    ("crowd", "lock_programs", "ARRAY['default.app.s1.1.1000001.r1']"),
+    ("crowd", "going_on", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("crowd", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("crowd", "claim", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', '', now()"),
     ("crowd", "beat", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', now()"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -86,6 +87,30 @@ async def test_programs_decided_together_share_what_there_is(world: World, const
 
     assert await world.column("SELECT count(*) FROM runs") == [3]
     assert await world.launcher.run_once() == 0
+
+
+async def test_many_jobs_of_one_program_hide_no_other_program(world: World) -> None:
+    busy, quiet = sharing("busy"), sharing("quiet")
+    await world.define(busy, quiet)
+    await world.satisfy(*(world.ready(busy, n) for n in range(1, 1202)), world.ready(quiet, 1))
+
+    due = await world.decisions.due(world.clock.now(), limit=10)
+
+    assert due == {"default.app.program-busy": 128, "default.app.program-quiet": 1}
+
+
+async def test_who_finds_every_program_held_is_the_next(world: World) -> None:
+    held = sharing("held")
+    await world.define(held)
+    await world.satisfy(world.ready(held, 1))
+    async with world.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT FROM programs FOR UPDATE")
+        ruling = asyncio.create_task(world.launcher.run_once())
+        while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await world.states() == {"held.1.1": "PENDING_CONSTRAINT"}
+
+    assert await ruling == 1
 
 
 async def test_one_that_cannot_be_read_holds_up_none_that_is_decided_with_it(world: World) -> None:
