@@ -105,7 +105,8 @@ def encode_page(events: Arrivals, number: int) -> bytes:
     """One page as bytes."""
     first = max(events.first, number * PAGE)
     some = events.numbered(first, (number + 1) * PAGE)
-    return orjson.dumps({"first": first, "events": [orjson.Fragment(native.encoded(event)) for event in some]})
+    page = {"first": first, "events": [orjson.Fragment(native.encoded(event)) for event in some]}
+    return native.trimmed(orjson.dumps(page))
 
 
 def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:

@@ -21,6 +21,9 @@ from streamsched.domain.event import Event, Partition, PartitionsAdded, partitio
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.signal import Occurred
 
+#: What does not begin so is none of these: not worth a look.
+BEGINS: Final = b'{"id":"'
+
 _ABOUT: Final = 1 << 14
 
 

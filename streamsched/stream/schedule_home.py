@@ -14,6 +14,7 @@ from typing import Final, assert_never
 import structlog
 
 from streamsched import __version__
+from streamsched.codec import express
 from streamsched.codec import launch as launch_codec
 from streamsched.codec import signal as signal_codec
 from streamsched.codec import wakeup as wakeup_codec
@@ -279,7 +280,8 @@ class ScheduleHome:
         known = self._memo.get(value)
         if known is not None:
             return known
-        signal = signal_codec.decode(key, value)
+        usual = express.occurred(value) if value.startswith(express.BEGINS) else None
+        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
         if isinstance(signal, Occurred):  # it goes to all its listeners as the same bytes
             self._memo.put(value, signal)
         return signal
