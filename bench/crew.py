@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
+import asyncpg
 import orjson
 import psutil
 
@@ -30,16 +33,33 @@ class Ground:
         postgres: URL of the server's maintenance database.
         kafka: where the log is, unless it is in PostgreSQL.
         stock: where a stock Faust app may work.
+        beneath: the servers' processes.
     """
 
     postgres: str
     kafka: Cluster | None
     stock: Cluster | None
     scratch: Path
+    beneath: tuple[psutil.Process, ...]
 
     def log(self, database: str) -> str:
         """URL of an empty log for an installation in that database."""
         return f"{self.kafka.url}?prefix=b{uuid4().hex[:8]}." if self.kafka else database
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the servers, and of this process, since they began."""
+        return sum(each.user + each.system for each in (process.cpu_times() for process in self._all()))
+
+    def pin(self, cores: Sequence[int]) -> None:
+        """The servers and this process, with every thread they have, may use these cores alone."""
+        for process in self._all():
+            for thread in process.threads():
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.sched_setaffinity(thread.id, cores)
+
+    def _all(self) -> list[psutil.Process]:
+        children = [child for server in self.beneath for child in server.children()]
+        return [psutil.Process(), *self.beneath, *children]
 
 
 @contextmanager
@@ -49,10 +69,31 @@ def ground(broker: str, *, stock: bool) -> Iterator[Ground]:
         cluster = Cluster(Path(folder) / "kafka", Shape(free_addresses(1)))
         if broker == "kafka" or stock:
             cluster.start()
+        beneath = [psutil.Process(asyncio.run(postmaster(postgres)))]
+        if (kafka := cluster.pid(1)) is not None:
+            beneath.append(psutil.Process(kafka))
         try:
-            yield Ground(postgres, cluster if broker == "kafka" else None, cluster if stock else None, Path(folder))
+            yield Ground(
+                postgres,
+                cluster if broker == "kafka" else None,
+                cluster if stock else None,
+                Path(folder),
+                tuple(beneath),
+            )
         finally:
             cluster.kill()
+
+
+async def postmaster(url: str) -> int:
+    """Its process id."""
+    connection = await asyncpg.connect(url)
+    try:
+        backend = psutil.Process(await connection.fetchval("SELECT pg_backend_pid()"))
+        parent = backend.parent()
+        assert parent is not None
+        return parent.pid
+    finally:
+        await connection.close()
 
 
 @dataclass(slots=True)
@@ -98,10 +139,11 @@ class Crew:
         """Of all of them."""
         return sum(psutil.Process(process.pid).memory_info().rss for process in self.running.values()) // 1024
 
-    def lines(self, core: int, action: str) -> list[dict[str, object]]:
-        """What a worker logged of one action."""
-        found = [orjson.loads(line) for line in self.said[core].read_bytes().splitlines() if line.startswith(b"{")]
-        return [line for line in found if line["action"] == action]
+    def lines(self, core: int, action: str, since: float) -> list[tuple[float, dict[str, object]]]:
+        """What a worker logged of one action from then on, and when, as seconds since the epoch."""
+        said = [orjson.loads(line) for line in self.said[core].read_bytes().splitlines() if line.startswith(b"{")]
+        found = [(datetime.fromisoformat(line["time"]).timestamp(), line) for line in said if line["action"] == action]
+        return [(at, line) for at, line in found if at >= since]
 
     def shards_of(self, core: int) -> set[int]:
         """The shards a worker runs now."""
