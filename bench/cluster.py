@@ -23,6 +23,8 @@ busiest worker alone, which is what two would do if the log had cores of its own
 it has 10; every event is heard by one of them, in turn, and every second one starts a job. The workers of all sizes are
 there together and are measured in turns.
 
+How long an event for a shard that stays with its worker waits during a takeover is printed beside it.
+
 `kb_per_1k_schedules`: what workers have grown by with the schedules of the takeover, states decoded, one event counted.
 """
 
@@ -65,7 +67,7 @@ def counting(numbers: range, wanted: int) -> list[tuple[str, Trigger]]:
     return [(f"s{n}", Partitions(DatasetRef("default", f"d{n}"), wanted)) for n in numbers]
 
 
-async def balanced(crew: Crew, seconds: float = 90) -> None:
+async def balanced(crew: Crew, seconds: float = 240) -> None:
     """Every worker runs its share, and all shards are run."""
     async with asyncio.timeout(seconds):
         while True:
@@ -79,12 +81,14 @@ async def balanced(crew: Crew, seconds: float = 90) -> None:
 
 
 class Takeover(NamedTuple):
-    """Seconds from the kill, and from the moment the last shard was taken, to the last shard's first correct job; and
-    what the new owner says its recovery took, of the shard that took longest."""
+    """Seconds from the kill, and from the moment the last shard was taken, to the last shard's first correct job; what
+    the new owner says its recovery took, of the shard that took longest; and how long, at most, an event for a shard
+    that it had before waited meanwhile."""
 
     from_kill: float
     from_taken: float
     recovery: float
+    neighbour: float
 
 
 async def takeovers(place: Ground, *, keys: int, rounds: int, lease_s: float) -> tuple[list[Takeover], float]:
@@ -116,19 +120,52 @@ async def takeover(made: Town, number: int) -> Takeover:
     await balanced(made.crew)
     orphans = made.crew.shards_of(dead)
     probes = [probe for probe in probes if probe.heard_in in orphans]
+    neighbour = Neighbour(made, Probe.at(f"neighbour{number}", min(made.crew.shards_of(heir)), wanted=1))
+    await neighbour.settle()
     killed = time.time()
     made.crew.kill(dead)
     await made.append([probe.event(2) for probe in probes])
     async with asyncio.timeout(300):
         while not all(probe.schedule in made.launched for probe in probes):
-            await made.look(timeout=0.05)
+            await neighbour.look()
     for probe in probes:
         assert made.launched[probe.schedule][1] == [probe.name(n) for n in (1, 2)]
     decided = max(made.launched[probe.schedule][0] for probe in probes)
     taken = [at for at, line in made.crew.lines(heir, "shard.taken", killed) if line["shard"] in orphans]
     started = [line for _, line in made.crew.lines(heir, "shard.started", killed) if line["shard"] in orphans]
     recovery = max(sum(float(str(line[part])) for part in ("fence_s", "read_s", "app_s")) for line in started)
-    return Takeover(decided - killed, decided - max(taken), recovery)
+    return Takeover(decided - killed, decided - max(taken), recovery, neighbour.longest)
+
+
+class Neighbour:
+    """A schedule of a shard that stays where it is, told of an event whenever it has judged the one before."""
+
+    def __init__(self, made: Town, probe: Probe) -> None:
+        self.longest = 0.0
+        self._made = made
+        self._probe = probe
+        self._sent = 0
+        self._sent_at = 0.0
+
+    async def settle(self) -> None:
+        """The schedule is there, and has judged its first event."""
+        await self._made.put([(self._probe.schedule, self._probe.trigger)])
+        await self._send()
+        async with asyncio.timeout(60):
+            while self._sent == 1:
+                await self.look()
+        self.longest = 0.0
+
+    async def look(self) -> None:
+        await self._made.look(timeout=0.05)
+        at, events = self._made.launched.get(self._probe.schedule, (0.0, []))
+        if events == [self._probe.name(self._sent)]:
+            self.longest = max(self.longest, at - self._sent_at)
+            await self._send()
+
+    async def _send(self) -> None:
+        self._sent, self._sent_at = self._sent + 1, time.time()
+        await self._made.append([self._probe.event(self._sent)])
 
 
 class Rate(NamedTuple):
@@ -213,10 +250,11 @@ def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
 def taken_over(place: Ground, asked: argparse.Namespace, result: dict[str, float]) -> None:
     for name, keys in (("1k", 1000), ("100k", asked.keys)):
         found, grown = uvloop.run(takeovers(place, keys=keys, rounds=asked.rounds, lease_s=asked.lease))
-        killed, taken, recovery = zip(*found, strict=True)
+        killed, taken, recovery, neighbours = zip(*found, strict=True)
         print(
             f"takeover of {keys:,} of {2 * keys:,}: {spread(killed, 's')} from the kill, "
-            f"{spread(taken, 's')} from the lease, of which recovery {spread(recovery, 's')}"
+            f"{spread(taken, 's')} from the lease, of which recovery {spread(recovery, 's')}; meanwhile an event for "
+            f"another shard waited {spread(neighbours, 's')} at most"
         )
         result[f"takeover_s_{name}"] = round(statistics.median(killed), 2)
         result["kb_per_1k_schedules"] = round(grown)
