@@ -81,7 +81,7 @@ class Site:
     crew: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def hire(self, name: str, database: str) -> None:
-        settings = {"DATABASE_URL": database, "BROKER_URL": self.log, "SHARDS": SHARDS, "LEASE": "2s"}
+        settings = {"DATABASE_URL": database, "BROKER_URL": self.log, "SHARDS": SHARDS, "LEASE": "3s"}
         settings |= {"LOG_FORMAT": "json"}
         environ = {**os.environ, **{f"STREAMSCHED_{each}": str(value) for each, value in settings.items()}}
         with (self.folder / f"{name}.log").open("wb") as out:
