@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,7 @@ from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pool import open_pool
 from streamsched.store.timers import PostgresTimers
 from streamsched.store.wakes import PostgresWakes
+from streamsched.stream.worker import GC_THRESHOLDS
 from streamsched.timers.loop import Timers
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo")
@@ -105,7 +107,8 @@ class Noted(PostgresTimers):
 
 
 async def instance(url: str) -> None:
-    """One launcher's timers, until killed."""
+    """One launcher's timers, until killed; with the collector as every role has it."""
+    gc.set_threshold(*GC_THRESHOLDS)
     pool, bell = await open_pool(url, min_size=3, max_size=4), PostgresBell(url)
     sys.stdout.write("up 0\n")
     sys.stdout.flush()

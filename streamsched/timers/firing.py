@@ -12,7 +12,7 @@ from streamsched.domain.interval import Interval
 from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
 from streamsched.domain.misfire import Ticks, due_ticks
 from streamsched.domain.signal import Occurred, Woken
-from streamsched.domain.tick import jitter_of
+from streamsched.domain.tick import TimeLeaf, jitter_of
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import DueTimer, Firing
 from streamsched.ports.topics import SIGNALS
@@ -28,6 +28,7 @@ class Firings:
     def __init__(self, now: datetime) -> None:
         self._now = now
         self._known: dict[Any, Ticks] = {}
+        self._intervals: dict[int, tuple[TimeLeaf, bool]] = {}
 
     def __call__(self, timer: DueTimer) -> Firing:
         """The same tick always has the same event id, whoever fires it and when."""
@@ -37,7 +38,7 @@ class Firings:
         if jitter_of(leaf):
             ticks = _plan(timer, self._now)
         else:
-            counted_from = timer.created_at if isinstance(ticking(leaf, timer.created_at), Interval) else None
+            counted_from = timer.created_at if self._is_interval(leaf, timer.created_at) else None
             alike = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
             known = self._known.get(alike)
             ticks = known or self._known.setdefault(alike, _plan(timer, self._now))
@@ -46,6 +47,14 @@ class Firings:
             return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
         next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=timer.created_at)
         return Firing(records, next_at, skipped=ticks.skipped)
+
+    def _is_interval(self, leaf: TimeLeaf, created_at: datetime) -> bool:
+        """Timers of equal definitions have the same leaf (the store sees to that), so it is asked once for each."""
+        known = self._intervals.get(id(leaf))  # the entry holds the leaf, so nobody else gets its id
+        if known is None:
+            known = leaf, isinstance(ticking(leaf, created_at), Interval)
+            self._intervals[id(leaf)] = known
+        return known[1]
 
 
 def firing(timer: DueTimer, now: datetime) -> Firing:
