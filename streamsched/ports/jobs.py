@@ -227,7 +227,7 @@ class Decisions(Protocol):
         rules on one after the other, and records it in the history, all in one transaction. With `inside`, admitted
         runs begin at once as long as there is room: they are claimed for its runner, as `RunBook.claim` would.
         Programs that another decides about, or whose runs end just now, are left out; with `wait` the first is waited
-        for.
+        for, a second at most.
 
         `judge` must be pure: it runs inside the transaction.
 

@@ -81,8 +81,8 @@ class PostgresDecisions:
     ) -> Sitting:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
-                if wait:
-                    await connection.execute(_SQL["wait_for_program"], programs[0])
+                if wait and not await _waited(connection, programs[0]):
+                    return Sitting({})
                 held = await _lock(connection, programs)
                 due = await connection.fetch(_SQL["due_of_programs"], list(held), now, limit)
                 if not due:
@@ -107,6 +107,18 @@ class _Files:
 
     dockets: Mapping[str, Docket]
     shared: Shared
+
+
+async def _waited(connection: Any, program: str) -> bool:
+    """Until we have the program, or for a second: who has it may be stopped, and others may be due by then."""
+    try:
+        async with connection.transaction():  # a savepoint, which gives the time-out back however it ends
+            await connection.execute(_SQL["wait_a_second"])
+            await connection.execute(_SQL["wait_for_program"], program)
+            await connection.execute(_SQL["wait_as_ever"])
+    except asyncpg.LockNotAvailableError:
+        return False
+    return True
 
 
 async def _lock(connection: Any, programs: Sequence[str]) -> Mapping[str, _Held]:

@@ -37,6 +37,14 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 SELECT id, definition::text AS definition, EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
 FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
+-- name: wait_a_second
+-- For a lock, no longer.
+SELECT set_config('lock_timeout', '1s', true);
+
+-- name: wait_as_ever
+-- For locks.
+SELECT set_config('lock_timeout', '0', true);
+
 -- name: wait_for_program
 -- Until nobody else has it, and then we do.
 SELECT id FROM programs WHERE id = $1 FOR UPDATE;
