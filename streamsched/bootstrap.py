@@ -25,6 +25,7 @@ from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
 from streamsched.api.health import Health, make_health
 from streamsched.api.serving import HttpServer, bind, url_of
+from streamsched.attendance import attend
 from streamsched.cancellation import TIDYING_UP, cancel
 from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
@@ -229,7 +230,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
         "retention": alone("retention", lambda: Housekeeper(PostgresArchive(pool), keeps, clock).run()),
-        "housekeeping": alone("housekeeping", lambda: _keep_house(broker)),
+        "housekeeping": alone("housekeeping", lambda: attend(partial(_keep_house, broker), called="housekeeping")),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
         ).run(),
@@ -238,7 +239,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "timers": tell_time,
         "clock": theirs.run,
         "pulse": services.pulse.run,
-        "spool": lambda: _drain(settings),
+        "spool": lambda: attend(partial(_drain, settings), called="spool"),
         "probes": lambda: Probes(PostgresBoard(pool), probes, bell, clock).run(),
         "launcher": lambda: Launcher(decisions, followup, bell, clock, advice, hands=hands).run(),
         "hands": hands.run,
@@ -374,18 +375,16 @@ def _pace(settings: Settings) -> Pace | None:
     return Pace(rate, settings.launch_burst) if rate else None
 
 
-async def _drain(settings: Settings) -> None:
+async def _drain(settings: Settings) -> float:
     """Sends what runs of this host could not say while nobody was there."""
     spool = settings.data_dir / "spool"
-    while True:
-        if spool.exists():
-            drained = await asyncio.to_thread(drain, spool, settings.broker_url)
-            if drained.sent or drained.refused or drained.left:
-                log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
-        await asyncio.sleep(_HOUSEKEEPING)
+    if spool.exists():
+        drained = await asyncio.to_thread(drain, spool, settings.broker_url)
+        if drained.sent or drained.refused or drained.left:
+            log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
+    return _HOUSEKEEPING
 
 
-async def _keep_house(broker: Broker) -> None:
-    while True:
-        await broker.maintain()
-        await asyncio.sleep(_HOUSEKEEPING)
+async def _keep_house(broker: Broker) -> float:
+    await broker.maintain()
+    return _HOUSEKEEPING
