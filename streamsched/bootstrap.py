@@ -5,7 +5,6 @@ loops that one process keeps alive with them.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -19,7 +18,6 @@ from uuid import uuid4
 
 import asyncpg
 import structlog
-import uvloop
 
 from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
@@ -91,8 +89,8 @@ from streamsched.store.wakes import PostgresWakes
 from streamsched.stream.duty import on_duty
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.watchdog import Watchdog
-from streamsched.stream.worker import GC_THRESHOLDS, Worker
-from streamsched.supervisor import Loop, once_there, supervise, until_told
+from streamsched.stream.worker import Worker
+from streamsched.supervisor import Loop, once_there, run_until_told, supervise
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.intake import WakeIntake
 from streamsched.timers.loop import Timers
@@ -361,13 +359,6 @@ def run_migrations(environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
     migrate(settings.database_url)
-
-
-def run_until_told(main: Coroutine[Any, Any, None]) -> None:
-    """Runs `main` in a loop of its own; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
-    gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(until_told(main))
 
 
 def _pace(settings: Settings) -> Pace | None:

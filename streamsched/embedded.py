@@ -19,11 +19,12 @@ from pathlib import Path
 import structlog
 
 from streamsched.api.serving import bind, url_of
-from streamsched.bootstrap import Role, run_until_told, serve
+from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.store.migrate import migrate
 from streamsched.store.server import start_server, stop_server
+from streamsched.supervisor import run_until_told
 from streamsched.telemetry.logs import configure_logs
 
 log = structlog.get_logger()

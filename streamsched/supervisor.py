@@ -1,19 +1,22 @@
 """Keeps loops alive: one that dies of an unexpected error is logged and started again, a little later each time. What
-they stand on is waited for.
+they stand on is waited for, and a process is told to end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 import structlog
+import uvloop
 
 from streamsched.cancellation import TIDYING_UP, cancel, cancelled
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.stream.worker import GC_THRESHOLDS
 from streamsched.telemetry.metrics import Metrics
 
 #: Seconds before a loop is started again; a run of more than `_HEALTHY` seconds starts the list anew.
@@ -96,8 +99,14 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
             await asyncio.sleep(pause)
 
 
-async def until_told(main: Coroutine[Any, Any, None]) -> None:
-    """Runs `main`; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
+def run_until_told(main: Coroutine[Any, Any, None]) -> None:
+    """Runs `main` in a loop of its own; SIGINT, SIGTERM and SIGHUP cancel it, and this returns when it has ended."""
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_told(main))
+
+
+async def _until_told(main: Coroutine[Any, Any, None]) -> None:
     task = asyncio.create_task(main)
     told: list[str] = []
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from streamsched import bootstrap
 from streamsched.config import Settings
 from streamsched.ports.broker import Broker
+from streamsched.supervisor import run_until_told
 from streamsched.telemetry.logs import configure_logs
 from tests.faults.installation.bugged import BuggedBroker, keep_tables
 from tests.faults.installation.warm_runners import WarmRunners
@@ -31,7 +32,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
         keep_tables()
     elif bug is not None:
         _spoil_the_log(bug)
-    bootstrap.run_until_told(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
+    run_until_told(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
 
 
 def _replace_runners(socket: Path) -> None:
