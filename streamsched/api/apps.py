@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from streamsched.api.body import BodyObject
+from streamsched.api.body import BodyObject, reasoned
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.rendering import rendered
 from streamsched.api.views import change_view, preview_view
 from streamsched.codec import pause as pause_codec
+from streamsched.codec.reading import Fields
 from streamsched.codec.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -47,14 +48,17 @@ async def deploy(
 
 @router.post("/{namespace}/{app}/pause")
 async def pause(namespace: str, app: str, body: BodyObject, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """Pauses whatever of the app is enabled: `{"keep"?, "until"?, "note"?}`. What changed."""
+    """Pauses whatever of the app is enabled: `{"keep"?, "until"?, "note"?, "reason"?}`. What changed."""
     ref = AppRef(namespace, app)
-    change = (await catalog.pause_app(ref, pause_codec.from_json(body, now=clock.now()))).change
+    reason, rest = reasoned(body)
+    change = (await catalog.pause_app(ref, pause_codec.from_json(rest, now=clock.now()), reason=reason)).change
     return rendered({"app": str(ref), **change_view(change)})
 
 
 @router.post("/{namespace}/{app}/enable")
-async def enable(namespace: str, app: str, catalog: CatalogDep) -> Response:
-    """Enables whatever of the app is disabled or paused. What changed."""
+async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """Enables whatever of the app is disabled or paused: `{"reason"?}`. What changed."""
     ref = AppRef(namespace, app)
-    return rendered({"app": str(ref), **change_view((await catalog.enable_app(ref)).change)})
+    reason, rest = reasoned(body)
+    Fields(rest).done()
+    return rendered({"app": str(ref), **change_view((await catalog.enable_app(ref, reason=reason)).change)})

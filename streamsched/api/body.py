@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
 
+from streamsched.codec.reading import Fields
 from streamsched.codec.scalar import loads, mapping
 
 
@@ -29,6 +30,16 @@ def _too_large(limit: int) -> HTTPException:
 
 async def _read_object(body: Annotated[bytes, Depends(read_body)]) -> dict[str, Any]:
     return mapping(loads(body or b"{}"), "$")
+
+
+def reasoned(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Who wants something and why (`reason`, optional), for the history; and what else the body says.
+
+    Raises:
+        DecodeError: the reason is no text.
+    """
+    reason = Fields(body).optional_text("reason") or ""
+    return reason, {name: value for name, value in body.items() if name != "reason"}
 
 
 BodyBytes = Annotated[bytes, Depends(read_body)]

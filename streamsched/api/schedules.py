@@ -12,12 +12,13 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import AwareDatetime
 
-from streamsched.api.body import BodyObject
+from streamsched.api.body import BodyObject, reasoned
 from streamsched.api.deps import CatalogDep, ClockDep, KeysDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.verdicts import total_view
-from streamsched.api.views import key_view, preview_view, schedule_view, why_not_view
+from streamsched.api.views import decision_view, key_view, preview_view, schedule_view, why_not_view
 from streamsched.codec import pause as pause_codec
+from streamsched.codec.reading import Fields
 from streamsched.codec.schedule import submitted_schedule_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
@@ -70,6 +71,15 @@ async def list_keys(
     return rendered({"keys": shown, **({"next": found[-1].key} if len(found) == limit else {})})
 
 
+@router.get("/{schedule}/history")
+async def get_history(
+    schedule: str, catalog: CatalogDep, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> Response:
+    """What was done to the schedule, newest first, and why; also to one that was deleted."""
+    lines = await catalog.history(ScheduleRef.parse(schedule), limit=limit)
+    return rendered({"history": [decision_view(each) for each in lines]})
+
+
 @router.get("/{schedule}/why-not")
 async def get_why_not(
     schedule: str,
@@ -113,23 +123,30 @@ async def update_schedule(
 
 
 @router.post("/{schedule}/enable")
-async def enable_schedule(schedule: str, catalog: CatalogDep) -> Response:
-    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule))))
+async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """`{"reason"?}`: who wants it and why, for its history."""
+    reason, rest = reasoned(body)
+    Fields(rest).done()
+    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule), reason=reason)))
 
 
 @router.post("/{schedule}/disable")
-async def disable_schedule(schedule: str, catalog: CatalogDep) -> Response:
-    """Waiting and ready jobs end as OBSOLETE; running runs go on."""
-    return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule))))
+async def disable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """Waiting and ready jobs end as OBSOLETE; running runs go on. `{"reason"?}`: who wants it and why."""
+    reason, rest = reasoned(body)
+    Fields(rest).done()
+    return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule), reason=reason)))
 
 
 @router.post("/{schedule}/pause")
 async def pause_schedule(schedule: str, body: BodyObject, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """`{"keep"?, "until"?, "note"?}`. With `keep` what it has accumulated and what comes meanwhile counts, and its jobs
-    wait; without it, all of that ends as with `disable`. `until` is an instant or a duration: it is resumed then.
+    """`{"keep"?, "until"?, "note"?, "reason"?}`. With `keep` what it has and what comes meanwhile counts, and
+    its jobs wait; without it, all of that ends as with `disable`. `until` is an instant or a duration: it is resumed
+    then.
     """
-    wanted = pause_codec.from_json(body, now=clock.now())
-    return rendered(schedule_view(await catalog.pause(ScheduleRef.parse(schedule), wanted)))
+    reason, rest = reasoned(body)
+    wanted = pause_codec.from_json(rest, now=clock.now())
+    return rendered(schedule_view(await catalog.pause(ScheduleRef.parse(schedule), wanted, reason=reason)))
 
 
 @router.post("/{schedule}/replay")
@@ -142,7 +159,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
 
 
 @router.delete("/{schedule}")
-async def delete_schedule(schedule: str, catalog: CatalogDep) -> Response:
-    """204."""
-    await catalog.delete(ScheduleRef.parse(schedule))
+async def delete_schedule(schedule: str, catalog: CatalogDep, reason: Annotated[str, Query()] = "") -> Response:
+    """204. `reason`: who wants it and why."""
+    await catalog.delete(ScheduleRef.parse(schedule), reason=reason)
     return Response(status_code=HTTPStatus.NO_CONTENT)

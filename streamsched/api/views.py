@@ -19,7 +19,7 @@ from streamsched.domain.load import STALE
 from streamsched.domain.schedule import Program
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.catalog import AppChange, ProgramChange, ScheduleRecord, ScheduleStatus
+from streamsched.ports.catalog import AppChange, Decision, ProgramChange, ScheduleRecord, ScheduleStatus
 from streamsched.ports.clusters import ClusterRecord
 from streamsched.ports.groups import GroupRecord
 from streamsched.ports.jobs import JobRecord
@@ -207,6 +207,11 @@ def pool_view(pool: PoolRecord) -> dict[str, Any]:
         ],
         "changedAt": pool.changed_at,
     }
+
+
+def decision_view(line: Decision) -> dict[str, Any]:
+    """A line of history as JSON."""
+    return {"at": line.at, "action": line.action, "reason": line.reason, "detail": line.detail}
 
 
 def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:

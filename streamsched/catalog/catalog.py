@@ -23,6 +23,7 @@ from streamsched.ports.catalog import (
     AppRecord,
     CatalogReader,
     CatalogStore,
+    Decision,
     ScheduleStatus,
 )
 from streamsched.ports.clock import Clock
@@ -154,7 +155,7 @@ class Catalog:
         await self._change(definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now))
         return await self._reader.schedule(definition.ref)
 
-    async def enable(self, ref: ScheduleRef) -> ScheduleStatus:
+    async def enable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
         """From here on events start jobs. One whose pause kept goes on with what it has, and fires at once if that is
         enough; ticks of any other start with the first one after now.
 
@@ -162,19 +163,19 @@ class Catalog:
             NotFoundError: the schedule does not exist.
             ConflictError: it is enabled already.
         """
-        await self._change(ref, lambda app, now: change.enable(app, ref, now=now))
+        await self._change(ref, lambda app, now: change.enable(app, ref, reason=reason, now=now))
         return await self._reader.schedule(ref)
 
-    async def disable(self, ref: ScheduleRef) -> ScheduleStatus:
+    async def disable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
         """From here on nothing counts, and what was accumulated is gone. Running runs go on.
 
         Raises:
             NotFoundError: the schedule does not exist.
             ConflictError: it is disabled already.
         """
-        return await self.pause(ref, DISABLED)
+        return await self.pause(ref, DISABLED, reason=reason)
 
-    async def pause(self, ref: ScheduleRef, pause: Pause) -> ScheduleStatus:
+    async def pause(self, ref: ScheduleRef, pause: Pause, *, reason: str = "") -> ScheduleStatus:
         """From here on nothing starts, as `pause` says; one that is paused already is paused in this way from here on.
         Running runs go on.
 
@@ -183,18 +184,18 @@ class Catalog:
             ConflictError: it is paused in just this way already.
             InvalidError: the pause would be over already.
         """
-        await self._change(ref, lambda app, now: change.pause(app, ref, pause, now=now))
+        await self._change(ref, lambda app, now: change.pause(app, ref, pause, reason=reason, now=now))
         return await self._reader.schedule(ref)
 
-    async def enable_app(self, app: AppRef) -> Applied:
+    async def enable_app(self, app: AppRef, *, reason: str = "") -> Applied:
         """Every schedule of the app that is disabled or paused is enabled, all in one change.
 
         Raises:
             NotFoundError: no such app, or it has no schedules.
         """
-        return await self._change_app(app, lambda known, now: change.enable_all(known, now=now))
+        return await self._change_app(app, lambda known, now: change.enable_all(known, reason=reason, now=now))
 
-    async def pause_app(self, app: AppRef, pause: Pause) -> Applied:
+    async def pause_app(self, app: AppRef, pause: Pause, *, reason: str = "") -> Applied:
         """Every schedule of the app that is enabled is paused, all in one change; one that is disabled or paused
         already stays as it is.
 
@@ -202,21 +203,27 @@ class Catalog:
             NotFoundError: no such app, or it has no schedules.
             InvalidError: the pause would be over already.
         """
-        return await self._change_app(app, lambda known, now: change.pause_all(known, pause, now=now))
+        return await self._change_app(app, lambda known, now: change.pause_all(known, pause, reason=reason, now=now))
 
-    async def delete(self, ref: ScheduleRef) -> None:
+    async def delete(self, ref: ScheduleRef, *, reason: str = "") -> None:
         """The schedule is gone. Running runs go on.
 
         Raises:
             NotFoundError: it does not exist.
         """
-        await self._change(ref, lambda app, now: change.delete(app, ref, now=now))
+        await self._change(ref, lambda app, now: change.delete(app, ref, reason=reason, now=now))
 
     async def get(self, ref: ScheduleRef) -> ScheduleStatus:
         """Raises:
         NotFoundError: no such schedule.
         """
         return await self._reader.schedule(ref)
+
+    async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[Decision]:
+        """What was done to the schedule, newest first, by whom and why as far as that was said; to one that was deleted
+        too, and none to one that never was.
+        """
+        return await self._reader.history("schedule", str(ref), limit=limit)
 
     async def list(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
         """Schedules ordered by id; of every app when none is named."""

@@ -69,7 +69,7 @@ def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
     return AppChange(schedules=(enabled(before, reason=reason, now=now),))
 
 
-def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, now: datetime) -> AppChange:
+def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist.
     ConflictError: it is paused in just that way already.
@@ -79,22 +79,23 @@ def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, now: datetime) -> 
     wanted.check(now)
     if not before.enabled and (before.pause or DISABLED) == wanted:
         raise ConflictError(f"schedule '{ref}' is already {'paused' if wanted.keep else 'disabled'}")
-    return AppChange(schedules=(paused(before, wanted, now=now),))
+    return AppChange(schedules=(paused(before, wanted, reason=reason, now=now),))
 
 
-def enable_all(app: AppRecord, *, now: datetime) -> AppChange:
+def enable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
     """Whatever of the app is disabled or paused; nothing when nothing is."""
-    return _each(app, lambda record: None if record.enabled else enabled(record, reason="with its app", now=now))
+    why = f"with its app: {reason}" if reason else "with its app"
+    return _each(app, lambda record: None if record.enabled else enabled(record, reason=why, now=now))
 
 
-def pause_all(app: AppRecord, wanted: Pause, *, now: datetime) -> AppChange:
+def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
     """Whatever of the app is enabled; nothing when nothing is.
 
     Raises:
         InvalidError: the pause would be over already.
     """
     wanted.check(now)
-    return _each(app, lambda record: paused(record, wanted, now=now) if record.enabled else None)
+    return _each(app, lambda record: paused(record, wanted, reason=reason, now=now) if record.enabled else None)
 
 
 def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
@@ -116,11 +117,11 @@ def pause_broken(app: AppRecord, broken: Break, *, now: datetime) -> AppChange:
     return AppChange(schedules=(paused(before, broken.pause, now=now),))
 
 
-def delete(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
+def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist.
     """
-    return AppChange(schedules=(deleted(existing(app, ref), reason="", now=now),))
+    return AppChange(schedules=(deleted(existing(app, ref), reason=reason, now=now),))
 
 
 def created(
@@ -147,11 +148,11 @@ def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleCh
     return _changed(action, before, after, reason=reason)
 
 
-def paused(before: ScheduleRecord, wanted: Pause, *, now: datetime) -> ScheduleChange:
-    """Disabled, in this way."""
+def paused(before: ScheduleRecord, wanted: Pause, *, reason: str = "", now: datetime) -> ScheduleChange:
+    """Disabled, in this way; where no reason is given, its note is one."""
     action = Action.DISABLED if wanted == DISABLED else Action.PAUSED
     after = replace(_next(before, now, keep=wanted.keep), enabled=False, pause=None if wanted == DISABLED else wanted)
-    return _changed(action, before, after, reason=wanted.note)
+    return _changed(action, before, after, reason=reason or wanted.note)
 
 
 def deleted(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:

@@ -29,6 +29,7 @@ _LOOK_AGAIN: Final = 0.3
 
 Schedule = Annotated[str, typer.Argument(help="[namespace.]app.name")]
 Schedules = Annotated[list[str] | None, typer.Argument(metavar="[SCHEDULE]...", help="[namespace.]app.name")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Who wants it and why, for its history.")]
 AppOption = Annotated[str, typer.Option("--app", help="All schedules of this application: [namespace.]app")]
 
 
@@ -38,6 +39,7 @@ def commands() -> typer.Typer:
     app.command("list")(list_schedules)
     app.command("show")(show)
     app.command("why-not")(why_not)
+    app.command("history")(history)
     app.command("next")(next_ticks)
     app.command("keys")(keys)
     app.command("enable")(enable)
@@ -162,14 +164,16 @@ def why_not(
         out.print(progress_tree(found["progress"]))
 
 
-def enable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:
+def enable(schedules: Schedules = None, *, app: AppOption = "", reason: ReasonOption = "", url: UrlOption = "") -> None:
     """From when this returns, every event counts; what a pause kept goes on, and fires at once if it is enough."""
-    _change("enable", schedules, app, url)
+    _change("enable", schedules, app, url, {"reason": reason})
 
 
-def disable(schedules: Schedules = None, *, app: AppOption = "", url: UrlOption = "") -> None:
+def disable(
+    schedules: Schedules = None, *, app: AppOption = "", reason: ReasonOption = "", url: UrlOption = ""
+) -> None:
     """Stops listening, for good; waiting jobs end as OBSOLETE, running runs go on."""
-    _change("disable", schedules, app, url)
+    _change("disable", schedules, app, url, {"reason": reason})
 
 
 def pause(
@@ -180,11 +184,12 @@ def pause(
         bool, typer.Option("--keep/--drop", help="Keep what has come, count what comes; or drop both.")
     ] = False,
     until: Annotated[str, typer.Option(help="Resume by itself: 2h, or 2026-03-01T06:00:00Z.")] = "",
-    note: Annotated[str, typer.Option(help="Who wants it and why, for people.")] = "",
+    note: Annotated[str, typer.Option(help="Shown with the schedule while it is paused; the reason, if none is.")] = "",
+    reason: ReasonOption = "",
     url: UrlOption = "",
 ) -> None:
     """Starts nothing until it is resumed; running runs go on."""
-    body = {"keep": keep, **({"until": until} if until else {}), **({"note": note} if note else {})}
+    body = {"keep": keep, "reason": reason, "note": note or reason, **({"until": until} if until else {})}
     _change("pause", schedules, app, url, body)
 
 
@@ -239,9 +244,25 @@ def replay(
         time.sleep(_LOOK_AGAIN)
 
 
-def delete(schedule: Schedule, *, url: UrlOption = "") -> None:
+def history(
+    schedule: Schedule,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=1000)] = 30,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """What was done to it, newest first, by whom and why; also after it was deleted."""
+    lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
+    if output is Format.JSON:
+        print_json(lines)
+    else:
+        rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
+        print_table(rows, ("at", "action", "generation", "reason"), empty="nothing was ever done to it")
+
+
+def delete(schedule: Schedule, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
     """Forgets the schedule; waiting jobs end as OBSOLETE, running runs go on."""
-    ask("DELETE", f"/v1/schedules/{full_name(schedule)}", url=url)
+    ask("DELETE", f"/v1/schedules/{full_name(schedule)}", url=url, params={"reason": reason or None})
     console().print(f"{full_name(schedule)} is deleted")
 
 
