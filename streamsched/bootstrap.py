@@ -45,6 +45,7 @@ from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.probes import Probes
 from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.tidying import Tidying
 from streamsched.membership.pulse import Pulse
 from streamsched.membership.role import Role as Part
 from streamsched.ports import plugins
@@ -58,6 +59,7 @@ from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.clusters import PROBES
 from streamsched.spark.processes import LocalRunners, this_process
+from streamsched.spark.shelf import RunShelf
 from streamsched.store.archive import PostgresArchive
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
@@ -228,6 +230,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
         "retention": alone("retention", lambda: Housekeeper(PostgresArchive(pool), keeps, clock).run()),
+        "tidying": lambda: Tidying(
+            RunShelf(settings.data_dir.absolute()), PostgresArchive(pool), clock, keep=settings.jobs_keep
+        ).run(),
         "housekeeping": alone("housekeeping", lambda: attend(partial(_keep_house, broker), called="housekeeping")),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
@@ -72,6 +72,10 @@ class Archive(Protocol):
 
     async def move_runs(self, leaving: Leaving, *, keep_from: datetime) -> int:
         """The same of runs that were started by hand."""
+        ...
+
+    async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
+        """Those of these runs that can still be asked for: alive, ended or in the history."""
         ...
 
     async def early(self) -> Sequence[tuple[str, datetime]]:

@@ -15,6 +15,9 @@ from streamsched.codec import facts
 from streamsched.domain.run import RunState
 from streamsched.ports.runs import Assignment, Ending
 
+#: Where files of runs are, and what follows the run in their names; the longer before what it ends with.
+FOLDERS: Final = ("logs", "runs")
+SUFFIXES: Final = (".runner.log", ".log", ".json", ".exit")
 _TAIL: Final = 64 * 1024
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
 _NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
@@ -45,8 +48,12 @@ class RunFiles:
     def note(self) -> Path:
         return self.data_dir / "runs" / f"{self.run}.exit"
 
+    @property
+    def all(self) -> tuple[Path, ...]:
+        return self.log, self.runner_log, self.told, self.note
+
     def make_folders(self) -> None:
-        for folder in ("logs", "runs", "spool"):
+        for folder in (*FOLDERS, "spool"):
             (self.data_dir / folder).mkdir(parents=True, exist_ok=True)
 
 

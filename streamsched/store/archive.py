@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -52,6 +52,10 @@ class PostgresArchive:
             return await self._pool.fetchval(
                 _SQL["move_runs"], list(leaving.done_at), list(leaving.done_at.values()), keep_from
             )
+
+    async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
+        with translated():
+            return {row["id"] for row in await self._pool.fetch(_SQL["known_runs"], runs)}
 
     async def early(self) -> Sequence[tuple[str, datetime]]:
         with translated():

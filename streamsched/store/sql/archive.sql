@@ -77,6 +77,12 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
+-- name: known_runs
+-- Those of these that are alive, have ended, or are in the history.
+SELECT id FROM runs WHERE id = ANY($1::text[])
+UNION ALL
+SELECT id FROM runs_history WHERE id = ANY($1::text[]);
+
 -- name: early
 -- Times of history that came before its partition was made: the first of each day.
 SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')

@@ -141,6 +141,7 @@ HOT = [
     ("deadlines", "of_job", "'default.app.s1.1.1000001'"),
     ("archive", "pick_jobs", "now(), '-infinity', '', 1000"),
     ("archive", "pick_runs", "now() - interval '1 day', '-infinity', '', 1000"),
+    ("archive", "known_runs", "ARRAY['default.app.s1.1.1.r1', 'default.app.s1.0.1.r1']"),
     ("archive", "spend", "ARRAY['default.app.s1.1.1']"),
     ("archive", "move_jobs", "ARRAY['default.app.s1.1.1'], ARRAY[timestamptz '2026-01-03Z'], '2026-01-01Z'"),
     ("archive", "move_runs", "ARRAY['default.app.s1.1.1.r1'], ARRAY[timestamptz '2026-01-03Z'], '2026-01-01Z'"),

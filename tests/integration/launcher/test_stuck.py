@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from streamsched.api.views import why_view
+from streamsched.domain.admission import WaitFor
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.group import Group
@@ -17,12 +18,15 @@ from streamsched.domain.job import Order
 from streamsched.domain.load import Band, Load, Reading
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
 from streamsched.domain.retry import Retry
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.domain.window import TimeWindow
+from streamsched.launcher.advice import Advice
+from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending
@@ -100,6 +104,25 @@ async def one_before_it_has_not_been_looked_at(world: World) -> None:
     other = replace(schedule("other", constraints=(Pool("p", 1, 9),)), program=ProgramRef("default", "app", "other"))
     await world.define(other, known := stuck(Pool("p", 1)))
     await world.satisfy(world.ready(other, 1), world.ready(known, 2))
+
+
+async def a_plug_in_says_no(world: World) -> None:
+    known = stuck(PlugIn("ours"))
+    await world.define(known)
+    await world.satisfy(world.ready(known, 2))
+    advice = Advice(
+        {"ours": lambda: lambda _: lambda _: WaitFor(("auditors",), "the auditors are here")},
+        world.decisions,
+        world.clock,
+    )
+    launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
+    await launcher.run_once()
+    await advice.settled()
+    await launcher.run_once()
+
+
+async def its_plug_in_is_not_installed(world: World) -> None:
+    await judged(world, stuck(PlugIn("theirs")))
 
 
 async def nobody_knows_the_cluster(world: World) -> None:
@@ -206,6 +229,8 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     another_program_has_the_place: "it waits: 1 of 1 places of pool p are taken: default.app.other.1.2.r1",
     one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job stands before this one: "
     "default.app.other.1.1",
+    a_plug_in_says_no: "it waits: the auditors are here",
+    its_plug_in_is_not_installed: "it waits: plug-in theirs ",
     nobody_knows_the_cluster: "it waits: there is no reading of cluster main yet",
     the_cluster_is_full: "it waits: cluster main has 6 cores free (at 2026-03-01 12:00:20Z); wanted: 8 cores or more "
     "free (until fewer than 4) on cluster main; shut since 2026-03-01 12:00:00Z",

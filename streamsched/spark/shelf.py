@@ -1,0 +1,47 @@
+"""`ports.shelf` on a data directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from streamsched.spark.files import FOLDERS, SUFFIXES, RunFiles
+
+
+class RunShelf:
+    """See `ports.shelf.Shelf`. What does not bear a run's name is not ours and stays."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def untouched(self, since: datetime) -> Sequence[str]:
+        touched: dict[str, float] = {}
+        for run, at in self._files():
+            touched[run] = max(at, touched.get(run, at))
+        limit = since.astimezone(UTC).timestamp()
+        return [run for run, at in touched.items() if at < limit]
+
+    def clear(self, runs: Sequence[str]) -> int:
+        removed = 0
+        for run in runs:
+            for path in RunFiles(self._data_dir, run).all:
+                try:
+                    path.unlink()
+                except FileNotFoundError:
+                    continue
+                removed += 1
+        return removed
+
+    def _files(self) -> Iterator[tuple[str, float]]:
+        """Run and time of the last write of each file."""
+        for folder in FOLDERS:
+            place = self._data_dir / folder
+            if not place.is_dir():
+                continue
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    suffix = next((each for each in SUFFIXES if entry.name.endswith(each)), None)
+                    if suffix is not None and entry.is_file(follow_symlinks=False):
+                        yield entry.name.removesuffix(suffix), entry.stat(follow_symlinks=False).st_mtime
