@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import time, timedelta
+from functools import partial
 from typing import Final
 
 import pytest
@@ -29,6 +30,7 @@ from streamsched.launcher.advice import Advice
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
+from streamsched.ports.plugins import Maker
 from streamsched.ports.runs import Ending
 from streamsched.store.clusters import PostgresBoard
 from streamsched.store.groups import PostgresGroups
@@ -106,23 +108,29 @@ async def one_before_it_has_not_been_looked_at(world: World) -> None:
     await world.satisfy(world.ready(other, 1), world.ready(known, 2))
 
 
-async def a_plug_in_says_no(world: World) -> None:
-    known = stuck(PlugIn("ours"))
+async def plugged(world: World, plugin: str, **installed: Maker) -> None:
+    """The job has come, its plug-in was asked, and a launcher has heard the answer."""
+    known = stuck(PlugIn(plugin))
     await world.define(known)
     await world.satisfy(world.ready(known, 2))
-    advice = Advice(
-        {"ours": lambda: lambda _: lambda _: WaitFor(("auditors",), "the auditors are here")},
-        world.decisions,
-        world.clock,
-    )
+    loaders = {name: partial(_itself, maker) for name, maker in installed.items()}
+    advice = Advice(loaders, world.decisions, world.clock)
     launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
     await launcher.run_once()
     await advice.settled()
     await launcher.run_once()
 
 
+def _itself(maker: Maker) -> Maker:
+    return maker
+
+
+async def a_plug_in_says_no(world: World) -> None:
+    await plugged(world, "ours", ours=lambda _: lambda _: WaitFor(("auditors",), "the auditors are here"))
+
+
 async def its_plug_in_is_not_installed(world: World) -> None:
-    await judged(world, stuck(PlugIn("theirs")))
+    await plugged(world, "theirs")
 
 
 async def nobody_knows_the_cluster(world: World) -> None:
@@ -230,7 +238,7 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job stands before this one: "
     "default.app.other.1.1",
     a_plug_in_says_no: "it waits: the auditors are here",
-    its_plug_in_is_not_installed: "it waits: plug-in theirs ",
+    its_plug_in_is_not_installed: "it waits: plug-in theirs cannot be asked: ",
     nobody_knows_the_cluster: "it waits: there is no reading of cluster main yet",
     the_cluster_is_full: "it waits: cluster main has 6 cores free (at 2026-03-01 12:00:20Z); wanted: 8 cores or more "
     "free (until fewer than 4) on cluster main; shut since 2026-03-01 12:00:00Z",
