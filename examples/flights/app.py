@@ -36,6 +36,5 @@ app.schedule(
     report,
     when=program(join, "succeeded"),
     max_concurrent=1,
-    wait=True,
     description="a picture and a table of all weeks joined so far",
 )

@@ -164,7 +164,7 @@ class App:
         delay: Duration | None = None,
         since_last_run: Duration | None = None,
         window: Window | None = None,
-        wait: bool | None = None,
+        wait: bool = True,
         constraints: Iterable[Constraint] = (),
         properties: Mapping[str, str] | None = None,
         description: str = "",
@@ -192,8 +192,7 @@ class App:
             delay: time to pass after the satisfaction; always waits.
             since_last_run: time to pass after the program's last completed run; an active run blocks.
             window: opening and closing time of day and their zone (UTC when left out); may cross midnight.
-            wait: True: the job waits until all of these hold. False: it ends when one does not. Left out: it waits for
-                the window, and ends by `max_concurrent` and `since_last_run`.
+            wait: until all of these hold. False: a job ends when one does not, except for `delay`.
             constraints: further ones, each saying for itself whether it waits.
             properties: arguments this schedule gives to its runs.
             description: for people.
@@ -233,16 +232,16 @@ class App:
         limits: list[Constraint] = []
         if max_concurrent is not None:
             with anchored(f"{path}.max_concurrent", limit=""):
-                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait is True))
+                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait))
         if delay is not None:
             with anchored(f"{path}.delay", delay=""):
                 limits.append(Delay(duration(delay, "$")))
         if since_last_run is not None:
             with anchored(f"{path}.since_last_run", interval=""):
-                limits.append(LastRun(duration(since_last_run, "$"), wait=wait is True))
+                limits.append(LastRun(duration(since_last_run, "$"), wait=wait))
         if window is not None:
             with anchored(f"{path}.window"):
-                limits.append(_window(window, wait=wait is not False))
+                limits.append(_window(window, wait=wait))
         with anchored(path):
             self._schedules[name] = Schedule(
                 ref,

@@ -78,7 +78,6 @@ def test_twelve_lines_make_an_app(tmp_path: Path) -> None:
         join,
         when=partitions("flights", 7) & partitions("weather", 7),
         max_concurrent=1,
-        wait=True,
         properties={"out": "/tmp/joined"},
     )
     app.schedule("weekly-report", report, when=program(join, "succeeded"))
@@ -170,9 +169,9 @@ def test_constraints_and_policies_are_said_in_words() -> None:
     definition = app.definition()
     (nightly,) = definition.schedules
     assert nightly.constraints == (
-        Concurrency(2, wait=False),
+        Concurrency(2, wait=True),
         Delay(timedelta(minutes=5)),
-        LastRun(timedelta(hours=6), wait=False),
+        LastRun(timedelta(hours=6), wait=True),
         TimeWindow(time(22), time(6), "Europe/Berlin", wait=True),
         Concurrency(9),
     )
