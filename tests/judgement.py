@@ -14,28 +14,29 @@ class Judgement:
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
-    words: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    excess: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
         return not (self.lost or self.doubled or self.wrong)
 
     @property
-    def excess(self) -> list[str]:
-        """The words on what is doubled or wrong: waiting does not help there."""
-        return [each for each in self.words if not each.startswith("lost: ")]
+    def words(self) -> list[str]:
+        """On the first of what is missing, and of what is doubled or wrong, where waiting does not help."""
+        return [*self.missing, *self.excess]
 
     def lose(self, what: str, times: int = 1) -> None:
         self.lost += times
-        self._say(f"lost: {what}")
+        _say(self.missing, f"lost: {what}")
 
     def double(self, what: str, times: int = 1) -> None:
         self.doubled += times
-        self._say(f"doubled: {what}")
+        _say(self.excess, f"doubled: {what}")
 
     def spoil(self, what: str) -> None:
         self.wrong += 1
-        self._say(f"wrong: {what}")
+        _say(self.excess, f"wrong: {what}")
 
     def compare(self, what: str, wanted: Sequence[str], came: Sequence[str]) -> None:
         """The same, as often, in the same order."""
@@ -55,6 +56,7 @@ class Judgement:
         self.doubled += other.doubled
         self.wrong += other.wrong
 
-    def _say(self, what: str) -> None:
-        if len(self.words) < 20:
-            self.words.append(what)
+
+def _say(words: list[str], what: str) -> None:
+    if len(words) < 10:
+        words.append(what)
