@@ -32,6 +32,8 @@ EVENTS: Final = 1000
 SETTLE_S: Final = 90.0
 #: What has been doubled or wrong in the same way for that long is so.
 WRONG_S: Final = 20.0
+#: And when something is, ever something else, for that long.
+EVER_WRONG_S: Final = 60.0
 _BATCH: Final = 20
 
 
@@ -101,7 +103,7 @@ class Trial:
         """The verdict, as soon as all is well; or when nothing has moved for long, or something has been wrong for
         long. For a moment it may look so: not all partitions are read at the same instant.
         """
-        moved = time.monotonic()
+        moved = well = time.monotonic()
         before = ""
         suspected: dict[str, float] = {}
         while True:
@@ -118,7 +120,10 @@ class Trial:
             if state != before:
                 moved, before = time.monotonic(), state
             suspected = {what: suspected.get(what, time.monotonic()) for what in verdict.excess}
-            if time.monotonic() > min([moved + SETTLE_S, *(since + WRONG_S for since in suspected.values())]):
+            if not suspected:
+                well = time.monotonic()
+            limits = [moved + SETTLE_S, well + EVER_WRONG_S, *(since + WRONG_S for since in suspected.values())]
+            if time.monotonic() > min(limits):
                 return verdict
 
     async def _stored(self, user: User) -> Stored:
