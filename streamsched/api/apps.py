@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from streamsched.api.body import BodyObject, reasoned
+from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.rendering import rendered
 from streamsched.api.views import change_view, preview_view
 from streamsched.codec import pause as pause_codec
-from streamsched.codec.reading import Fields
 from streamsched.codec.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -59,6 +58,5 @@ async def pause(namespace: str, app: str, body: BodyObject, catalog: CatalogDep,
 async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables whatever of the app is disabled or paused: `{"reason"?}`. What changed."""
     ref = AppRef(namespace, app)
-    reason, rest = reasoned(body)
-    Fields(rest).done()
-    return rendered({"app": str(ref), **change_view((await catalog.enable_app(ref, reason=reason)).change)})
+    change = (await catalog.enable_app(ref, reason=reason_of(body))).change
+    return rendered({"app": str(ref), **change_view(change)})

@@ -42,5 +42,16 @@ def reasoned(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return reason, {name: value for name, value in body.items() if name != "reason"}
 
 
+def reason_of(body: dict[str, Any]) -> str:
+    """The `reason` of a body that may say nothing else; empty without one.
+
+    Raises:
+        DecodeError: it is no text, or the body says something else.
+    """
+    reason, rest = reasoned(body)
+    Fields(rest).done()
+    return reason
+
+
 BodyBytes = Annotated[bytes, Depends(read_body)]
 BodyObject = Annotated[dict[str, Any], Depends(_read_object)]

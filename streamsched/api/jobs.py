@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from streamsched.api.body import BodyObject
+from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, JobsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.views import job_view, why_view
-from streamsched.codec.reading import Fields
 from streamsched.domain.job import JobState, Order
 from streamsched.domain.names import ScheduleRef
 from streamsched.launcher.why import why
+
+#: What its history says when nobody gave a reason.
+_BY_HAND: Final = "by hand"
 
 router = APIRouter(prefix="/v1/jobs")
 
@@ -47,7 +49,8 @@ async def get_why(job: str, jobs: JobsDep, clock: ClockDep) -> Response:
 @router.post("/{job}/release")
 async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Takes back what the job was told. `reason` (optional): who wants it and why."""
-    return rendered(job_view(await jobs.tell(job, None, _reason(body), now=clock.now())), status=HTTPStatus.ACCEPTED)
+    told = await jobs.tell(job, None, reason_of(body) or _BY_HAND, now=clock.now())
+    return rendered(job_view(told), status=HTTPStatus.ACCEPTED)
 
 
 @router.post("/{job}/{order}")
@@ -55,11 +58,5 @@ async def tell(job: str, order: Order, body: BodyObject, jobs: JobsDep, clock: C
     """202: a waiting job is told to run without its constraints (`force`), to end (`cancel`) or to stay (`hold`); 409
     when it waits no more. `reason` (optional): who wants it and why, for its history.
     """
-    return rendered(job_view(await jobs.tell(job, order, _reason(body), now=clock.now())), status=HTTPStatus.ACCEPTED)
-
-
-def _reason(body: BodyObject) -> str:
-    fields = Fields(body)
-    reason = fields.optional_text("reason") or "by hand"
-    fields.done()
-    return reason
+    told = await jobs.tell(job, order, reason_of(body) or _BY_HAND, now=clock.now())
+    return rendered(job_view(told), status=HTTPStatus.ACCEPTED)

@@ -12,13 +12,12 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import AwareDatetime
 
-from streamsched.api.body import BodyObject, reasoned
+from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import CatalogDep, ClockDep, KeysDep, ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.verdicts import total_view
 from streamsched.api.views import decision_view, key_view, preview_view, schedule_view, why_not_view
 from streamsched.codec import pause as pause_codec
-from streamsched.codec.reading import Fields
 from streamsched.codec.schedule import submitted_schedule_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
@@ -125,17 +124,13 @@ async def update_schedule(
 @router.post("/{schedule}/enable")
 async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """`{"reason"?}`: who wants it and why, for its history."""
-    reason, rest = reasoned(body)
-    Fields(rest).done()
-    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule), reason=reason)))
+    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule), reason=reason_of(body))))
 
 
 @router.post("/{schedule}/disable")
 async def disable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Waiting and ready jobs end as OBSOLETE; running runs go on. `{"reason"?}`: who wants it and why."""
-    reason, rest = reasoned(body)
-    Fields(rest).done()
-    return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule), reason=reason)))
+    return rendered(schedule_view(await catalog.disable(ScheduleRef.parse(schedule), reason=reason_of(body))))
 
 
 @router.post("/{schedule}/pause")

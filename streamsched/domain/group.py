@@ -77,7 +77,7 @@ class Occupancy:
 
     def taken_by(self, run: str, weight: int) -> Occupancy:
         """The group after `run` has taken its slots."""
-        return Occupancy(self.limit, (*self.slots, Slot(run, weight)), self.taken + weight)
+        return self.taken_by_all((Slot(run, weight),))
 
     def taken_by_all(self, slots: Sequence[Slot]) -> Occupancy:
         """The group after each of these was taken, in their order."""
