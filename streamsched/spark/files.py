@@ -15,9 +15,14 @@ from streamsched.codec import facts
 from streamsched.domain.run import RunState
 from streamsched.ports.runs import Assignment, Ending
 
-#: Where files of runs are, and what follows the run in their names; the longer before what it ends with.
-FOLDERS: Final = ("logs", "runs")
-SUFFIXES: Final = (".runner.log", ".log", ".json", ".exit")
+_LOG: Final = ("logs", ".log")
+_RUNNER_LOG: Final = ("logs", ".runner.log")
+_TOLD: Final = ("runs", ".json")
+_NOTE: Final = ("runs", ".exit")
+#: The folder of each file of a run, and what follows the run in its name; the longer before what it ends with.
+_KINDS: Final = (_RUNNER_LOG, _LOG, _TOLD, _NOTE)
+#: The folders in which files of runs are.
+FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
 _TAIL: Final = 64 * 1024
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
 _NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
@@ -33,28 +38,38 @@ class RunFiles:
 
     @property
     def log(self) -> Path:
-        return self.data_dir / "logs" / f"{self.run}.log"
+        return self._at(_LOG)
 
     @property
     def runner_log(self) -> Path:
         """What the runner itself says, when something is wrong with it."""
-        return self.data_dir / "logs" / f"{self.run}.runner.log"
+        return self._at(_RUNNER_LOG)
 
     @property
     def told(self) -> Path:
-        return self.data_dir / "runs" / f"{self.run}.json"
+        return self._at(_TOLD)
 
     @property
     def note(self) -> Path:
-        return self.data_dir / "runs" / f"{self.run}.exit"
+        return self._at(_NOTE)
 
     @property
     def all(self) -> tuple[Path, ...]:
-        return self.log, self.runner_log, self.told, self.note
+        return tuple(self._at(kind) for kind in _KINDS)
 
     def make_folders(self) -> None:
         for folder in (*FOLDERS, "spool"):
             (self.data_dir / folder).mkdir(parents=True, exist_ok=True)
+
+    def _at(self, kind: tuple[str, str]) -> Path:
+        folder, suffix = kind
+        return self.data_dir / folder / f"{self.run}{suffix}"
+
+
+def run_of(name: str) -> str | None:
+    """The run whose file has that name; None when it is no file of a run."""
+    suffix = next((suffix for _, suffix in _KINDS if name.endswith(suffix)), None)
+    return None if suffix is None else name.removesuffix(suffix)
 
 
 def write_told(files: RunFiles, assignment: Assignment) -> Path:

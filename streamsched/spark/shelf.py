@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamsched.spark.files import FOLDERS, SUFFIXES, RunFiles
+from streamsched.spark.files import FOLDERS, RunFiles, run_of
 
 
 class RunShelf:
@@ -42,6 +42,6 @@ class RunShelf:
                 continue
             with os.scandir(place) as entries:
                 for entry in entries:
-                    suffix = next((each for each in SUFFIXES if entry.name.endswith(each)), None)
-                    if suffix is not None and entry.is_file(follow_symlinks=False):
-                        yield entry.name.removesuffix(suffix), entry.stat(follow_symlinks=False).st_mtime
+                    run = run_of(entry.name)
+                    if run is not None and entry.is_file(follow_symlinks=False):
+                        yield run, entry.stat(follow_symlinks=False).st_mtime
