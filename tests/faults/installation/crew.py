@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,9 @@ from tests.faults.installation.ground import Ground
 from tests.simulation.log import Bug
 
 _ROOT: Final = Path(__file__).parents[3]
+#: A place whose processes end by themselves so many times, none after more than so many seconds, is not going to work.
+_VAIN: Final = 20
+_AT_ONCE_S: Final = 10.0
 
 #: Place → role.
 PLACES: Final = {
@@ -37,6 +41,7 @@ class Crew:
         away: places nobody shall start again yet.
         named: whether a process comes back under the name it had, so that its leases are its own at once.
         unbidden: how often a process ended by itself.
+        vain: how often in a row it did soon after its start, by place.
     """
 
     ground: Ground
@@ -46,6 +51,8 @@ class Crew:
     away: set[str] = field(default_factory=set)
     named: bool = False
     unbidden: int = 0
+    vain: Counter[str] = field(default_factory=Counter)
+    since: dict[str, float] = field(default_factory=dict)
 
     async def start(self) -> None:
         self.ground.data.mkdir(exist_ok=True)
@@ -68,10 +75,19 @@ class Crew:
         process.wait()
 
     async def revive(self) -> None:
-        """Starts again what ended by itself, as whoever supervises processes does."""
+        """Starts again what ended by itself, as whoever supervises processes does.
+
+        Raises:
+            RuntimeError: that has been in vain so often that a verdict would only say so late.
+        """
         for place, process in list(self.running.items()):
             if process.poll() is not None and place not in self.away:
                 self.unbidden += 1
+                soon = time.monotonic() - self.since[place] < _AT_ONCE_S
+                self.vain[place] = self.vain[place] + 1 if soon else 0
+                if self.vain[place] == _VAIN:
+                    last = (self.ground.folder / f"{place}.log").read_text(errors="replace").splitlines()[-1:]
+                    raise RuntimeError(f"{place} does not stay: {''.join(last)}")
                 self.start_role(place)
         for each in self.emitters.all:
             await each.revive()
@@ -98,6 +114,7 @@ class Crew:
         self.away.add("runners")
 
     def _start(self, place: str, arguments: list[str]) -> None:
+        self.since[place] = time.monotonic()
         with (self.ground.folder / f"{place}.log").open("ab") as log:
             self.running[place] = subprocess.Popen(
                 (sys.executable, *arguments), cwd=_ROOT, env=self.ground.environ(), stdout=log, stderr=log

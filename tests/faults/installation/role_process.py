@@ -15,6 +15,7 @@ from pathlib import Path
 
 from streamsched import bootstrap
 from streamsched.config import Settings
+from streamsched.domain.layout import Layout
 from streamsched.ports.broker import Broker
 from streamsched.supervisor import run_until_told
 from streamsched.telemetry.logs import configure_logs
@@ -43,12 +44,13 @@ def _replace_runners(socket: Path) -> None:
 
 
 def _spoil_the_log(bug: Bug) -> None:
-    opened = bootstrap.open_broker
+    opened = bootstrap.open_log
 
-    async def open_spoilt(url: str) -> Broker:
-        return BuggedBroker(await opened(url), bug)
+    async def open_spoilt(url: str, *, shards: int) -> tuple[Broker, Layout]:
+        log, layout = await opened(url, shards=shards)
+        return BuggedBroker(log, bug), layout
 
-    bootstrap.open_broker = open_spoilt  # type: ignore[assignment]
+    bootstrap.open_log = open_spoilt
 
 
 if __name__ == "__main__":

@@ -57,13 +57,12 @@ class Trial:
         user = User(wishes, random.Random(f"{seed}-{number}-user"), self.client)
         traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
         self.log.begin(name)
-        keeping = asyncio.create_task(self._keep())
-        try:
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep())
             await user.deploy(wishes.definition(self.schedules))
             met = await self._disturb(user, traffic, dice)
             emitted = time.monotonic()
             verdict = await self._settled(user, traffic)
-        finally:
             keeping.cancel()
         return Played(met, traffic, user, verdict, self._longest_wait(traffic), len(self.log.jobs), emitted - started)
 
