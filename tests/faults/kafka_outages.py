@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import os
 import random
 import signal
 import subprocess
@@ -46,11 +45,11 @@ from tests.faults.far_postgres import postgres
 from tests.faults.far_side import FarSide, far_side, possible
 from tests.faults.oracle import judge
 from tests.faults.outage import Kind, outage
+from tests.faults.process import ROOT, environ, module, role, start
 from tests.faults.record import Log
 from tests.faults.trial import SHARDS, Trial
 from tests.judgement import Judgement
 
-ROOT: Final = Path(__file__).parents[2]
 RATE: Final = 500
 LEASE: Final = "6s"
 #: After that long without everything having come home, what has not is lost.
@@ -77,7 +76,7 @@ class Ground:
 
     async def sender(self) -> asyncio.subprocess.Process:
         """An emitter, on the far side if there is one."""
-        command = (sys.executable, "-m", "tests.faults.sender_process", self.cluster.url)
+        command = module("tests.faults.sender_process", self.cluster.url)
         with (self.folder / "sender.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 *(self.far.command(*command) if self.far else command),
@@ -87,26 +86,17 @@ class Ground:
                 stderr=log,
             )
 
-    def _role(self, name: str, role: str, database: str, far: FarSide | None) -> subprocess.Popen[bytes]:
-        command = (sys.executable, "-c", "from streamsched.cli.main import main; main()", role)
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
-        environ = {
-            "STREAMSCHED_DATABASE_URL": database,
-            "STREAMSCHED_BROKER_URL": self.cluster.url,
-            "STREAMSCHED_SHARDS": str(SHARDS),
-            "STREAMSCHED_LEASE": LEASE,
-            "STREAMSCHED_DATA_DIR": str(self.folder / "data"),
-            "STREAMSCHED_LOG_FORMAT": "json",
-        }
-        with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                far.command(*command) if far else command,
-                cwd=ROOT,
-                env={**inherited, **environ},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+    def _role(self, name: str, played: str, database: str, far: FarSide | None) -> subprocess.Popen[bytes]:
+        env = environ(
+            database_url=database,
+            broker_url=self.cluster.url,
+            shards=SHARDS,
+            lease=LEASE,
+            data_dir=self.folder / "data",
+            log_format="json",
+        )
+        command = role(played)
+        return start(far.command(*command) if far else command, self.folder / f"{name}.log", env)
 
 
 @contextmanager

@@ -5,10 +5,8 @@ happens, every event is one launch.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -25,12 +23,11 @@ from streamsched.domain.trigger import Partitions
 from streamsched.ports.drivers import open_broker
 from streamsched.store.pool import open_pool
 from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.faults.process import environ, role, start
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.timeout(500)]
 
-ROOT = Path(__file__).parents[2]
 SHARDS, SCHEDULES = 4, 12
-COMMAND = (sys.executable, "-c", "from streamsched.cli.main import main; main()", "worker")
 
 
 class Wire:
@@ -81,11 +78,8 @@ class Site:
     crew: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def hire(self, name: str, database: str) -> None:
-        settings = {"DATABASE_URL": database, "BROKER_URL": self.log, "SHARDS": SHARDS, "LEASE": "3s"}
-        settings |= {"LOG_FORMAT": "json"}
-        environ = {**os.environ, **{f"STREAMSCHED_{each}": str(value) for each, value in settings.items()}}
-        with (self.folder / f"{name}.log").open("wb") as out:
-            self.crew[name] = subprocess.Popen(COMMAND, cwd=ROOT, env=environ, stdout=out, stderr=out)
+        env = environ(database_url=database, broker_url=self.log, shards=SHARDS, lease="3s", log_format="json")
+        self.crew[name] = start(role("worker"), self.folder / f"{name}.log", env)
 
     def said(self, name: str, action: str) -> int:
         """How often that worker logged it."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import orjson
@@ -16,25 +14,23 @@ from streamsched.domain.trigger import Partitions
 from streamsched.ports.drivers import open_broker
 from streamsched.stream.watchdog import STUCK
 from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.faults.process import environ, module, start
 
 pytestmark = pytest.mark.postgres
 
-ROOT = Path(__file__).parents[2]
 SHARDS = 2
 
 
-def start(database: str, log: Path, *command: str) -> subprocess.Popen[bytes]:
-    settings = {"DATABASE_URL": database, "SHARDS": SHARDS, "LEASE": "1s", "STUCK_AFTER": "2s", "LOG_FORMAT": "json"}
-    environ = {**os.environ, **{f"STREAMSCHED_{name}": str(value) for name, value in settings.items()}}
-    with log.open("wb") as out:
-        return subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=environ, stdout=out, stderr=out)
+def hire(database: str, log: Path, hangs: str) -> subprocess.Popen[bytes]:
+    env = environ(database_url=database, shards=SHARDS, lease="1s", stuck_after="2s", log_format="json")
+    return start(module("tests.faults.stuck_process", hangs), log, env)
 
 
 async def test_a_worker_whose_loop_is_blocked_ends_itself_and_another_goes_on(database: str, tmp_path: Path) -> None:
     """One whose shard hangs: `test_told_truly.py`."""
     broker = await open_broker(database)
     town = await Town.found(broker, SHARDS)
-    processes = [start(database, tmp_path / "stuck.log", "tests.faults.stuck_process", "loop")]
+    processes = [hire(database, tmp_path / "stuck.log", "loop")]
     try:
         await town.put(schedule(), Partitions(DatasetRef("default", "flights"), 2))
         await town.emit(*(landed(n) for n in range(13)))
@@ -49,7 +45,7 @@ async def test_a_worker_whose_loop_is_blocked_ends_itself_and_another_goes_on(da
         assert last["stuck"] == "loop"
         assert "blocking" in last["loop_at"]
 
-        processes.append(start(database, tmp_path / "sane.log", "tests.faults.stuck_process", "never"))
+        processes.append(hire(database, tmp_path / "sane.log", "never"))
         async with asyncio.timeout(90):
             while len(await town.jobs()) < 7:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)

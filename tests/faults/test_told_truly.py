@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +25,11 @@ from streamsched.store.pool import open_pool
 from streamsched.store.reports import PostgresReports
 from streamsched.stream.watchdog import STUCK
 from streamsched.testing.town import Town, landed, schedule
+from tests.faults.process import environ, module, role, start
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(400)]
 
-ROOT = Path(__file__).parents[2]
 SHARDS = 2
-ROLE = ("-c", "from streamsched.cli.main import main; main()", "worker")
 
 
 @dataclass(slots=True)
@@ -46,19 +43,15 @@ class Workers:
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, port: int, *command: str, stuck_after: str = "60s") -> subprocess.Popen[bytes]:
-        settings = {
-            "DATABASE_URL": self.database,
-            "SHARDS": SHARDS,
-            "LEASE": "1s",
-            "STUCK_AFTER": stuck_after,
-            "HEALTH_PORT": port,
-            "LOG_FORMAT": "json",
-        }
-        environ = {**os.environ, **{f"STREAMSCHED_{name}": str(value) for name, value in settings.items()}}
-        with (self.folder / f"worker-{port}.log").open("wb") as out:
-            made = subprocess.Popen(
-                [sys.executable, *(command or ROLE)], cwd=ROOT, env=environ, stdout=out, stderr=subprocess.STDOUT
-            )
+        env = environ(
+            database_url=self.database,
+            shards=SHARDS,
+            lease="1s",
+            stuck_after=stuck_after,
+            health_port=port,
+            log_format="json",
+        )
+        made = start(command or role("worker"), self.folder / f"worker-{port}.log", env)
         self.started.append(made)
         return made
 
@@ -150,7 +143,7 @@ async def test_a_shard_that_hangs_is_silent_and_its_worker_not_ready_before_it_e
     workers: Workers, ports: tuple[int, int]
 ) -> None:
     town = await Town.found(workers.broker, SHARDS)
-    process = workers.start(ports[0], "-m", "tests.faults.stuck_process", "fetch", stuck_after="8s")
+    process = workers.start(ports[0], *module("tests.faults.stuck_process", "fetch"), stuck_after="8s")
     await workers.probed(ports[0], "/health/ready", 200)
     await town.emit(landed(13))
 

@@ -29,6 +29,7 @@ from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
 from tests.faults.installation.ground import ground_of_its_own
 from tests.faults.oracle import judge
+from tests.faults.process import environ, module, start
 from tests.faults.record import Log
 from tests.faults.trial import SHARDS, Trial
 from tests.judgement import Judgement
@@ -73,13 +74,8 @@ class Upgrade:
 
 
 def hire(release: str, name: str, database: str, log: str, scratch: Path) -> subprocess.Popen[bytes]:
-    with (scratch / f"{name}.log").open("wb") as out:
-        return subprocess.Popen(
-            (sys.executable, "-m", "tests.faults.release_process", release, database, log, name, LEASE_S),
-            cwd=Path(__file__).parents[2],
-            stdout=out,
-            stderr=out,
-        )
+    command = module("tests.faults.release_process", release, database, log, name, LEASE_S)
+    return start(command, scratch / f"{name}.log", environ())
 
 
 async def emit(broker: Broker, trial: Trial, until: asyncio.Event) -> None:

@@ -6,9 +6,9 @@ import asyncio
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from tests.faults.installation.emitters import Emitters
 from tests.faults.installation.ground import Ground
+from tests.faults.process import module, start
 from tests.simulation.log import Bug
 
-_ROOT: Final = Path(__file__).parents[3]
 #: A place whose processes end by themselves so many times, none after more than so many seconds, is not going to work.
 _VAIN: Final = 20
 _AT_ONCE_S: Final = 10.0
@@ -64,8 +64,8 @@ class Crew:
 
     def start_role(self, place: str) -> None:
         name = place if self.named else f"{place}-{uuid4().hex[:6]}"
-        arguments = ["-m", "tests.faults.installation.role_process", PLACES[place], name, str(self._socket)]
-        self._start(place, [*arguments, *([self.bug.value] if self.bug else [])])
+        command = module("tests.faults.installation.role_process", PLACES[place], name, str(self._socket))
+        self._start(place, (*command, self.bug.value) if self.bug else command)
         self.away.discard(place)
 
     def kill(self, place: str) -> None:
@@ -110,15 +110,12 @@ class Crew:
         return self.ground.folder / "runners.sock"
 
     def _start_runners(self) -> None:
-        self._start("runners", ["-m", "tests.faults.installation.warm_runners", str(self._socket)])
+        self._start("runners", module("tests.faults.installation.warm_runners", str(self._socket)))
         self.away.add("runners")
 
-    def _start(self, place: str, arguments: list[str]) -> None:
+    def _start(self, place: str, command: Sequence[str]) -> None:
         self.since[place] = time.monotonic()
-        with (self.ground.folder / f"{place}.log").open("ab") as log:
-            self.running[place] = subprocess.Popen(
-                (sys.executable, *arguments), cwd=_ROOT, env=self.ground.environ(), stdout=log, stderr=log
-            )
+        self.running[place] = start(command, self.ground.folder / f"{place}.log", self.ground.environ())
 
 
 def chosen(dice: random.Random, role: str) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-_ROOT: Final = Path(__file__).parents[3]
+from tests.faults.process import ROOT, environ, module
 
 
 @dataclass(slots=True)
@@ -29,9 +27,9 @@ class EmitterProcess:
 
     async def start(self) -> None:
         self.running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.installation.emitter_process", self.url, str(self.spool)),
-            cwd=_ROOT,
-            env={name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")},
+            *module("tests.faults.installation.emitter_process", self.url, str(self.spool)),
+            cwd=ROOT,
+            env=environ(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import socket
@@ -20,6 +19,7 @@ from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.store.migrate import migrate
 from streamsched.store.server import start_server, stop_server
+from tests.faults.process import environ
 
 SHARDS = 4
 #: How long a silent process keeps its leases, in seconds.
@@ -62,20 +62,18 @@ class Ground:
 
     def environ(self) -> dict[str, str]:
         """What every process of the installation is told."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
-        return {
-            **kept,
-            "STREAMSCHED_DATABASE_URL": self.database,
-            "STREAMSCHED_BROKER_URL": self.log,
-            "STREAMSCHED_SHARDS": str(SHARDS),
-            "STREAMSCHED_DATA_DIR": str(self.data),
-            "STREAMSCHED_API_PORT": str(self.port),
-            "STREAMSCHED_LEASE": f"{LEASE_S:g}s",
-            "STREAMSCHED_LAUNCHES_PER_SECOND": "0",
-            "STREAMSCHED_VERDICTS_KEEP": "0",
-            "STREAMSCHED_LOG_FORMAT": "json",
-            "STREAMSCHED_LOG_LEVEL": "info",
-        }
+        return environ(
+            database_url=self.database,
+            broker_url=self.log,
+            shards=SHARDS,
+            data_dir=self.data,
+            api_port=self.port,
+            lease=f"{LEASE_S:g}s",
+            launches_per_second=0,
+            verdicts_keep=0,
+            log_format="json",
+            log_level="info",
+        )
 
     def kill_postgres(self, how: signal.Signals) -> None:
         """SIGQUIT: it drops everything and ends (`stop -m immediate`); SIGKILL: not even that."""

@@ -10,6 +10,7 @@ import pytest
 from tests.faults.installation.ground import ground
 from tests.faults.installation.misfortune import How, Misfortune, Who
 from tests.faults.installation.run import run
+from tests.simulation.log import Bug
 
 
 @pytest.mark.torture
@@ -33,3 +34,16 @@ def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafk
         line, well = asyncio.run(run(there, trials=2, seed=1, of=of, schedules=60, events=400))
 
     assert well, line
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+def test_without_a_fence_a_stopped_worker_is_found_to_have_written(tmp_path: Path) -> None:
+    """That the suite finds what it is for; its other bugs are `--bug` of the long run."""
+    of = (Misfortune(Who.WORKER, How.STOP),)
+    with ground(tmp_path, "postgres") as there:
+        line, well = asyncio.run(run(there, trials=10, seed=31, of=of, bug=Bug.NO_FENCE, schedules=60, events=400))
+
+    assert not well, line
+    assert "doubled 0" not in line
