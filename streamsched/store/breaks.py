@@ -24,7 +24,9 @@ async def notice(connection: Any, row: Any, reason: str, *, at: datetime) -> Non
     if found is None:
         return
     policy = codec.after_from_json(Fields(found["policy"]))
-    ends = await connection.fetch(_SQL["latest"], row["schedule"], row["generation"], policy.failures, OVERDUE)
+    ends = await connection.fetch(
+        _SQL["latest"], row["schedule"], row["generation"], policy.failures, OVERDUE, found["updated_at"]
+    )
     if len(ends) < policy.failures or any(each["state"] == RunState.COMPLETED for each in ends):
         return
     pause = policy.pause(row["id"], reason, at=at)

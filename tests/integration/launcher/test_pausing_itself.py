@@ -166,7 +166,18 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
         world.clock.advance(DAY)
         await keeper.run_once()
     assert {job.state for job in await world.jobs.recent()} == {JobState.LAUNCHED}
-
     await resumption(world).run_once()
+    assert not (await standing(world)).enabled
 
+    now = world.clock.now()
+    await PostgresCatalogStore(world.pool).change(
+        FRAGILE.ref.owner, [FRAGILE.ref], lambda app: enable(app, FRAGILE.ref, now=now), now=now
+    )
+    for number in (1, 2, 3):
+        await resumption(world).run_once()
+        assert (await standing(world)).enabled, "what failed before it was resumed does not count"
+        await ran(world, FRAGILE, RunState.FAILED, first=number, generation=3)
+        world.clock.advance(DAY)
+        await keeper.run_once()
+    await resumption(world).run_once()
     assert not (await standing(world)).enabled

@@ -46,6 +46,10 @@ SELECT '2026-01-01Z'::timestamptz + n * interval '5 seconds', format('default.ap
     format('default.app.s%s', n % 100), 'LAUNCHED', '2026-01-01Z'::timestamptz + n * interval '5 seconds',
     ARRAY[format('default.app.s%s.0.%s.r1', n % 100, n)], '{}'
 FROM generate_series(1, 100000) n;
+INSERT INTO jobs_history (done_at, id, schedule, state, created_at, runs, record)
+SELECT at, id, 'default.app.busy', 'LAUNCHED', at, ARRAY[id || '.r1'], '{"generation": 1}'
+FROM generate_series(1, 20000) n, format('default.app.busy.1.%s', n) AS id,
+    LATERAL (SELECT '2026-01-10Z'::timestamptz - n * interval '1 second') AS t (at);
 INSERT INTO runs_history (done_at, id, program, schedule, state, created_at, record)
 SELECT done_at, runs[1], 'default.app.p1', schedule, 'COMPLETED', created_at, '{}' FROM jobs_history;
 INSERT INTO deadlines SELECT id, '', 0, now() + interval '1 day', '{}' FROM jobs WHERE sequence % 50 = 0;
@@ -131,7 +135,7 @@ HOT = [
     ("runs", "get", "'default.app.s1.0.1.r1'"),
     ("runs", "recent", "NULL, ARRAY[]::text[], 100"),
     ("trails", "taker", "ARRAY['default.app.s1.0.1'], '{}', now()"),
-    ("breaks", "latest", "'default.app.s1', 1, 3, 'late'"),
+    ("breaks", "latest", "'default.app.busy', 2, 3, 'late', '2026-01-10T12:00Z'"),
     ("deadlines", "due", "now(), 100"),
     ("deadlines", "next_due", ""),
     ("deadlines", "get", "'default.app.s1.1.1000001', '', 0::smallint"),
