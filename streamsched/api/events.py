@@ -64,7 +64,8 @@ class Refused(NamedTuple):
 async def accept(
     request: Request, body: BodyBytes, services: ServicesDep, check: Annotated[Check, Query()] = Check.LISTENERS
 ) -> Response:
-    """202 `{"accepted", "ids", "errors", "unheard"}` when at least one event is in the log, 400 when none was fit.
+    """202 `{"accepted", "ids", "errors", "unheard"}` when at least one event is in the log, 400 when none was fit,
+    413 and none taken when one is larger than the log takes.
 
     `unheard` names what the events are about and no schedule listens to now, most often a misspelt name; it is null
     when nobody could tell in time, and missing with `check=none`. What became of an event in the end says

@@ -26,6 +26,7 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     StreamschedError,
+    TooLargeError,
     UnavailableError,
 )
 
@@ -34,6 +35,7 @@ CONTENT_TYPE: Final = "application/problem+json"
 #: Nearest class in the error's family decides.
 STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     InvalidError: HTTPStatus.BAD_REQUEST,
+    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
     FencedError: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -13,10 +13,10 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from streamsched.codec import event as codec
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import TooLargeError, UnavailableError
 from streamsched.domain.event import Event
 from streamsched.domain.home import home
-from streamsched.emit.delivery import Accepted, Answer, Away, Parcel
+from streamsched.emit.delivery import Accepted, Answer, Away, Parcel, TooLarge
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.topics import public_topic
 
@@ -47,6 +47,8 @@ class LogLink:
         started = monotonic()
         try:
             self._run(self._append(parcels))
+        except TooLargeError:
+            return TooLarge(timedelta(seconds=monotonic() - started))
         except UnavailableError as exc:
             return Away(timedelta(seconds=monotonic() - started), str(exc))
         except TimeoutError:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import orjson
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
 from streamsched.domain.event import Event, PartitionsAdded
 from streamsched.domain.home import home
 from streamsched.ports.broker import TopicPartition
+from streamsched.ports.drivers import open_broker
 from streamsched.ports.records import records
-from streamsched.ports.topics import PUBLIC
+from streamsched.ports.topics import PUBLIC, topic_specs
 
 pytestmark = pytest.mark.postgres
 
@@ -186,3 +190,19 @@ async def test_when_the_log_is_away_nothing_is_acknowledged(client: httpx.AsyncC
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
     assert answer.json()["retriable"] is True
+
+
+@pytest.mark.kafka
+async def test_an_event_larger_than_the_log_takes_is_413_so_that_emitters_send_its_neighbours(
+    services: Services, kafka_log: str
+) -> None:
+    log = await open_broker(f"{kafka_log}&max_record_bytes={1 << 20}")
+    await log.create_topics(topic_specs(services.settings.shards, timedelta(days=1)))
+    api = make_api(replace(api_services(services), broker=log, body_limit=16 << 20))
+    big = {**NATIVE, "id": "n2", "type": "custom", "data": {"name": "big", "attributes": {"x": "x" * (2 << 20)}}}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://test") as client:
+        answer = await post(client, [NATIVE, big], "application/json")
+        assert (answer.status_code, answer.json()["retriable"]) == (413, False)
+        assert "2097" in answer.json()["detail"]
+        assert (await post(client, NATIVE, "application/json")).status_code == 202
+    await log.close()

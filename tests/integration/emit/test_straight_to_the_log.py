@@ -73,3 +73,26 @@ async def test_a_log_that_is_away_leaves_the_event_in_the_spool(url: str, tmp_pa
     assert (await asyncio.to_thread(drain, tmp_path, url)).sent == 1
 
     assert await ids(url, PARTITIONS, "partition:default.flights") == ["a"]
+
+
+@pytest.mark.kafka
+async def test_an_event_larger_than_the_log_takes_is_refused_alone(kafka_log: str, tmp_path: Path) -> None:
+    """What is spooled behind it by others goes out all the same."""
+    url = f"{kafka_log}&max_record_bytes={1 << 20}"
+    await create_topics(url)
+    nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
+    hasty = Patience(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
+    big = custom("big", {"text": "x" * (2 << 20)}, event_id="too-large")
+
+    def say() -> None:
+        with Emitter(nowhere, source="test", spool=tmp_path, patience=hasty) as emitter:
+            emitter.emit(custom("done", event_id="a"), big, custom("done", event_id="b"))
+        with Emitter(nowhere, source="another", spool=tmp_path, patience=hasty) as emitter:
+            emitter.emit(custom("done", event_id="c"))
+        drained = drain(tmp_path, url)
+        assert (drained.sent, drained.refused, drained.left) == (3, 1, 0)
+        assert b"larger than the far end accepts" in next(tmp_path.glob("*.refused")).read_bytes()
+
+    await asyncio.to_thread(say)
+
+    assert await ids(url, EVENTS, "event:default.done") == ["a", "b", "c"]
