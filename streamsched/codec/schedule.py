@@ -66,18 +66,6 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
             assert_never(executable)
 
 
-def executable_from_json(obj: object, path: str = "$") -> Executable:
-    """Reads what `executable_to_json` wrote.
-
-    Raises:
-        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
-    """
-    fields = Fields(obj, path)
-    executable = _executable(fields)
-    fields.done()
-    return executable
-
-
 def program_to_json(program: Program) -> dict[str, Any]:
     """The canonical JSON of a program; `defaults` are its default arguments."""
     return {**_named(program.ref), **executable_to_json(program.executable), "defaults": dict(program.arguments)}

@@ -1,4 +1,4 @@
-"""The rules of an event key's home: who listens, and to whom an event goes on.
+"""The rules of an event key's home: who listens, and so to whom an event goes on.
 
 Generations decide: a control signal older than the known subscription changes nothing, so a redelivery is harmless and
 a late `Unsubscribe` never takes away what a newer definition asked for. A removed listener leaves no trace; the order
@@ -23,35 +23,22 @@ class Subscriptions:
     listeners: Mapping[ScheduleRef, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """What a signal did at an event key's home.
-
-    Attributes:
-        subscriptions: from here on; the very object that came in when nothing changed, None when nobody listens.
-        forward_to: the schedules whose homes must see this event.
+def route(subscriptions: Subscriptions | None, signal: Signal) -> Subscriptions | None:
+    """Applies one signal to the subscriptions of its key: the very object that came in when nothing changed, None when
+    nobody listens. Total; an event, or a signal of a schedule's home, changes nothing.
     """
-
-    subscriptions: Subscriptions | None
-    forward_to: tuple[ScheduleRef, ...] = ()
-
-
-def route(subscriptions: Subscriptions | None, signal: Signal) -> Routed:
-    """Applies one signal to the subscriptions of its key. Total; a signal of a schedule's home changes nothing."""
     match signal:
-        case Occurred():
-            return Routed(subscriptions, () if subscriptions is None else tuple(subscriptions.listeners))
         case Subscribe(key=key, schedule=schedule, generation=generation):
             listeners = {} if subscriptions is None else subscriptions.listeners
             if listeners.get(schedule, -1) >= generation:
-                return Routed(subscriptions)
-            return Routed(Subscriptions(key, {**listeners, schedule: generation}))
+                return subscriptions
+            return Subscriptions(key, {**listeners, schedule: generation})
         case Unsubscribe(schedule=schedule, generation=generation):
             if subscriptions is None or subscriptions.listeners.get(schedule, generation + 1) > generation:
-                return Routed(subscriptions)
+                return subscriptions
             left = {ref: known for ref, known in subscriptions.listeners.items() if ref != schedule}
-            return Routed(Subscriptions(subscriptions.key, left) if left else None)
-        case Put() | Drop() | Woken() | Replay():
-            return Routed(subscriptions)
+            return Subscriptions(subscriptions.key, left) if left else None
+        case Put() | Drop() | Occurred() | Woken() | Replay():
+            return subscriptions
         case _:
             assert_never(signal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -16,8 +16,6 @@ from streamsched.membership.pulse import Pulse
 from streamsched.ports.leases import Leases
 
 log = structlog.get_logger()
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Role:

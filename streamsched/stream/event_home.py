@@ -105,7 +105,7 @@ class EventHome:
     def _control(self, key: bytes, value: bytes) -> None:
         signal = signal_codec.decode(key, value)
         before = self._listeners(key).subscriptions
-        after = route(before, signal).subscriptions
+        after = route(before, signal)
         if after is before:
             return
         derived, row = self._derived(after), None if after is None else subscriptions_codec.encode(after)

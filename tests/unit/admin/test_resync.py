@@ -62,7 +62,7 @@ def told(shards: Known, signal: Signal) -> Known:
     """The shards after a signal came to its home."""
     if isinstance(signal, Subscribe | Unsubscribe):
         has = shards.listeners.get(signal.key)
-        after = route(None if has is None else Subscriptions(signal.key, has), signal).subscriptions
+        after = route(None if has is None else Subscriptions(signal.key, has), signal)
         rest = {key: found for key, found in shards.listeners.items() if key != signal.key}
         return replace(shards, listeners=rest if after is None else {**rest, signal.key: after.listeners})
     ref = signal.schedule  # type: ignore[union-attr]

@@ -25,7 +25,7 @@ from streamsched.domain.overlap import Overlap
 from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
-from streamsched.domain.schedule import Executable
+from streamsched.domain.schedule import Executable, Program
 from streamsched.domain.window import TimeWindow
 from streamsched.testing.definitions import app_definitions, constraints, executables
 
@@ -47,8 +47,9 @@ def test_a_constraint_survives_the_way_through_json(constraint: Constraint) -> N
 
 
 @given(executables)
-def test_an_executable_survives_the_way_through_json(executable: Executable) -> None:
-    assert codec.executable_from_json(through_bytes(codec.executable_to_json(executable))) == executable
+def test_whatever_a_program_executes_survives_the_way_through_json(executable: Executable) -> None:
+    program = Program(ProgramRef("default", "orders", "p"), executable, {})
+    assert codec.program_from_json(through_bytes(codec.program_to_json(program))) == program
 
 
 @given(app_definitions())

@@ -18,8 +18,10 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.codec import event as codec
 from streamsched.domain.errors import ConfigurationError, InvalidError, RefusedError, UnavailableError
+from streamsched.domain.event import Event, Outcome, ProgramReached
 from streamsched.domain.home import home
-from streamsched.emit import AsyncEmitter, Emitter, Patience, custom, drain, partitions_added
+from streamsched.domain.names import ProgramRef
+from streamsched.emit import AsyncEmitter, Emitter, Patience, custom, drain, partitions_added, program_status
 from streamsched.emit.delivery import Parcel
 from streamsched.emit.draft import stamped
 from streamsched.emit.log import LogLink
@@ -95,6 +97,36 @@ def test_a_commit_goes_out_as_one_cloudevent_with_all_its_keys(far: FarEnd) -> N
     decoded = codec.decode(orjson.dumps(event), fallback_id="", fallback_time=NOW)
     assert decoded.key == "partition:default.flights"
     assert [p.values for p in decoded.fact.partitions] == [{"day": "1"}, {"day": "2"}]  # type: ignore[union-attr]
+
+
+def test_a_run_that_happened_anywhere_goes_out_with_all_that_is_said_of_it(far: FarEnd) -> None:
+    ended = NOW + timedelta(minutes=5)
+    with Emitter(far.url, source="airflow") as emitter:
+        emitter.emit(
+            program_status(
+                "default.etl.load", "r-1", "failed", arguments={"day": "1"}, ended_at=ended, error="no disk"
+            ),
+            program_status(ProgramRef("default", "etl", "load"), "r-2", Outcome.SUCCEEDED, event_id="r-2", time=NOW),
+        )
+
+    ((failed, succeeded),) = far.batches
+    first = codec.decode(orjson.dumps(failed), fallback_id="", fallback_time=NOW)
+    assert first.fact == ProgramReached(
+        ProgramRef("default", "etl", "load"), "r-1", Outcome.FAILED, {"day": "1"}, ended, "no disk"
+    )
+    second = codec.decode(orjson.dumps(succeeded), fallback_id="", fallback_time=NOW)
+    assert second == Event(
+        "r-2", "airflow", NOW, ProgramReached(ProgramRef("default", "etl", "load"), "r-2", Outcome.SUCCEEDED)
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome", "path"),
+    [("default.etl.load", "done", r"\$\.outcome"), ("load", "succeeded", "load")],
+)
+def test_a_run_of_no_program_or_without_an_outcome_is_no_event(program: str, outcome: str, path: str) -> None:
+    with pytest.raises(InvalidError, match=path):
+        program_status(program, "r-1", outcome)
 
 
 def test_a_far_end_that_stumbles_is_tried_again_with_the_same_ids(far: FarEnd) -> None:
