@@ -54,7 +54,7 @@ from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.clusters import open_probe
 from streamsched.ports.generation import open_log
-from streamsched.ports.leases import Leases
+from streamsched.ports.leases import Leases, part_lease
 from streamsched.ports.leases import Worker as Identity
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.clusters import PROBES
@@ -221,7 +221,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         await Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()
 
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
-        part = Part(services.leases, f"role-{name}", services.identity.id, ttl=settings.lease, pulse=services.pulse)
+        part = Part(services.leases, part_lease(name), services.identity.id, ttl=settings.lease, pulse=services.pulse)
         return lambda: part.run(loop)
 
     return {

@@ -17,6 +17,7 @@ from streamsched.domain.errors import StreamschedError
 from streamsched.ports.archive import Kept
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
+from streamsched.ports.leases import is_shard_lease, part_lease, shard_lease
 from streamsched.ports.probe import DatabaseFacts, Probe
 from streamsched.ports.topics import DEAD_LETTER, SIGNALS
 
@@ -26,7 +27,6 @@ _SKEW_BAD: Final = 30.0
 #: Records a shard may be behind, seconds the outbox and timers may be late, without a warning.
 _LAG_OK: Final = 10_000
 _LATE_OK: Final = 30.0
-_SHARD: Final = "shard-"
 
 
 class Health(StrEnum):
@@ -131,16 +131,16 @@ async def _log(broker: Broker, specs: Sequence[TopicSpec]) -> AsyncIterator[Find
 async def _work(broker: Broker, facts: DatabaseFacts) -> AsyncIterator[Finding]:
     shards = await broker.partitions(SIGNALS)
     held = {lease.name: lease for lease in facts.leases if lease.live}
-    idle = [number for number in range(shards) if f"{_SHARD}{number:04d}" not in held]
-    owners = {lease.owner for name, lease in held.items() if name.startswith(_SHARD)}
+    idle = [number for number in range(shards) if shard_lease(number) not in held]
+    owners = {lease.owner for name, lease in held.items() if is_shard_lease(name)}
     if idle:
         advice = "start a `streamsched worker`"
         yield Finding("shards", Health.FAILED, f"nobody runs {', '.join(map(str, idle))} of {shards}", advice)
     else:
         yield Finding("shards", Health.OK, f"{shards} on {len(owners)} worker{'s' if len(owners) > 1 else ''}")
-    for role in ("relay", "intake", "progress"):
-        if f"role-{role}" not in held:
-            yield Finding(role, Health.FAILED, "nobody plays this role", "start a `streamsched launcher`")
+    for part in ("relay", "intake", "progress"):
+        if part_lease(part) not in held:
+            yield Finding(part, Health.FAILED, "nobody plays this part", "start a `streamsched launcher`")
     for shard, lag in (await lags(broker, shards)).items():
         if (behind := sum(lag.values())) > _LAG_OK:
             yield Finding(f"lag of shard {shard}", Health.WARNING, f"{behind} records behind", "add workers")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from streamsched.admin.changelog import starts
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.leases import Lease
+from streamsched.ports.leases import Lease, part_lease, shard_lease
 from streamsched.ports.reports import EVERY_S, Queue, Report, Reports, Standing, Told
 from streamsched.ports.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
 
@@ -77,7 +77,7 @@ async def survey(broker: Broker, reports: Reports, *, stale_s: float = STALE_S) 
     ended_s = {lease.name: -lease.expires_in for lease in standing.leases if not lease.live}
     shards: list[ShardView] = []
     for number in range(await broker.partitions(SIGNALS)):
-        name, known = f"shard-{number:04d}", told.get(number)
+        name, known = shard_lease(number), told.get(number)
         lease = leases.get(name)
         state = _state(lease, known, stale_s)
         current = known is not None and state in _FRESH and known.report.positions
@@ -138,7 +138,7 @@ async def _intakes(broker: Broker, standing: Standing) -> Sequence[Queue]:
 
 
 def _owner(leases: Mapping[str, Lease], role: str | None) -> str | None:
-    lease = None if role is None else leases.get(f"role-{role}")
+    lease = None if role is None else leases.get(part_lease(role))
     return None if lease is None else lease.owner
 
 

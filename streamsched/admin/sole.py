@@ -9,24 +9,23 @@ from datetime import timedelta
 
 from streamsched.cancellation import cancel
 from streamsched.domain.errors import ConflictError, UnavailableError
-from streamsched.ports.leases import Leases, Worker
-from streamsched.stream.worker import lease_name
+from streamsched.ports.leases import Leases, Worker, part_lease, shard_lease
 
-_ROLES = ("role-relay", "role-progress")
+_PARTS = ("relay", "progress")
 
 
 @asynccontextmanager
 async def alone(
     leases: Leases, me: Worker, *, shards: int, ttl: timedelta
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Holds the leases of all shards and of the roles that write to them, until the end. What it yields is to be asked
+    """Holds the leases of all shards and of the parts that write to them, until the end. What it yields is to be asked
     before anything that cannot be taken back: it raises like this does, when somebody has come or a lease was lost.
 
     Raises:
         ConflictError: workers or launchers run, or a lease has not run out yet.
         UnavailableError: PostgreSQL is away.
     """
-    names = [*map(lease_name, range(shards)), *_ROLES]
+    names = [*map(shard_lease, range(shards)), *map(part_lease, _PARTS)]
     view = await leases.beat(me, {}, ttl)
     try:
         _nobody(tuple(view.workers), [lease.name for lease in view.leases if lease.live], me.id)

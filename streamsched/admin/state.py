@@ -22,6 +22,7 @@ from streamsched.domain.explain import explain, explain_cell
 from streamsched.domain.home import home
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.broker import Broker, Outgoing
+from streamsched.ports.leases import is_shard_lease
 from streamsched.ports.probe import DatabaseFacts
 from streamsched.ports.topics import APP_ID, CHANGELOGS, RESERVED, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.accumulated import Accumulated
@@ -94,7 +95,7 @@ async def restore(broker: Broker, facts: DatabaseFacts, lines: Iterable[bytes]) 
         DecodeError: a line is no export's, or the installation had another number of shards.
         UnavailableError: the log is away; some tables may be restored, others not.
     """
-    held = [lease.name for lease in facts.leases if lease.live and lease.name.startswith("shard-")]
+    held = [lease.name for lease in facts.leases if lease.live and is_shard_lease(lease.name)]
     if held:
         raise ConflictError(f"workers hold {', '.join(held)}; stop them before state is imported")
     shards = await broker.partitions(SIGNALS)

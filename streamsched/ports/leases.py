@@ -1,4 +1,4 @@
-"""Leases: who holds which name (a shard, a role) until when. Every holder is told apart by an epoch.
+"""Leases: who holds which name (a shard, a part) until when. Every holder is told apart by an epoch.
 
 One clock judges all of them, the database's, so machines whose clocks disagree still agree on who holds what. A lease
 is advice: whoever must never act twice is fenced where it acts (`ports.broker.Writer`).
@@ -15,6 +15,30 @@ from streamsched.codec.state import VERSION
 
 #: What releases wrote that knew nothing of formats.
 OLDEST: Final = 2
+
+_SHARD: Final = "shard-"
+
+
+def shard_lease(shard: int) -> str:
+    """The lease of a shard, sortable as text."""
+    return f"{_SHARD}{shard:04d}"
+
+
+def is_shard_lease(name: str) -> bool:
+    """Whether a lease is a shard's; the others are parts'."""
+    return name.startswith(_SHARD)
+
+
+def shard_of(name: str) -> int:
+    """The shard that a shard's lease is for."""
+    return int(name.removeprefix(_SHARD))
+
+
+def part_lease(part: str) -> str:
+    """The lease of a part that one process plays at a time, such as `relay`. It says `role-`, as parts were called
+    once: two releases side by side must mean the same lease.
+    """
+    return f"role-{part}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from streamsched.membership.member import Member
 from streamsched.membership.pulse import Pulse
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker
+from streamsched.ports.leases import shard_lease, shard_of
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.caution import Caution
 from streamsched.stream.edition import Edition
@@ -30,18 +31,6 @@ log = structlog.get_logger()
 #: For `gc.set_threshold` in a process that runs shards: its heap is full of long-lived events and states, and looking
 #: through them at Python's own pace costs two fifths of all CPU under load.
 GC_THRESHOLDS: Final = (50_000, 20, 100)
-
-_PREFIX: Final = "shard-"
-
-
-def lease_name(shard: int) -> str:
-    """The lease of a shard, sortable as text."""
-    return f"{_PREFIX}{shard:04d}"
-
-
-def shard_of(name: str) -> int:
-    """The shard a lease is for."""
-    return int(name.removeprefix(_PREFIX))
 
 
 class Worker:
@@ -98,7 +87,7 @@ class Worker:
 
     def epoch(self, shard: int) -> int | None:
         """Of its lease on a shard; None when it holds none."""
-        return None if self._member is None else self._member.epoch(lease_name(shard))
+        return None if self._member is None else self._member.epoch(shard_lease(shard))
 
     async def run(self) -> None:
         """Until `stop` or cancellation; then every shard finishes its turn and its lease is given back."""
@@ -158,7 +147,7 @@ class Worker:
 
     async def _membership(self) -> Member:
         if self._member is None:
-            names = [lease_name(shard) for shard in range(await self._broker.partitions(SIGNALS))]
+            names = [shard_lease(shard) for shard in range(await self._broker.partitions(SIGNALS))]
             self._member = Member(self._leases, self._identity, names, ttl=self._ttl, settle=self._ttl)
         return self._member
 
@@ -188,7 +177,7 @@ class Worker:
             del self._tenures[tenure.number], self._signs[tenure.number]
             log.info("shard.let_go", shard=tenure.number, worker=self._identity.id)
             with suppress(UnavailableError):  # the lease runs out by itself
-                await member.release(lease_name(tenure.number))
+                await member.release(shard_lease(tenure.number))
 
     def _let_go(self, number: int) -> None:
         if number in self._tenures:

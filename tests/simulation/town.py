@@ -11,6 +11,7 @@ from streamsched.catalog.relay import Relay
 from streamsched.launcher.intake import Intake
 from streamsched.membership.role import Role
 from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.leases import part_lease
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.tenure import BackOff
 from streamsched.stream.worker import Worker
@@ -107,7 +108,7 @@ class Town:
         wakes = SimulationWakes(database, wire)
 
         def alone(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Coroutine[Any, Any, None]]:
-            role = Role(leases, f"role-{name}", identity, ttl=TTL)
+            role = Role(leases, part_lease(name), identity, ttl=TTL)
             return lambda: role.run(work)
 
         await supervise(

@@ -25,12 +25,16 @@ SHARDS = 3
 def emitted(signals: Sequence[Signal]) -> list[tuple[str, int, bytes | None, bytes | None]]:
     """What the home says when these signals come, in order."""
     said: list[tuple[str, int, bytes | None, bytes | None]] = []
+
+    def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        said.append((topic, partition, key, value))
+
     station = EventHome(
         shard=0,
         shards=SHARDS,
         subscriptions={},
         seen={},
-        emit=lambda *record: said.append(record),
+        emit=emit,
         memo=Memo(),
         horizon=timedelta(days=1),
     )
