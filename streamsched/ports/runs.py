@@ -5,10 +5,11 @@ Every call changes a run, its job, its history, what goes out on `program-status
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from streamsched.domain.event import Event
 from streamsched.domain.job import ReadyJob
@@ -16,6 +17,9 @@ from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.pace import Pace
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Program, Schedule
+
+#: PostgreSQL refuses NUL in a text, JSON and UTF-8 half a character, and a terminal obeys what the others say.
+_UNTELLABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended: COMPLETED, FAILED or KILLED; `exit_code` when its process had one."""
+    """How a run ended: COMPLETED, FAILED or KILLED; `exit_code` when its process had one. Programs write much of the
+    `reason`: in it U+FFFD stands for every control character but tab and line feed, and for half characters.
+    """
 
     state: RunState
     reason: str
     at: datetime
     exit_code: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", _UNTELLABLE.sub("\ufffd", self.reason))
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class Answering:
 
     def __init__(self, answer: str) -> None:
         self.answer = answer
+        self.words = "well!"
         self.asked: list[str] = []
         self.asking = asyncio.Event()
         self.port = 0
@@ -82,7 +83,8 @@ class Answering:
         self.asking.set()
         if not self.answer:
             await reader.read()  # until they hang up
-        writer.write(f"HTTP/1.1 {self.answer}\r\nContent-Length: 5\r\nConnection: close\r\n\r\nwell!".encode())
+        head = f"HTTP/1.1 {self.answer}\r\nContent-Length: {len(self.words)}\r\nConnection: close"
+        writer.write(f"{head}\r\n\r\n{self.words}".encode())
         writer.close()
 
     def keys(self) -> list[str]:
@@ -141,6 +143,14 @@ async def test_an_answer_ends_the_run_and_its_first_words_are_the_reason(world: 
         native.from_json(orjson.loads(value)) for value in await world.column("SELECT value FROM outbox ORDER BY id")
     ]
     assert [each.fact.outcome for each in outcomes] == ["started", "succeeded"]  # type: ignore[union-attr]
+
+
+async def test_an_answer_that_no_text_column_takes_is_told_without_what_it_refuses(world: World) -> None:
+    async with answering("200 OK") as far:
+        far.words = "a\0b"
+        await satisfied(world, request(far))
+
+        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: a\ufffdb"
 
 
 async def test_a_failed_request_is_repeated_under_the_same_key(world: World) -> None:

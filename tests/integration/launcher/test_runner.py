@@ -139,6 +139,12 @@ async def test_a_failed_run_says_how_and_its_last_words(place: Place) -> None:
     assert (run.state, run.exit_code, run.reason) == ("FAILED", 3, "exit code 3: ValueError: no such day")
 
 
+async def test_last_words_that_no_text_column_takes_are_told_without_what_it_refuses(place: Place) -> None:
+    await place.launch(BashJob(r"printf 'bad\0 \033[31mred'; exit 1"))
+
+    assert (await place.reaches(*ENDED)).reason == "exit code 1: bad\ufffd \ufffd[31mred"
+
+
 async def test_a_main_file_that_does_not_exist_is_named(place: Place) -> None:
     await place.launch(SparkJob("/nowhere/main.py"))
 
