@@ -96,7 +96,11 @@ def write_told(files: RunFiles, assignment: Assignment) -> Path:
 
 
 def write_note(files: RunFiles, ending: Ending) -> None:
-    """How the run ended, on disk before anybody else is told: it outlives the runner and an absent PostgreSQL."""
+    """How the run ended, on disk before anybody else is told: it outlives the runner and an absent PostgreSQL.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
     _write(
         files.note,
         orjson.dumps({"state": ending.state, "reason": ending.reason, "at": ending.at, "exit_code": ending.exit_code}),
@@ -112,13 +116,17 @@ def read_note(files: RunFiles) -> Ending | None:
     return Ending(RunState(found["state"]), found["reason"], datetime.fromisoformat(found["at"]), found["exit_code"])
 
 
-def last_words(log: Path) -> str:
+def last_words(path: Path) -> str:
     """The line of a log that most likely says what went wrong: the last one that names an error, else the last one that
-    is no stack frame and no chatter. Empty when there is none.
+    is no stack frame and no chatter. Empty when there is none, or no log that can be read.
     """
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL))
-        lines = [line.rstrip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            said = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if not _NOISE.search(line)]
     errors = [line for line in telling if _ERROR.match(line)]
     return (errors or telling or [""])[-1].strip()[:_REASON_LENGTH]
@@ -127,8 +135,12 @@ def last_words(log: Path) -> str:
 def _write(path: Path, content: bytes) -> None:
     """All or nothing, also when the machine stops."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

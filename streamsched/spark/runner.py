@@ -1,13 +1,15 @@
 """A runner: one process that claims one run, executes its program, and stores how it ended.
 
 The end is written to disk first and then stored in PostgreSQL, for as long as that takes; so neither an absent
-PostgreSQL nor the runner's own death after its program ended changes what is known of the run.
+PostgreSQL nor the runner's own death after its program ended changes what is known of the run. A disk that takes
+nothing does not either, while PostgreSQL is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -83,10 +85,14 @@ class Runner:
         if ending is None:
             log.error("run.disowned", run=run)
             return None
-        write_note(files, ending)
+        try:
+            write_note(files, ending)
+        except OSError as exc:
+            log.error("run.not_noted", run=run, state=ending.state, reason=str(exc))
         await _patiently(lambda: self._book.finish(run, ending), self._pace.store)
-        files.note.unlink(missing_ok=True)
         log.info("run.ended", run=run, state=ending.state, reason=ending.reason)
+        with suppress(OSError):  # nobody asks for it any more
+            files.note.unlink()
         return ending
 
     async def _executed(self, files: RunFiles, assignment: Assignment) -> Ending | None:
@@ -96,7 +102,8 @@ class Runner:
                 child = await Child.start(what.argv, env=what.env, output=output.fileno())
         except (ConfigurationError, OSError) as exc:
             why = f"the program cannot be started: {exc}"
-            files.log.write_text(f"{why}\n")  # who opens the log finds the reason there too
+            with suppress(OSError):  # who opens the log finds the reason there too, if there is a log
+                files.log.write_text(f"{why}\n")
             return Ending(RunState.FAILED, why, self._clock.now())
         try:
             return await self._supervised(child, files, assignment.run)

@@ -1,4 +1,4 @@
-"""A run whose program has ended ends, whatever becomes of its heartbeat."""
+"""A run whose program has ended ends, whatever becomes of its heartbeat and its files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from streamsched.ports.runs import Assignment, Ending, Stop
 from streamsched.spark.command import Installation
 from streamsched.spark.runner import Pace, Runner
 
-PROGRAM = Program(ProgramRef("default", "app", "load"), BashJob("true"))
+RUN = "default.app.plain.1.1.r1"
 
 
 class DeafBook:
     """A PostgreSQL that goes away while a heartbeat is cancelled: the first cancellation becomes its error."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: str = "true") -> None:
+        self.program = Program(ProgramRef("default", "app", "load"), BashJob(command))
         self.lost = 0
         self.ended: list[Ending] = []
 
     async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
-        return Assignment(run, 1, PROGRAM, {})
+        return Assignment(run, 1, self.program, {})
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
         return None
@@ -49,15 +50,50 @@ class DeafBook:
         return True
 
 
+async def executed(book: DeafBook, data_dir: Path) -> Ending | None:
+    place = Installation(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
+    return await Runner(book, SystemClock(), place, Pace(heartbeat=timedelta(milliseconds=10))).execute(RUN)
+
+
 @pytest.mark.timeout(60)
 async def test_a_run_ends_when_the_cancellation_of_its_heartbeat_is_lost(tmp_path: Path) -> None:
     book = DeafBook()
-    place = Installation(data_dir=tmp_path, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
-    runner = Runner(book, SystemClock(), place, Pace(heartbeat=timedelta(milliseconds=10)))
 
-    ending = await runner.execute("default.app.plain.1.1.r1")
+    ending = await executed(book, tmp_path)
 
     assert ending is not None
     assert (ending.state, book.lost) == (RunState.COMPLETED, 1)
     assert book.ended == [ending]
     assert ending.at <= datetime.now(UTC)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("command", "state", "reason"),
+    [
+        ("rm -r {place}/runs", RunState.COMPLETED, "exit code 0"),
+        ("echo words; rm -r {place}/runs; exit 3", RunState.FAILED, "exit code 3: words"),
+        ("echo words; rm -r {place}; exit 3", RunState.FAILED, "exit code 3"),
+    ],
+)
+async def test_a_disk_that_takes_and_gives_nothing_changes_no_end(
+    tmp_path: Path, command: str, state: RunState, reason: str
+) -> None:
+    place = tmp_path / "data"
+    book = DeafBook(command.format(place=place))
+
+    await executed(book, place)
+
+    assert [(ending.state, ending.reason) for ending in book.ended] == [(state, reason)]
+
+
+@pytest.mark.timeout(60)
+async def test_a_program_without_a_log_ends_with_the_reason(tmp_path: Path) -> None:
+    book = DeafBook()
+    (tmp_path / "logs" / f"{RUN}.log").mkdir(parents=True)
+
+    await executed(book, tmp_path)
+
+    [ending] = book.ended
+    assert ending.state is RunState.FAILED
+    assert ending.reason.startswith("the program cannot be started: [Errno 21] Is a directory")
