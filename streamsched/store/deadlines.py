@@ -137,7 +137,7 @@ async def _say(connection: Any, miss: Miss, now: datetime) -> None:
 
 async def _cancel(connection: Any, miss: Miss, now: datetime) -> None:
     """A waiting job is told so, and ends at its next check, which is now; runs that have not begun end here, others
-    are asked to.
+    are asked to, unless they are by somebody: a person's word stands, and that a run takes too long is the weakest.
     """
     await connection.fetchrow(_JOBS["tell"], miss.job, Order.CANCEL, miss.reason, now, f"job.{Order.CANCEL}_ordered")
     stop = OVERDUE if miss.run is not None else miss.reason
@@ -145,7 +145,9 @@ async def _cancel(connection: Any, miss: Miss, now: datetime) -> None:
         if RunState(run["state"]).terminal:
             continue
         row = await locked(connection, run["id"])
-        if row is not None and row["state"] == RunState.PENDING:
+        if row is None or (said := row["stop_requested"]) not in (None, OVERDUE) or said == stop:
+            continue
+        if row["state"] == RunState.PENDING:
             await put_down(connection, row, stop, at=now)
         elif await connection.fetchval(RUNS["request_stop"], run["id"], stop, False) is not None:
             await record(connection, "run", run["id"], "run.stop_requested", stop, at=now)

@@ -198,6 +198,33 @@ async def test_a_run_that_takes_too_long_fails_by_timeout_and_each_attempt_has_i
     assert len((await world.jobs.get(JOB)).runs) == 2
 
 
+@pytest.mark.parametrize("promise", [Promise.DURATION, Promise.FINISH])
+async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: World, promise: Promise) -> None:
+    await launched(world, promising(promise, OnMiss.CANCEL, retry=Retry(2, delay=timedelta(0))))
+    await begin(world)
+    world.clock.advance(10 * MINUTE)
+    await world.runs.stop(RUN, Stop("ann: enough", at_once=True), now=world.clock.now())
+    await watch(world).run_once()
+
+    assert await world.book.beat(RUN, runner="here:1:1", now=world.clock.now()) == Stop("ann: enough", at_once=True)
+    await end(world, state=RunState.KILLED)
+    assert (await world.jobs.get(JOB)).runs == (RUN,)
+
+
+async def test_a_job_that_is_cancelled_gets_no_further_attempt_though_its_run_was_overdue(world: World) -> None:
+    await launched(
+        world,
+        promising(Promise.FINISH, OnMiss.CANCEL, max_duration=5 * MINUTE, retry=Retry(2, frozenset({Failure.TIMEOUT}))),
+    )
+    await begin(world)
+    world.clock.advance(10 * MINUTE)
+    assert await world.book.overdue(world.clock.now()) == [RUN]
+    await watch(world).run_once()
+    await end(world, state=RunState.KILLED)
+
+    assert (await world.jobs.get(JOB)).runs == (RUN,)
+
+
 async def test_another_program_is_started_and_knows_what_was_missed(world: World) -> None:
     await launched(world, promising(Promise.FINISH, OnMiss.START))
     await rescued(world)

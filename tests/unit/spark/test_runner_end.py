@@ -29,7 +29,7 @@ class DeafBook:
         self.lost = 0
         self.ended: list[Ending] = []
 
-    async def claim(self, run: str, *, runner: str, log_path: str, now: datetime) -> Assignment | None:
+    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         return Assignment(run, 1, self.program, {})
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
