@@ -152,8 +152,7 @@ class PostgresCatalogStore:
         )
         if change.keeps:
             await connection.execute(_SQL["keep_jobs"], ref, program)
-        if not after.keeping:
-            await connection.execute(_SQL["release_runs"], ref)
+        await connection.execute(_SQL["release_runs"], ref, after.keeping, after.stands_from)
         return ended
 
 

@@ -119,13 +119,14 @@ WITH kept AS (
 SELECT id, pg_notify('launcher', '') FROM woken;
 
 -- name: release_runs
--- Runs that a pause held back may be claimed again: to run, or to find that they must not. One that is locked is being
--- claimed just now, and waits for this change.
+-- Runs that a pause held back may be claimed again: to run, or to find that they must not. While the pause goes on ($2),
+-- those alone whose jobs stand no more. One that is locked is being claimed just now, and waits for this change.
 WITH released AS (
     UPDATE runs SET spawn_at = timestamptz 'epoch', spawns = 0
     WHERE id IN (
         SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job
         WHERE r.state = 'PENDING' AND r.spawn_at = timestamptz 'infinity' AND j.schedule = $1
+            AND (NOT $2::boolean OR j.generation < $3::bigint OR j.state = 'OBSOLETE')
         FOR UPDATE OF r SKIP LOCKED
     )
     RETURNING id

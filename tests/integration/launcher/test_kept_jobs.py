@@ -6,15 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from streamsched.catalog import change
 from streamsched.codec.schedule import program_to_json
 from streamsched.domain.constraint import Concurrency, Delay
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pause import DISABLED, Pause
+from streamsched.domain.retry import Failure, Retry
+from streamsched.domain.run import RunState
 from streamsched.domain.schedule import BashJob, Program, Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.catalog import AppChange, AppRecord
+from streamsched.ports.runs import Ending
 from streamsched.store.catalog import PostgresCatalogStore
 
 from .conftest import MINUTE, World, schedule
@@ -200,3 +205,55 @@ async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) 
 
     assert await world.states() == {"s.1.1": "OBSOLETE"}
     assert await world.column("SELECT state FROM runs") == ["KILLED"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["a-first-attempt", "a-second-attempt"])
+async def test_a_change_that_keeps_nothing_ends_what_a_pause_held_back(world: World, again: bool) -> None:
+    plain = replace(NOW, retry=Retry(2, frozenset({Failure.ERROR}), delay=timedelta(0)))
+    await world.define(plain)
+    await world.satisfy(world.ready(plain, 1))
+    await world.launcher.run_once()
+    if again:
+        assert await claimed(world, "default.app.s.1.1.r1")
+        await world.book.finish("default.app.s.1.1.r1", Ending(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+    [run] = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
+    await paused(world, KEEPING)
+    assert not await claimed(world, run)
+    world.runners.spawned.clear()
+
+    await updated(world, replace(plain, description="other"), keep=False)
+    await world.launcher.run_once()
+
+    assert world.runners.spawned == [run]
+    assert not await claimed(world, run)
+    assert await world.column("SELECT state FROM runs WHERE id = $1", run) == ["KILLED"]
+    assert await world.states() == {"s.1.1": "LAUNCHED" if again else "OBSOLETE"}
+
+
+async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) -> None:
+    other = Program(ProgramRef("default", "app", "other"), BashJob("true"))
+    plain = replace(NOW, overlap=Overlap.QUEUE, retry=Retry(2, frozenset({Failure.ERROR}), delay=timedelta(0)))
+    await world.define(plain)
+    await world.satisfy(world.ready(plain, 1), world.ready(plain, 2))
+    await world.launcher.run_once()
+    assert await claimed(world, "default.app.s.1.1.r1")
+    await world.book.finish("default.app.s.1.1.r1", Ending(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+    await world.pool.execute(
+        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
+        str(other.ref),
+        program_to_json(other),
+    )
+    await paused(world, KEEPING)
+    for run in ("default.app.s.1.1.r2", "default.app.s.1.2.r1"):
+        assert not await claimed(world, run)
+    world.runners.spawned.clear()
+
+    await updated(world, replace(plain, program=other.ref), keep=True)
+    await world.launcher.run_once()
+
+    assert world.runners.spawned == ["default.app.s.1.2.r1"], "the other is an attempt of a job that goes on"
+    assert not await claimed(world, "default.app.s.1.2.r1")
+    assert await world.states() == {"s.1.1": "LAUNCHED", "s.1.2": "OBSOLETE"}
+    assert dict(await world.pool.fetch("SELECT id, state FROM runs WHERE ended_at IS NULL")) == {
+        "default.app.s.1.1.r2": "PENDING"
+    }

@@ -151,7 +151,7 @@ HOT = [
     ("archive", "move_runs", "ARRAY['default.app.s1.1.1.r1'], ARRAY[timestamptz '2026-01-03Z'], '2026-01-01Z'"),
     ("catalog", "end_jobs", "'default.app.s1', 2, 'updated', now(), 'default.app.p1'"),
     ("catalog", "keep_jobs", "'default.app.s1', 'default.app.p1'"),
-    ("catalog", "release_runs", "'default.app.s1'"),
+    ("catalog", "release_runs", "'default.app.s1', true, 2"),
     ("groups", "lock_held", "ARRAY['default.app.s1.1.1.r1']"),
     ("crowd", "going_on", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("crowd", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
