@@ -104,6 +104,8 @@ async def gone(connection: Any, row: Any) -> tuple[str | None, Any | None]:
         generation=row["generation"],
         stands_from=standing["stands_from"] if standing else None,
     )
-    if why is None and row["job_state"] == JobState.OBSOLETE:  # a change kept its like, but not this one
-        why = "its job ended before it began"
+    if why is None and standing is not None and standing["generation"] != row["generation"]:
+        state = await connection.fetchval(SQL["job_state"], row["job"])
+        if state == JobState.OBSOLETE:  # a change kept its like, but not this one
+            why = "its job ended before it began"
     return why, standing

@@ -56,6 +56,10 @@ SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.
     j.generation, j.state AS job_state, j.ready::text AS ready
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
+-- name: job_state
+-- As it is after the wait for its schedule's lock; `state` was read before.
+SELECT state FROM jobs WHERE id = $1;
+
 -- name: lock_run
 -- The run's state as it is after the wait for its lock.
 SELECT state, runner, heartbeat_at FROM runs WHERE id = $1 FOR UPDATE;

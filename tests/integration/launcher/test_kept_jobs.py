@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -257,3 +258,37 @@ async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) 
     assert dict(await world.pool.fetch("SELECT id, state FROM runs WHERE ended_at IS NULL")) == {
         "default.app.s.1.1.r2": "PENDING"
     }
+
+
+async def test_a_claim_that_waits_for_a_change_sees_the_job_that_the_change_ended(world: World) -> None:
+    other = Program(ProgramRef("default", "app", "other"), BashJob("true"))
+    plain = replace(NOW, overlap=Overlap.QUEUE)
+    await world.define(plain)
+    await world.satisfy(world.ready(plain, 1), world.ready(plain, 2))
+    await world.launcher.run_once()
+    await world.pool.execute(
+        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
+        str(other.ref),
+        program_to_json(other),
+    )
+
+    async with (
+        world.pool.acquire() as connection,
+        asyncio.timeout(60),
+        asyncio.TaskGroup() as tasks,
+        connection.transaction(),
+    ):
+        await connection.execute("SELECT FROM jobs WHERE id = 'default.app.s.1.2' FOR UPDATE")
+        tasks.create_task(updated(world, replace(plain, program=other.ref), keep=True))
+        await waiters(world, 1)  # for that job, with the schedule
+        claim = tasks.create_task(claimed(world, "default.app.s.1.1.r1"))
+        await waiters(world, 2)  # for the schedule, with what it knows of the job
+
+    assert not claim.result()
+    assert await world.states() == {"s.1.1": "OBSOLETE", "s.1.2": "OBSOLETE"}
+    assert dict(await world.pool.fetch("SELECT id, state FROM runs"))["default.app.s.1.1.r1"] == "KILLED"
+
+
+async def waiters(world: World, number: int) -> None:
+    while await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < number:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
