@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from streamsched.domain.docket import Admit, Ruling
+from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.pace import Bucket
 from streamsched.domain.rate import Meter, program_scope
@@ -19,6 +20,8 @@ from streamsched.store.sql import queries
 _SQL: Final = queries("meters")
 #: How long a bucket that nobody took of since it was full is remembered.
 _FORGOTTEN: Final = timedelta(days=1)
+#: How often missing buckets are made. What the second time finds is new, and nobody forgets it for a day.
+_TRIES: Final = 3
 
 
 async def locked(
@@ -26,15 +29,22 @@ async def locked(
 ) -> Mapping[Meter, Bucket]:
     """These buckets, and all others of their scopes and of the programs', held until the transaction ends; unknown ones
     are made, full.
+
+    Raises:
+        UnavailableError: some are forgotten again and again.
     """
     wanted = sorted(set(meters))
     scopes = {meter.scope for meter in wanted} | {program_scope(program) for program in programs}
     if not scopes:
         return {}
-    if wanted:
-        columns = zip(*((each.scope, each.limit, each.per, each.burst) for each in wanted), strict=True)
-        await connection.execute(_SQL["ensure"], now, *(list(column) for column in columns))
-    return _buckets(await connection.fetch(_SQL["lock"], sorted(scopes)))
+    rows = [(each.scope, each.limit, each.per, each.burst) for each in wanted]
+    for _ in range(_TRIES):
+        if rows:
+            await connection.execute(_SQL["ensure"], now, *(list(column) for column in zip(*rows, strict=True)))
+        found = _buckets(await connection.fetch(_SQL["lock"], sorted(scopes)))
+        if found.keys() >= set(wanted):  # one that was there and full for long may be forgotten before it is locked
+            return found
+    raise UnavailableError("buckets of rates are forgotten while they are asked for")
 
 
 async def standing(connection: Any, meters: Iterable[Meter]) -> Mapping[Meter, Bucket]:

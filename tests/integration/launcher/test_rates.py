@@ -10,11 +10,12 @@ import pytest
 
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
-from streamsched.domain.rate import Metered, Rate
+from streamsched.domain.rate import Meter, Metered, Rate
 from streamsched.domain.schedule import Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
+from streamsched.store import meters
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -137,6 +138,27 @@ async def test_buckets_that_nobody_takes_of_are_forgotten_in_time(world: World) 
     await world.launcher.run_once()
 
     assert await world.column("SELECT count(*) FROM meters") == [0]
+
+
+async def test_a_bucket_that_is_forgotten_while_somebody_asks_for_it_is_made_again(world: World) -> None:
+    now = world.clock.now()
+    kept, forgotten = (Meter(scope, 1, MINUTE, 1) for scope in ("group a", "group b"))
+    async with world.pool.acquire() as one, one.transaction():
+        await meters.locked(one, [kept], now=now)
+    async with world.pool.acquire() as one, one.transaction():
+        await meters.locked(one, [forgotten], now=now - timedelta(days=2))
+
+    async with world.pool.acquire() as one, one.transaction(), world.pool.acquire() as other:
+        async with other.transaction():
+            await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.scope)
+            asking = asyncio.create_task(meters.locked(one, [kept, forgotten], now=now))
+            while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await meters.forget(world.pool, now)
+            assert await world.column("SELECT scope FROM meters") == [kept.scope]
+        assert set(await asking) == {kept, forgotten}
+
+    assert await world.column("SELECT scope FROM meters ORDER BY scope") == [kept.scope, forgotten.scope]
 
 
 async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
