@@ -25,7 +25,7 @@ from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.migrate import newest_revisions
 from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pool import open_pool
-from streamsched.store.probe import PostgresMending, PostgresProbe, PostgresPutAway
+from streamsched.store.probe import PostgresMending, PostgresNumbers, PostgresProbe, PostgresPutAway
 from streamsched.store.progress import PostgresProgress
 from streamsched.store.reports import PostgresReports
 
@@ -48,6 +48,7 @@ class Installation:
     probe: PostgresProbe
     put_away: PostgresPutAway
     mending: PostgresMending
+    numbers: PostgresNumbers
     reader: PostgresCatalogReader
     reports: PostgresReports
     outbox: PostgresOutbox
@@ -82,6 +83,7 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
             probe=PostgresProbe(pool),
             put_away=PostgresPutAway(pool),
             mending=PostgresMending(pool),
+            numbers=PostgresNumbers(pool),
             reader=PostgresCatalogReader(pool),
             reports=PostgresReports(pool),
             outbox=PostgresOutbox(pool),

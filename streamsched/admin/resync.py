@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streamsched.admin.changelog import positions, table
+from streamsched.admin.started import Numbers, Started, started
 from streamsched.catalog.control import addressed, judge
 from streamsched.codec import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
@@ -56,7 +57,7 @@ class Known:
 
 
 async def examine(
-    *, broker: Broker, reader: CatalogReader, outbox: Outbox, patience: float = 30.0
+    *, broker: Broker, reader: CatalogReader, outbox: Outbox, numbers: Numbers, patience: float = 30.0
 ) -> tuple[Fault, ...]:
     """The differences, in order of schedules. Changes that are made meanwhile are none.
 
@@ -67,13 +68,14 @@ async def examine(
     shards = await broker.partitions(SIGNALS)
     standing = await _standing(reader)
     await _caught_up(broker, outbox, shards, patience)
+    jobs = await started(broker, numbers)
     known = await read_known(broker, shards)
     now = await _standing(reader)
     quiet = {ref: record for ref, record in standing.items() if _same(record, now.get(ref))}
     new = now.keys() - standing.keys()
     return tuple(
         fault
-        for fault in compared(standing, known)
+        for fault in compared(standing, known, jobs)
         if fault.schedule not in new and (fault.schedule in quiet or fault.generation == 0)
     )
 
@@ -91,10 +93,10 @@ async def mend(faults: Sequence[Fault], *, mending: Mending) -> list[int]:
     return told
 
 
-def compared(standing: Mapping[ScheduleRef, ScheduleRecord], known: Known) -> Iterator[Fault]:
+def compared(standing: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
     """What the shards should know and do not, and what they know in vain. Pure."""
     for ref, record in sorted(standing.items()):
-        yield from _judged(record, known.states.get(ref))
+        yield from _judged(record, known.states.get(ref), jobs.get((ref, record.generation), 0))
         for key in sorted(event_keys(record.definition.trigger) if record.listens else ()):
             if ref not in known.listeners.get(key, {}):
                 cure = (Subscribe(key, ref, record.generation),)
@@ -111,11 +113,12 @@ def compared(standing: Mapping[ScheduleRef, ScheduleRecord], known: Known) -> It
                 yield Fault(ref, stands, f"listens to {key} in vain", (Unsubscribe(key, ref, told),))
 
 
-def _judged(record: ScheduleRecord, state: TriggerState | None) -> Iterator[Fault]:
+def _judged(record: ScheduleRecord, state: TriggerState | None, number: int) -> Iterator[Fault]:
     ref, generation = record.definition.ref, record.generation
+    cure = (replace(judge(record), started=number),)
     if state is None or state.generation < generation:
         has = "no definition" if state is None else f"generation {state.generation}"
-        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", (judge(record),))
+        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", cure)
     elif state.generation > generation:
         text = f"its shard has generation {state.generation}, PostgreSQL {generation}: an older backup was restored"
         yield Fault(ref, generation, f"{text}; change the schedule until it is past that", ())
@@ -123,6 +126,9 @@ def _judged(record: ScheduleRecord, state: TriggerState | None) -> Iterator[Faul
         state.trigger != record.definition.trigger
     ):
         yield Fault(ref, generation, "its shard has another definition of the same generation: change it once", ())
+    elif state.sequence < number:
+        has = f"its shard has started {state.sequence} jobs of generation {generation}"
+        yield Fault(ref, generation, f"{has}, and there is number {number}", cure)
 
 
 async def read_known(broker: Broker, shards: int) -> Known:

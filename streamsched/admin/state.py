@@ -14,8 +14,11 @@ from typing import Any, Final
 import orjson
 
 from streamsched.admin.changelog import table
+from streamsched.admin.started import Numbers, Started, started
 from streamsched.codec import explanation
+from streamsched.codec import state as state_codec
 from streamsched.codec.scalar import integer, loads, mapping, text
+from streamsched.codec.state import SEPARATOR, Heading
 from streamsched.domain.errors import ConflictError, DecodeError, NotFoundError
 from streamsched.domain.event import schedule_key
 from streamsched.domain.explain import explain, explain_cell
@@ -86,9 +89,11 @@ async def export(broker: Broker) -> AsyncIterator[bytes]:
                 yield orjson.dumps(row)
 
 
-async def restore(broker: Broker, facts: DatabaseFacts, lines: Iterable[bytes]) -> int:
+async def restore(broker: Broker, facts: DatabaseFacts, numbers: Numbers, lines: Iterable[bytes]) -> int:
     """Makes the tables of all shards what was exported; returns how many rows were written or removed. A row that is as
-    it was exported is left alone, so a second try after a failure only does the rest.
+    it should be is left alone, so a second try after a failure only does the rest.
+
+    No schedule goes back behind what it has started (`onward`), so that what it starts next is a job of its own.
 
     Raises:
         ConflictError: a worker holds a shard: stop the workers first.
@@ -100,11 +105,13 @@ async def restore(broker: Broker, facts: DatabaseFacts, lines: Iterable[bytes]) 
         raise ConflictError(f"workers hold {', '.join(held)}; stop them before state is imported")
     shards = await broker.partitions(SIGNALS)
     wanted = _read(lines, shards)
+    jobs = await started(broker, numbers)
     written = 0
     for shard in range(shards):
         records: list[Outgoing] = []
         for topic in CHANGELOGS:
             has, want = await table(broker, topic, shard), wanted.get((topic, shard), {})
+            want = onward(has, want, jobs) if topic == TRIGGERS_CHANGELOG else want
             records += (Outgoing(topic, shard, key, value) for key, value in want.items() if has.get(key) != value)
             records += (Outgoing(topic, shard, key, None) for key in has if key not in want)
         writer = await broker.writer(f"{APP_ID}-{shard}")  # fences a worker that we do not know of
@@ -115,6 +122,35 @@ async def restore(broker: Broker, facts: DatabaseFacts, lines: Iterable[bytes]) 
             await writer.close()
         written += len(records)
     return written
+
+
+def onward(has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], jobs: Started) -> Mapping[bytes, bytes]:
+    """The rows of a triggers table to import over what it has. A schedule that was changed since the export stays as it
+    is; any other goes back to what it had, but its numbers go on from the highest that is known. Pure.
+    """
+    found, stay = dict(want), set[bytes]()
+    for key, value in want.items():
+        if SEPARATOR in key or (at := _heading(value)) is None:
+            continue
+        now = _heading(has[key]) if key in has else None
+        number = jobs.get((at.schedule, at.generation), 0)
+        if now is not None and now.generation > at.generation:
+            stay.add(key)
+        elif now is not None and now.generation == at.generation:
+            number = max(number, now.sequence)
+        found[key] = state_codec.numbered(value, number)
+    if not stay:
+        return found
+    rows = {key: value for key, value in found.items() if key.partition(SEPARATOR)[0] not in stay}
+    return rows | {key: value for key, value in has.items() if key.partition(SEPARATOR)[0] in stay}
+
+
+def _heading(value: bytes) -> Heading | None:
+    """None of what its shard cannot read either, and stands in error for."""
+    try:
+        return state_codec.peek(value)
+    except DecodeError:
+        return None
 
 
 def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[bytes, bytes]]:

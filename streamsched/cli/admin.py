@@ -98,12 +98,12 @@ def resync(
     from streamsched.catalog.receipt import acknowledged
 
     async def run(at: Installation) -> tuple[int, Any]:
-        faults = await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox)
+        faults = await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
         if not (mend and faults):
             return 0, faults
         told = await admin.mend(faults, mending=at.mending)
         await acknowledged(told, receipts=at.outbox, bell=at.bell, patience=15.0)
-        return len(told), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox)
+        return len(told), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
 
     told, faults = _administer(run)
     if output is Format.JSON:
@@ -181,7 +181,7 @@ def state_import(
 
     async def run(at: Installation) -> int:
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as lines:
-            return await restore(at.broker, await at.probe.facts(), lines)
+            return await restore(at.broker, await at.probe.facts(), at.numbers, lines)
 
     typer.echo(f"{_administer(run)} rows written")
 

@@ -12,7 +12,8 @@ an event key sends the same bytes on to each schedule's home, under the schedule
 | `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
 | `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
 
-Policies of a `put`, each with a default: `consumption`, `keep`, `late`.
+Policies of a `put`, each with a default: `consumption`, `keep`, `late`; and `started`, where jobs went out that its
+home may have forgotten.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ def _put_to_json(put: Put) -> dict[str, Any]:
         **consumption_to_json(put.consumption),
         **({"keep": True} if put.keep else {}),
         **({} if put.late is None else {"late": lateness.to_json(put.late)}),
+        **({"started": put.started} if put.started else {}),
     }
 
 
@@ -123,6 +125,7 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
         consumption(found.get("consumption"), "$.consumption"),
         keep="keep" in found and boolean(found["keep"], "$.keep"),
         late=None if late is None else lateness.from_json(late, "$.late"),
+        started=integer(found.get("started", 0), "$.started"),
     )
 
 

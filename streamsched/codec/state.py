@@ -13,7 +13,7 @@ Each version's golden files stay in `tests/golden/state/` for ever, and are read
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamsched.codec import cell as cells
 from streamsched.codec import lateness
@@ -27,6 +27,7 @@ from streamsched.domain.cell import EMPTY, Cell, cell_of
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.errors import ConfigurationError, DecodeError, InvalidError
 from streamsched.domain.fold import Definition, TriggerState
+from streamsched.domain.names import ScheduleRef
 from streamsched.domain.trigger import Trigger
 
 VERSION: Final = 2
@@ -92,6 +93,40 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         cell = cells.from_json(found.get("cell"), "$.cell", definition.plan, pages=pages)
     lost = integer(found.get("lost", 0), "$.lost")
     return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, lost)
+
+
+class Heading(NamedTuple):
+    """Whose state it is, and how far its numbers have come."""
+
+    schedule: ScheduleRef
+    generation: int
+    sequence: int
+
+
+def peek(raw: bytes) -> Heading:
+    """Without definition and cells.
+
+    Raises:
+        DecodeError: these bytes are no state of a version we know, as far as was looked.
+    """
+    found = mapping(loads(raw), "$")
+    _version(found)
+    return Heading(
+        schedule(found.get("schedule"), "$.schedule"),
+        integer(found.get("generation"), "$.generation"),
+        integer(found.get("sequence"), "$.sequence"),
+    )
+
+
+def numbered(raw: bytes, sequence: int) -> bytes:
+    """The same state, whose next job has a number above this; the very bytes when it had so already.
+
+    Raises:
+        DecodeError: as `peek`.
+    """
+    if peek(raw).sequence >= sequence:
+        return raw
+    return dumps({**mapping(loads(raw), "$"), "sequence": sequence})
 
 
 def encode_key(definition: Definition, cell: Cell, *, version: int = VERSION) -> bytes:

@@ -45,8 +45,9 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
 
     Total and deterministic. `at` (UTC) is the log time of the signal's record, so replay gives the same jobs. `cells`
     are those of the open keys, in order of their opening; they are read, never changed.
-    A `Put` or `Drop` older than the known definition changes nothing; neither does a repeated `Put`. One that is newer
-    comes after whatever was due before it: that fires under the old definition.
+    A `Put` or `Drop` older than the known definition changes nothing; neither does a repeated `Put`, unless it knows of
+    jobs of this generation that the state does not: then numbers go on from those. One that is newer comes after
+    whatever was due before it: that fires under the old definition.
     """
     match signal:
         case Occurred():
@@ -55,7 +56,8 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
             return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
             if state is not None and generation <= state.generation:
-                return Folded(state)
+                behind = generation == state.generation and state.sequence < signal.started
+                return Folded(state._replace(sequence=signal.started) if behind else state)
             return _put(state, signal, at, cells)
         case Drop(generation=generation):
             if state is None or generation < state.generation:
@@ -215,7 +217,7 @@ def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str,
         passed, jobs, left = _passed(state, at, cells)
         if put.keep:
             carried = kept(passed.definition, definition, {"": passed.cell, **left})
-    after = _begun(definition, carried, at)
+    after = _begun(TriggerState(definition, put.started), carried, at)
     asked = {effect.cell for effect in after.effects if isinstance(effect, Wake)}
     cancelled = (
         Wake(wake.schedule, definition.generation, wake.cell, None)
@@ -225,9 +227,9 @@ def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str,
     return Folded(after.state, (*jobs, *after.effects, *cancelled), cells={**dict.fromkeys(cells), **after.cells})
 
 
-def _begun(definition: Definition, carried: Mapping[str, Cell], at: datetime) -> Folded:
+def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Folded:
     """A definition comes into force, with what it goes on from."""
-    state, plan, fires = TriggerState(definition), definition.plan, definition.enabled
+    definition, plan, fires = state.definition, state.plan, state.enabled
     keys = OpenKeys(state, at, {})
     for key, cell in carried.items() if plan.per is not None else [("", carried.get("", EMPTY))]:
         draft = Draft(plan, cell, definition.consumption, key)

@@ -22,12 +22,15 @@ IN_TIME: Final = timedelta(0)
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """From here on this definition judges. Idempotent: a generation not above the known one changes nothing.
+    """From here on this definition judges. Idempotent: a generation not above the known one changes nothing
+    but how many jobs are known.
 
     Attributes:
         keep: what still fits of the former generation's accumulation goes on. Not enabled and keeping is a pause:
             events go on counting, nothing fires until a definition that is enabled.
         late: what becomes of late events; None counts them like any other.
+        started: so many jobs of this generation are known to have gone out already, whatever its state says; the next
+            one has a higher number. The only part of a repeated `Put` that counts.
     """
 
     schedule: ScheduleRef
@@ -37,6 +40,7 @@ class Put:
     consumption: Consumption = Consumption.CUMULATIVE
     keep: bool = False
     late: Late | None = None
+    started: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ class TriggerState(NamedTuple):
     """One schedule's definition and accumulation.
 
     Attributes:
-        sequence: how many times this generation has fired; the next job has this number plus one.
+        sequence: how many times this generation has fired, or a number that a job of it is known to have; the next job
+            has this number plus one.
         cell: what has come; of a schedule that correlates, see the cells of its keys instead.
         lost: keys that ended incomplete, because they expired or too many were open.
     """

@@ -10,7 +10,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.probe import DatabaseFacts
-from streamsched.ports.topics import DEAD_LETTER
+from streamsched.ports.topics import DEAD_LETTER, LAUNCH
 from streamsched.store import outbox
 from streamsched.store.archive import kept
 from streamsched.store.pool import translated
@@ -35,7 +35,7 @@ class PostgresProbe:
                 revision = await connection.fetchval(_SQL["revision"]) if row["migrated"] else None
                 standing = await connection.fetchrow(_SQL["standing"]) if revision else None
                 leases = await connection.fetch(_SQL["leases"]) if revision else ()
-                hidden = await connection.fetch(_SQL["hidden"], _HIDDEN + DEAD_LETTER) if revision else ()
+                hidden = await connection.fetch(_SQL["positions"], _HIDDEN + DEAD_LETTER) if revision else ()
                 history = await kept(connection) if revision else ()
         return DatabaseFacts(
             server=row["server"],
@@ -59,12 +59,29 @@ class PostgresPutAway:
 
     async def hidden(self, topic: str) -> Mapping[int, int]:
         with translated():
-            rows = await self._pool.fetch(_SQL["hidden"], _HIDDEN + topic)
+            rows = await self._pool.fetch(_SQL["positions"], _HIDDEN + topic)
         return {row["partition"]: row["position"] for row in rows}
 
     async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
         with translated():
             await self._pool.execute(_SQL["hide"], _HIDDEN + topic, list(positions), list(positions.values()))
+
+
+class PostgresNumbers:
+    """`admin.started.Numbers`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def taken(self) -> Mapping[int, int]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["positions"], LAUNCH)
+        return {row["partition"]: row["position"] for row in rows}
+
+    async def stored(self) -> Mapping[tuple[ScheduleRef, int], int]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["numbers"])
+        return {(ScheduleRef.parse(row["schedule"]), row["generation"]): row["number"] for row in rows}
 
 
 class PostgresMending:

@@ -258,7 +258,7 @@ def signals() -> st.SearchStrategy[Signal]:
     delays = st.just(IN_TIME) | st.integers(1, 10**9).map(lambda most: timedelta(milliseconds=most))
     return (
         st.builds(Occurred, events(), delays)
-        | st.builds(Put, schedule, generation, st.booleans(), triggers(), consumptions())
+        | st.builds(Put, schedule, generation, st.booleans(), triggers(), consumptions(), started=generations())
         | st.builds(Drop, schedule, generation)
         | st.builds(Subscribe, keys, schedule, generation)
         | st.builds(Unsubscribe, keys, schedule, generation)

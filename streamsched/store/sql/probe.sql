@@ -27,8 +27,17 @@ SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FRO
 SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
 FROM leases ORDER BY name;
 
--- name: hidden
--- Below which positions letters are hidden.
+-- name: numbers
+-- How far the numbers of jobs have come, of each generation, also where the jobs have left for the history.
+SELECT schedule, generation, max(sequence) AS number FROM (
+    SELECT schedule, generation, sequence FROM jobs
+    UNION ALL
+    SELECT schedule, generation, sequence FROM jobs_spent
+) AS known
+GROUP BY schedule, generation;
+
+-- name: positions
+-- Up to where a topic is stored, or below which its letters are hidden.
 SELECT partition, position FROM intake_positions WHERE topic = $1;
 
 -- name: hide

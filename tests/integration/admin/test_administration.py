@@ -3,138 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
-import asyncpg
 import pytest
 
 from streamsched.admin import letters as dead_letters
 from streamsched.admin import resync, state
 from streamsched.admin.changelog import lags
 from streamsched.admin.doctor import Health, examine, worst
-from streamsched.admin.installation import Installation, open_installation
+from streamsched.admin.installation import open_installation
 from streamsched.admin.topics import check_topics, create_topics
-from streamsched.catalog.catalog import Catalog
-from streamsched.catalog.receipt import acknowledged
-from streamsched.catalog.relay import Relay
 from streamsched.config import Settings
-from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import ConflictError, DecodeError, InvalidError, NotFoundError, UnavailableError
 from streamsched.domain.event import partition_key
-from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.names import DatasetRef
 from streamsched.domain.pause import Pause
-from streamsched.domain.schedule import BashJob, Program, Schedule
 from streamsched.domain.signal import Drop, Put, Subscribe, Unsubscribe
-from streamsched.domain.trigger import Partitions
-from streamsched.ports import leases
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.topics import PARTITIONS
-from streamsched.store.catalog import PostgresCatalogStore
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.stream.shard import ShardSettings
-from streamsched.stream.worker import Worker
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import Town, landed
+from streamsched.testing.town import landed
+from tests.integration.admin.site import SHARDS, Site, schedule, until
 
 pytestmark = pytest.mark.postgres
-
-SHARDS = 3
-APP = AppRef("default", "a")
-RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
-
-
-def schedule(name: str, count: int = 3) -> Schedule:
-    return Schedule(ScheduleRef("default", "a", name), RUN.ref, Partitions(DatasetRef("default", name), count))
-
-
-@dataclass
-class Site:
-    """An installation with a worker and a relay that can be started and stopped."""
-
-    at: Installation
-    town: Town
-    catalog: Catalog
-    pool: asyncpg.Pool
-    worker: Worker | None = None
-    tasks: tuple[asyncio.Task[Any], ...] = ()
-
-    async def start(self) -> None:
-        relay = Relay(broker=self.at.broker, outbox=self.at.outbox, bell=self.at.bell)
-        identity = leases.Worker("w", "localhost", 1)
-        settings = ShardSettings(idle_s=0.1)
-        self.worker = Worker(
-            self.at.broker, PostgresLeases(self.pool), identity, ttl=timedelta(seconds=1), settings=settings
-        )
-        self.tasks = asyncio.create_task(relay.run()), asyncio.create_task(self.worker.run())
-
-    async def stop(self) -> None:
-        if self.worker is not None:
-            await self.worker.stop()
-            await asyncio.wait(self.tasks[1:], timeout=20)
-            self.worker = None
-        for task in self.tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        self.tasks = ()
-
-    async def faults(self) -> list[str]:
-        found = await resync.examine(broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox)
-        return [f"{fault.schedule.name}: {fault.text}" for fault in found]
-
-    async def mend(self) -> int:
-        found = await resync.examine(broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox)
-        told = await resync.mend(found, mending=self.at.mending)
-        await acknowledged(told, receipts=self.at.outbox, bell=self.at.bell, patience=15)
-        return len(told)
-
-    async def have(self, name: str) -> int:
-        """What its shard has of the one leaf of a schedule."""
-        return (await state.show(self.at.broker, schedule(name).ref))["progress"]["have"]
-
-    async def doctor(self) -> dict[str, Health]:
-        findings = await examine(
-            broker=self.at.broker,
-            probe=self.at.probe,
-            clock=self.at.clock,
-            specs=self.at.specs,
-            revisions=self.at.revisions,
-        )
-        return {each.check: each.health for each in findings}
-
-
-@pytest.fixture
-async def site(database: str) -> AsyncIterator[Site]:
-    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
-        await create_topics(at.broker, at.specs)
-        pool = await open_pool(database)
-        catalog = Catalog(
-            store=PostgresCatalogStore(pool), reader=at.reader, receipts=at.outbox, bell=at.bell, clock=SettableClock()
-        )
-        made = Site(at, Town(at.broker, SHARDS), catalog, pool)
-        await made.start()
-        await catalog.deploy(
-            AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),
-        )
-        yield made
-        await made.stop()
-        await pool.close()
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
-        while not await holds():  # noqa: ASYNC110 - what is watched is the log
-            await asyncio.sleep(0.05)
 
 
 async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
     await site.town.emit(landed(1, "x"), landed(2, "x"))
-    await until(lambda: _counts(site, "x", 2))
+    await until(lambda: site.counts("x", 2))
 
     found = await state.show(site.at.broker, schedule("x").ref)
 
@@ -182,7 +81,7 @@ async def test_what_the_shards_forgot_is_told_again_and_counts_from_there(site: 
 
     await site.town.emit(landed(1, "x"), landed(1, "y"), landed(1, "z"))
     for name in "xyz":
-        await until(lambda name=name: _counts(site, name, 1))
+        await until(lambda name=name: site.counts(name, 1))
 
 
 async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(site: Site) -> None:
@@ -204,28 +103,30 @@ async def test_nothing_is_compared_before_the_shards_have_read_what_was_said(sit
     await site.town.signal(Drop(schedule("y").ref, 1))
 
     with pytest.raises(UnavailableError, match="do launcher and workers run"):
-        await resync.examine(broker=site.at.broker, reader=site.at.reader, outbox=site.at.outbox, patience=0.5)
+        await resync.examine(
+            broker=site.at.broker, reader=site.at.reader, outbox=site.at.outbox, numbers=site.at.numbers, patience=0.5
+        )
 
 
 async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> None:
     await site.town.emit(landed(1, "x"), landed(2, "x"), landed(1, "y"))
-    await until(lambda: _counts(site, "x", 2))
-    await until(lambda: _counts(site, "y", 1))
+    await until(lambda: site.counts("x", 2))
+    await until(lambda: site.counts("y", 1))
     lines = [line async for line in state.export(site.at.broker)]
     await site.town.emit(landed(2, "y"), landed(3, "x"))
-    await until(lambda: _counts(site, "y", 2))
-    await until(lambda: _counts(site, "x", 0))  # it fired
+    await until(lambda: site.counts("y", 2))
+    await until(lambda: site.counts("x", 0))  # it fired
 
     with pytest.raises(ConflictError, match="stop them"):
-        await state.restore(site.at.broker, await site.at.probe.facts(), lines)
+        await state.restore(site.at.broker, await site.at.probe.facts(), site.at.numbers, lines)
     await site.stop()
-    assert await state.restore(site.at.broker, await site.at.probe.facts(), lines) > 0
-    assert await state.restore(site.at.broker, await site.at.probe.facts(), lines) == 0
+    assert await state.restore(site.at.broker, await site.at.probe.facts(), site.at.numbers, lines) > 0
+    assert await state.restore(site.at.broker, await site.at.probe.facts(), site.at.numbers, lines) == 0
 
     assert (await site.have("x"), await site.have("y")) == (2, 1)
     await site.start()
     await site.town.emit(landed(3, "y"), landed(4, "y"))
-    await until(lambda: _counts(site, "y", 0))  # one before the export and two now: it fired
+    await until(lambda: site.counts("y", 0))  # one before the export and two now: it fired
     assert await site.faults() == []
 
 
@@ -248,7 +149,7 @@ async def test_what_is_no_export_changes_nothing(
     lines = [line async for line in state.export(site.at.broker)]
 
     with pytest.raises(DecodeError, match=words):
-        await state.restore(site.at.broker, await site.at.probe.facts(), spoil(lines))
+        await state.restore(site.at.broker, await site.at.probe.facts(), site.at.numbers, spoil(lines))
 
     assert [line async for line in state.export(site.at.broker)] == lines
 
@@ -316,12 +217,6 @@ async def test_topics_are_checked_and_made(database: str) -> None:
         others = [replace(spec, partitions=spec.partitions + 1) for spec in at.specs]
         assert all("partitions" in report.wrong for report in await check_topics(at.broker, others))
         assert all(report.wrong for report in await create_topics(at.broker, others))
-
-
-async def _counts(site: Site, name: str, count: int) -> bool:
-    with suppress(NotFoundError):  # its shard has not heard of it yet
-        return await site.have(name) == count
-    return False
 
 
 async def _letters(site: Site, count: int) -> bool:

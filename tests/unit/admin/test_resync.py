@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.admin.resync import Known, compared
+from streamsched.admin.started import Started
 from streamsched.catalog.control import judge
 from streamsched.domain.fold import TriggerState, fold
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
@@ -71,21 +72,25 @@ def told(shards: Known, signal: Signal) -> Known:
     return replace(shards, states=rest if after is None else {**rest, ref: after})
 
 
-@given(standings, known())
+jobs = st.dictionaries(st.tuples(st.sampled_from(REFS), st.integers(1, 5)), st.integers(1, 9))
+
+
+@given(standings, known(), jobs)
 def test_what_is_told_cures_every_fault_that_telling_can_cure(
-    standing: dict[ScheduleRef, ScheduleRecord], shards: Known
+    standing: dict[ScheduleRef, ScheduleRecord], shards: Known, started: Started
 ) -> None:
-    faults = list(compared(standing, shards))
+    faults = list(compared(standing, shards, started))
     for fault in faults:
         for signal in fault.cure:
             shards = told(shards, signal)
 
-    left = list(compared(standing, shards))
+    left = list(compared(standing, shards, started))
 
     assert left == [fault for fault in faults if not fault.cure]
     for ref, record in standing.items():
         if not any(fault.schedule == ref for fault in left):
             assert shards.states[ref].generation == record.generation
+            assert shards.states[ref].sequence >= started.get((ref, record.generation), 0)
             heard = {key for key, listeners in shards.listeners.items() if ref in listeners}
             assert heard == (event_keys(record.definition.trigger) if record.listens else frozenset())
 
@@ -97,4 +102,4 @@ def test_shards_that_know_everything_are_found_without_fault(standing: dict[Sche
         for key in event_keys(record.definition.trigger) if record.listens else ():
             listeners.setdefault(key, {})[ref] = record.generation
 
-    assert not list(compared(standing, Known(listeners, {ref: state(record) for ref, record in standing.items()})))
+    assert not list(compared(standing, Known(listeners, {ref: state(record) for ref, record in standing.items()}), {}))

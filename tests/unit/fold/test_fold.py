@@ -252,3 +252,17 @@ def test_an_explanation_says_what_is_there_and_what_is_missing() -> None:
     assert [event.id for event in flights.events] == ["e1"]
     assert (either.holds, either.have, either.need, either.missing) == (True, 1, 1, 0)
     assert [child.holds for child in either.children] == [True, False]
+
+
+def test_a_home_that_forgot_what_it_started_is_told_and_its_numbers_go_on_from_there() -> None:
+    line = Line(Partitions(FLIGHTS, 2))
+    line.see(landed(2), landed(1))
+
+    line.tell(Put(SCHEDULE, 1, True, Partitions(FLIGHTS, 2), started=7))
+    assert [job.sequence for job in line.see(landed(1))] == [8], "what has accumulated stays"
+    line.tell(Put(SCHEDULE, 1, True, Partitions(FLIGHTS, 2), started=5))
+    assert [job.sequence for job in line.see(landed(2))] == [9], "it knows of more itself"
+
+    line.tell(Put(SCHEDULE, 2, True, Partitions(FLIGHTS, 2), started=3))
+    line.tell(Put(SCHEDULE, 1, True, Partitions(FLIGHTS, 2), started=99))
+    assert [(job.generation, job.sequence) for job in line.see(landed(2))] == [(2, 4)]

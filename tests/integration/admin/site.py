@@ -1,0 +1,155 @@
+"""An installation with a worker and a relay, as administrators find it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from streamsched.admin import resync, state
+from streamsched.admin.doctor import Health, examine
+from streamsched.admin.installation import Installation, open_installation
+from streamsched.admin.topics import create_topics
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.receipt import acknowledged
+from streamsched.catalog.relay import Relay
+from streamsched.config import Settings
+from streamsched.domain.app import AppDefinition
+from streamsched.domain.errors import NotFoundError
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.trigger import Partitions
+from streamsched.launcher.intake import Intake
+from streamsched.ports import leases
+from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.store.intake import PostgresIntake
+from streamsched.store.leases import PostgresLeases
+from streamsched.store.pool import open_pool
+from streamsched.stream.shard import ShardSettings
+from streamsched.stream.worker import Worker
+from streamsched.testing.clock import SettableClock
+from streamsched.testing.town import Town, landed
+
+SHARDS = 3
+APP = AppRef("default", "a")
+RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
+
+
+def schedule(name: str, count: int = 3) -> Schedule:
+    return Schedule(ScheduleRef("default", "a", name), RUN.ref, Partitions(DatasetRef("default", name), count))
+
+
+@dataclass
+class Site:
+    """An installation with a worker and a relay that can be started and stopped."""
+
+    at: Installation
+    town: Town
+    catalog: Catalog
+    pool: asyncpg.Pool
+    worker: Worker | None = None
+    tasks: tuple[asyncio.Task[Any], ...] = ()
+
+    async def start(self) -> None:
+        relay = Relay(broker=self.at.broker, outbox=self.at.outbox, bell=self.at.bell)
+        identity = leases.Worker("w", "localhost", 1)
+        settings = ShardSettings(idle_s=0.1)
+        self.worker = Worker(
+            self.at.broker, PostgresLeases(self.pool), identity, ttl=timedelta(seconds=1), settings=settings
+        )
+        self.tasks = asyncio.create_task(relay.run()), asyncio.create_task(self.worker.run())
+
+    async def stop(self) -> None:
+        if self.worker is not None:
+            await self.worker.stop()
+            await asyncio.wait(self.tasks[1:], timeout=20)
+            self.worker = None
+        for task in self.tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        self.tasks = ()
+
+    async def faults(self) -> list[str]:
+        found = await resync.examine(
+            broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox, numbers=self.at.numbers
+        )
+        return [f"{fault.schedule.name}: {fault.text}" for fault in found]
+
+    async def mend(self) -> int:
+        found = await resync.examine(
+            broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox, numbers=self.at.numbers
+        )
+        told = await resync.mend(found, mending=self.at.mending)
+        await acknowledged(told, receipts=self.at.outbox, bell=self.at.bell, patience=15)
+        return len(told)
+
+    async def have(self, name: str) -> int:
+        """What its shard has of the one leaf of a schedule."""
+        return (await state.show(self.at.broker, schedule(name).ref))["progress"]["have"]
+
+    async def counts(self, name: str, count: int) -> bool:
+        """Whether its shard has so many; it may not have heard of the schedule yet."""
+        with suppress(NotFoundError):
+            return await self.have(name) == count
+        return False
+
+    async def fire(self, name: str, which: int) -> None:
+        """One more satisfaction of the schedule, its `which`th: three partitions land and are used up."""
+        before = (await state.show(self.at.broker, schedule(name).ref))["fired"]
+        await self.town.emit(*(landed(3 * which + each, name) for each in range(3)))
+
+        async def fired() -> bool:
+            return (await state.show(self.at.broker, schedule(name).ref))["fired"] == before + 1
+
+        await until(fired)
+
+    async def jobs(self) -> list[str]:
+        """What launchers have of all that the log says is ready, in order."""
+        intake = Intake(self.at.broker, PostgresIntake(self.pool), SettableClock())
+        while await intake.run_once(timeout=0.2):
+            pass
+        await intake.close()
+        return [
+            row["id"] for row in await self.pool.fetch("SELECT id FROM jobs ORDER BY schedule, generation, sequence")
+        ]
+
+    async def doctor(self) -> dict[str, Health]:
+        findings = await examine(
+            broker=self.at.broker,
+            probe=self.at.probe,
+            clock=self.at.clock,
+            specs=self.at.specs,
+            revisions=self.at.revisions,
+        )
+        return {each.check: each.health for each in findings}
+
+
+@asynccontextmanager
+async def opened(database: str) -> AsyncIterator[Site]:
+    """A site that works: three schedules, each for three partitions of the dataset of its name."""
+    async with open_installation(Settings(database_url=database, shards=SHARDS)) as at:
+        await create_topics(at.broker, at.specs)
+        pool = await open_pool(database)
+        catalog = Catalog(
+            store=PostgresCatalogStore(pool), reader=at.reader, receipts=at.outbox, bell=at.bell, clock=SettableClock()
+        )
+        made = Site(at, Town(at.broker, SHARDS), catalog, pool)
+        await made.start()
+        await catalog.deploy(
+            AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),
+        )
+        yield made
+        await made.stop()
+        await pool.close()
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not await holds():  # noqa: ASYNC110 - what is watched is the log
+            await asyncio.sleep(0.05)
