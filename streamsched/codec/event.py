@@ -12,7 +12,7 @@ from typing import Final
 
 from streamsched.codec import cloudevents, native
 from streamsched.codec.cdap import notification
-from streamsched.codec.scalar import loads, mapping, name, sequence
+from streamsched.codec.scalar import loads, mapping, may_hold_nul, name, parsed, refuse_nul, sequence
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import Event, Ticked
 
@@ -47,8 +47,11 @@ def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> li
         DecodeError: it is no list of anything.
     """
     found: list[Event | DecodeError] = []
-    for place, item in enumerate(sequence(loads(raw), "$")):
+    spoilt = may_hold_nul(raw)
+    for place, item in enumerate(sequence(parsed(raw), "$")):
         try:
+            if spoilt:
+                refuse_nul(item, f"$[{place}]")
             found.append(_accepted(item, f"$[{place}]", f"{fallback_id}:{place}", fallback_time))
         except DecodeError as exc:
             found.append(exc)
@@ -58,7 +61,7 @@ def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> li
 def claimed(raw: bytes) -> tuple[str, str] | None:
     """Id and source ("" when it has none) that bytes which are no event claim to have; None when they claim none."""
     try:
-        found = mapping(loads(raw), "$")
+        found = mapping(parsed(raw), "$")
         event_id, source = name(found.get("id"), "$.id"), found.get("source")
         return None if event_id.startswith(LOG_ID) else (event_id, "" if source is None else name(source, "$.source"))
     except DecodeError:

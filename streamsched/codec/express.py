@@ -15,7 +15,7 @@ import orjson
 
 from streamsched.codec.event import LOG_ID
 from streamsched.codec.native import PARTITIONS_ADDED
-from streamsched.codec.scalar import LARGEST, dataset
+from streamsched.codec.scalar import LARGEST, dataset, may_hold_nul
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.event import Event, Partition, PartitionsAdded, partition_key
 from streamsched.domain.names import DatasetRef
@@ -52,6 +52,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
             or type(count) is not int
             or not len(listed) <= count <= LARGEST
             or count == 0
+            or may_hold_nul(raw)
         ):
             return None
         ref, key = _about(data["dataset"])

@@ -20,6 +20,7 @@ _R = TypeVar("_R")
 
 #: The largest whole number accepted anywhere: what PostgreSQL, Java and every dialect can hold.
 LARGEST: Final = 2**63 - 1
+_NUL: Final = b"\\u0000"
 _REFS: Final = 1 << 14
 
 
@@ -27,12 +28,51 @@ def loads(raw: bytes | str, path: str = "$") -> Any:
     """JSON bytes or text as Python values.
 
     Raises:
-        DecodeError: not JSON (NaN, infinities and broken UTF-8 are not), with the line and column.
+        DecodeError: not JSON (NaN, infinities and broken UTF-8 are not), with the line and column; or a text in it
+            holds a NUL, with the path of that text.
+    """
+    found = parsed(raw, path)
+    if may_hold_nul(raw):
+        refuse_nul(found, path)
+    return found
+
+
+def parsed(raw: bytes | str, path: str = "$") -> Any:
+    """`loads`, but for texts with a NUL.
+
+    Raises:
+        DecodeError: not JSON.
     """
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
         raise DecodeError(path, f"is not JSON: {exc}") from exc
+
+
+def may_hold_nul(raw: bytes | str) -> bool:
+    """Whether JSON holds what stands for a NUL, though perhaps behind a backslash, where it does not."""
+    return _NUL in raw if isinstance(raw, bytes) else _NUL.decode() in raw
+
+
+def refuse_nul(value: object, path: str) -> None:
+    """A NUL is a character of JSON, but no text of PostgreSQL can hold one: what carries it would be counted, and then
+    could not be stored.
+
+    Raises:
+        DecodeError: some text in it does; its path.
+    """
+    match value:
+        case str() if "\0" in value:
+            raise DecodeError(path, "must not hold a NUL character")
+        case dict():
+            for key, item in value.items():
+                refuse_nul(key, path)
+                refuse_nul(item, f"{path}.{key}")
+        case list():
+            for place, item in enumerate(value):
+                refuse_nul(item, f"{path}[{place}]")
+        case _:
+            return
 
 
 def mapping(value: object, path: str, field: str = "") -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Halt:
 
 def halted(failure: BaseException, signal: str, *, at: datetime, generation: int, release: str) -> Halt:
     """A halt by this exception; `signal` in words. Nothing is parked yet."""
-    message = str(failure)[:_MESSAGE].encode(errors="backslashreplace").decode()
+    message = str(failure)[:_MESSAGE].replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
     return Halt(type(failure).__name__, message, signal, at, generation, release)
 
 

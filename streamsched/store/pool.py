@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 import orjson
 
-from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 
 _AWAY = (
     OSError,
@@ -26,6 +26,7 @@ _AWAY = (
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
 _OLD_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
+_UNWRITABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 _MISCONFIGURED = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -102,6 +103,7 @@ def translated() -> Iterator[None]:
         UnavailableError: the server is away, or gave up on this transaction in favour of another; a retry may help.
         ConfigurationError: database, user or schema are not what this release needs.
         ConflictError: a constraint refused a row that is there already.
+        DecodeError: a text holds a NUL.
     """
     try:
         yield
@@ -111,6 +113,8 @@ def translated() -> Iterator[None]:
         raise ConfigurationError(f"PostgreSQL: {exc}") from exc
     except _OLD_SCHEMA as exc:
         raise ConfigurationError(f"PostgreSQL: {exc}; `streamsched migrate` brings the schema up to date") from exc
+    except _UNWRITABLE as exc:
+        raise DecodeError("$", f"PostgreSQL cannot hold it: {exc}") from exc
     except asyncpg.UniqueViolationError as exc:
         raise ConflictError(str(exc.detail or exc)) from exc  # type: ignore[attr-defined]
     except asyncpg.InterfaceError as exc:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 from hypothesis import assume
@@ -73,17 +74,18 @@ apps = st.builds(AppRef, _namespaces, _names)
 programs = st.builds(ProgramRef, _namespaces, _names, _names)
 durations = st.timedeltas(timedelta(seconds=1), timedelta(days=400))
 
-_wanted = st.builds(OneOf, st.frozensets(st.text(max_size=4), min_size=1)) | st.builds(
-    Glob, st.text(min_size=1, max_size=4)
+_text = partial(st.text, st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
+_wanted = st.builds(OneOf, st.frozensets(_text(max_size=4), min_size=1)) | st.builds(
+    Glob, _text(min_size=1, max_size=4)
 )
-_matches = st.just(ANYTHING) | st.dictionaries(st.text(max_size=4), _wanted, max_size=3).map(Match.of)
+_matches = st.just(ANYTHING) | st.dictionaries(_text(max_size=4), _wanted, max_size=3).map(Match.of)
 
 
 _dates = st.dates(date(2000, 1, 1), date(2040, 1, 1))
 # Closes none of the expressions below for good.
 calendars = st.builds(
     Calendar.of,
-    st.text(max_size=4),
+    _text(max_size=4),
     weekdays=st.frozensets(st.sampled_from([5, 6])),
     yearly=st.lists(_dates.map(lambda day: (day.month, day.day)).filter(lambda day: day != (1, 1)), max_size=3),
     spans=st.lists(st.tuples(_dates, _dates).map(lambda both: (min(both), max(both))), min_size=1, max_size=4),
@@ -194,17 +196,17 @@ deadlines: st.SearchStrategy[Deadline] = st.one_of(
     st.builds(Deadline, st.sampled_from(Promise), durations, then=st.sampled_from([OnMiss.WARN, OnMiss.CANCEL])),
     st.builds(Deadline, st.sampled_from([Promise.START, Promise.FINISH]), at=_walls, zone=_zones),
 )
-_mappings = st.dictionaries(st.text(max_size=6), st.text(max_size=6), max_size=3)
+_mappings = st.dictionaries(_text(max_size=6), _text(max_size=6), max_size=3)
 
 executables: st.SearchStrategy[Executable] = st.one_of(
-    st.builds(SparkJob, st.text(min_size=1), st.lists(st.text(), max_size=3).map(tuple), st.none() | _names, _mappings),
-    st.builds(BashJob, st.text(min_size=1)),
+    st.builds(SparkJob, _text(min_size=1), st.lists(_text(), max_size=3).map(tuple), st.none() | _names, _mappings),
+    st.builds(BashJob, _text(min_size=1)),
     st.builds(
         HttpJob,
         _names.map("http://host/{}".format),
         st.sampled_from(sorted(WITH_BODY)),
         _mappings,
-        st.none() | st.text(),
+        st.none() | _text(),
         durations,
     ),
     st.builds(PublishJob, st.builds(EventName, st.just("default"), _names), _mappings),
@@ -236,7 +238,7 @@ def schedules(
             triggers,
             constraints=st.lists(constraints, max_size=3).filter(in_one_pool).map(tuple),
             properties=_mappings,
-            description=st.text(max_size=9),
+            description=_text(max_size=9),
             overlap=st.sampled_from(Overlap),
             timeout=st.none() | durations,
             on_timeout=st.sampled_from(OnTimeout),

@@ -63,6 +63,10 @@ _AT: Final = (At(datetime(2013, 1, 7, 4, tzinfo=UTC)),)
 _TIMES: Final[tuple[TimeLeaf, ...]] = (*_CRONS, *_EVERY, *_AT)
 
 
+#: What a text may hold: neither half a character nor a NUL.
+_CHARACTERS: Final = st.characters(exclude_categories=("Cs",), exclude_characters="\0")
+
+
 def instants() -> st.SearchStrategy[datetime]:
     """Aware instants in UTC, to the microsecond."""
     return st.datetimes(datetime(1970, 1, 2), datetime(9999, 12, 30)).map(lambda naive: naive.replace(tzinfo=UTC))  # noqa: DTZ001
@@ -75,7 +79,7 @@ def words() -> st.SearchStrategy[str]:
 
 def texts() -> st.SearchStrategy[dict[str, str]]:
     """Attributes and arguments."""
-    return st.dictionaries(words(), st.text(st.characters(exclude_categories=("Cs",)), max_size=12), max_size=3)
+    return st.dictionaries(words(), st.text(_CHARACTERS, max_size=12), max_size=3)
 
 
 def sizes() -> st.SearchStrategy[int]:
@@ -107,7 +111,7 @@ def programs_reached() -> st.SearchStrategy[ProgramReached]:
         outcome=st.sampled_from(Outcome),
         arguments=texts(),
         ended_at=st.none() | instants(),
-        error=st.none() | st.text(st.characters(exclude_categories=("Cs",)), max_size=12),
+        error=st.none() | st.text(_CHARACTERS, max_size=12),
     )
 
 

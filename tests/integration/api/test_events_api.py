@@ -102,11 +102,17 @@ async def test_the_valid_events_of_a_batch_are_taken_and_each_bad_one_is_named(
 ) -> None:
     none = {**NATIVE, "id": "zero", "data": {"dataset": "flights", "count": 0}}
     unknown = {**NATIVE, "id": "odd", "type": "nonsense"}
-    answer = await post(client, [NATIVE, none, {**NATIVE, "id": "n2"}, unknown], "application/json")
+    unkeepable = {"type": "custom", "data": {"name": "a", "attributes": {"b": "\0"}}}
+    batch = [NATIVE, none, {**NATIVE, "id": "n2"}, unknown, unkeepable]
+    answer = await post(client, batch, "application/json")
     assert answer.status_code == 202
     body = answer.json()
     assert (body["accepted"], body["ids"]) == (2, ["n1", "n2"])
-    assert [(each["index"], each["path"]) for each in body["errors"]] == [(1, "$[1].data.count"), (3, "$[3].type")]
+    assert [(each["index"], each["path"]) for each in body["errors"]] == [
+        (1, "$[1].data.count"),
+        (3, "$[3].type"),
+        (4, "$[4].data.attributes.b"),
+    ]
     assert [event.id for event in await logged(services)] == ["n1", "n2"]
 
 
@@ -119,6 +125,7 @@ async def test_the_valid_events_of_a_batch_are_taken_and_each_bad_one_is_named(
         (b'{"a":1}', "application/cloudevents-batch+json", "$"),
         ({**NATIVE, "data": {"dataset": "flights", "count": -1}}, "application/json", "$.data.count"),
         ({**NATIVE, "data": {"dataset": "a/b"}}, "application/json", "$.data"),
+        ({**NATIVE, "data": {"dataset": "a", "partitions": ["p\0"]}}, "application/json", "$.data.partitions[0]"),
         ({**CLOUD, "type": "streamsched.misspelt"}, "application/cloudevents+json", "$.type"),
     ],
 )

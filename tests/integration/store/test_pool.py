@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.store.pool import open_pool, translated
 
 _PAUSE = "idle_in_transaction_session_timeout"
@@ -58,6 +58,12 @@ async def test_a_database_without_our_schema_is_a_configuration_error(empty_data
     with pytest.raises(ConfigurationError, match="schedules"), translated():
         await pool.fetchval("SELECT count(*) FROM schedules")
     await pool.close()
+
+
+async def test_a_text_that_postgres_cannot_hold_is_the_callers_mistake(pool: asyncpg.Pool) -> None:
+    for sql, value in (("SELECT $1::text", "a\0b"), ("SELECT $1::jsonb", {"a": "b\0"})):
+        with pytest.raises(DecodeError, match="cannot hold it"), translated():
+            await pool.fetchval(sql, value)
 
 
 async def test_a_bug_in_a_query_is_not_disguised(pool: asyncpg.Pool) -> None:

@@ -13,7 +13,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.halt import Halt
 
 INSTANTS = st.integers(0, 1 << 32).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
-WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 COUNTS = st.integers(0, 1 << 40)
 
 
@@ -21,7 +21,7 @@ COUNTS = st.integers(0, 1 << 40)
     st.builds(
         Halt,
         kind=WORDS,
-        message=st.text(st.characters(codec="utf-8"), max_size=20),
+        message=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
         signal=WORDS,
         at=INSTANTS,
         generation=COUNTS,
