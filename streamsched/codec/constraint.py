@@ -3,8 +3,8 @@ LOAD (`codec.load`), PLUGIN, POOL and RATE, which CDAP does not have.
 
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
-Without `waitUntilMet`, CONCURRENCY and LAST_RUN abort, as CDAP has it, and all others wait. Durations are whole
-milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
+Without `waitUntilMet` all of them wait, as in Python; what CDAP's own JSON means without it, `codec.cdap` knows.
+Durations are whole milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def from_json(obj: object, path: str = "$") -> Constraint:
 
 def _concurrency(fields: Fields) -> Concurrency:
     limit = fields.integer("maxConcurrency", minimum=1)
-    return Concurrency(limit, wait=fields.optional_boolean("waitUntilMet") or False)
+    return Concurrency(limit, wait=fields.optional_boolean("waitUntilMet") is not False)
 
 
 def _delay(fields: Fields) -> Delay:
@@ -111,9 +111,9 @@ def _group(fields: Fields) -> Group:
 
 def _last_run(fields: Fields) -> LastRun:
     interval = _read_duration(fields, "millisSinceLastRun", "interval")
-    wait = fields.optional_boolean("waitUntilMet") or False
+    wait = fields.optional_boolean("waitUntilMet")
     with anchored(fields.path):
-        return LastRun(interval, wait=wait)
+        return LastRun(interval, wait=wait is not False)
 
 
 def _plugin(fields: Fields) -> PlugIn:

@@ -7,13 +7,15 @@ REST let all of them abort). A DELAY that says false is refused, as CDAP does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from streamsched.codec import constraint as native
 from streamsched.codec.cdap.zone import iana
 from streamsched.domain.constraint import Constraint
 
 to_json = native.to_json
+
+_ABORT: Final = frozenset({"CONCURRENCY", "LAST_RUN"})
 
 
 def from_json(obj: object, path: str = "$") -> Constraint:
@@ -27,6 +29,11 @@ def from_json(obj: object, path: str = "$") -> Constraint:
 
 
 def _heard(obj: object) -> Any:
-    if isinstance(obj, Mapping) and isinstance(zone := obj.get("timeZone"), str):
-        return {**obj, "timeZone": iana(zone)}
-    return obj
+    if not isinstance(obj, Mapping):
+        return obj
+    heard = dict(obj)
+    if isinstance(zone := obj.get("timeZone"), str):
+        heard["timeZone"] = iana(zone)
+    if obj.get("type") in _ABORT and obj.get("waitUntilMet") is None:
+        heard["waitUntilMet"] = False
+    return heard

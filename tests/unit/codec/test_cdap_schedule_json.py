@@ -73,6 +73,12 @@ def test_what_cdap_says_of_a_schedule_is_read_and_written_as_it_was() -> None:
     assert [*extensions(detail)] == []
 
 
+def test_a_limit_that_does_not_say_whether_to_wait_aborts() -> None:
+    limits = [{"type": "CONCURRENCY", "maxConcurrency": 2}, {"type": "LAST_RUN", "millisSinceLastRun": 1000}]
+    read = codec.from_json({**SMALL, "constraints": limits}, NIGHTLY)
+    assert read.constraints == (Concurrency(2, wait=False), LastRun(timedelta(seconds=1), wait=False))
+
+
 def test_cdaps_smallest_request_is_read_with_its_defaults() -> None:
     schedule = codec.from_json(golden("minimal_create"), NIGHTLY)
 

@@ -99,7 +99,7 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ({"type": "CONCURRENCY", "maxConcurrency": 2}, Concurrency(2, wait=False)),
+        ({"type": "CONCURRENCY", "maxConcurrency": 2}, Concurrency(2, wait=True)),
         ({"type": "RATE", "maxRuns": 3, "per": "1h"}, Rate(3, timedelta(hours=1))),
         (
             {"type": "RATE", "maxRuns": 3, "per": "1h", "burst": 1, "group": "api", "waitUntilMet": False},
@@ -116,11 +116,11 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ),
         ({"type": "POOL", "pool": "p", "size": 4, "priority": -9, "waitUntilMet": False}, Pool("p", 4, -9, wait=False)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
-        ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": True}, Concurrency(2, wait=True)),
+        ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": False}, Concurrency(2, wait=False)),
         ({"type": "DELAY", "millisAfterTrigger": 1}, Delay(timedelta(milliseconds=1))),
         ({"type": "DELAY", "delay": "5m", "waitUntilMet": True}, Delay(timedelta(minutes=5))),
-        ({"type": "LAST_RUN", "millisSinceLastRun": 1000}, LastRun(timedelta(seconds=1), wait=False)),
-        ({"type": "last-run", "interval": "6h", "waitUntilMet": True}, LastRun(timedelta(hours=6), wait=True)),
+        ({"type": "LAST_RUN", "millisSinceLastRun": 1000}, LastRun(timedelta(seconds=1), wait=True)),
+        ({"type": "last-run", "interval": "6h", "waitUntilMet": False}, LastRun(timedelta(hours=6), wait=False)),
         (
             {"type": "TIME_RANGE", "startTime": "3:17", "endTime": "04:00"},
             TimeWindow(time(3, 17), time(4), "UTC", wait=True),
