@@ -6,13 +6,14 @@ between the reading and the ruling.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from streamsched.domain.admission import Verdict
+from streamsched.domain.arguments import arguments
 from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob
+from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, merged
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.pace import Bucket
 from streamsched.domain.plugin import PlugIn, Question
@@ -26,7 +27,8 @@ class Case:
     """A due job.
 
     Attributes:
-        ready: the satisfaction, with the contributions of those that joined it while it waited.
+        ready: the satisfaction it came with. Who joined it while it waited is read when it is admitted, not before:
+            nothing is decided by that, and it may be very many.
         schedule: the definition that stands now; None when nobody knows such a schedule.
         generation: the generation that stands now; 0 when there is none.
         enabled: whether the schedule is enabled now; a deleted one never is. A job that stands while it is not is one
@@ -35,7 +37,6 @@ class Case:
         order: what somebody told the job, and `order_reason` who and why.
         stands_from: the oldest generation whose jobs stand; None: `generation` alone.
         priority: of the schedule in its pool, as set online; None: nobody did, so its own counts.
-        joined: whether others joined it, so that `ready` is more than what the job came with.
     """
 
     ready: ReadyJob
@@ -47,7 +48,6 @@ class Case:
     order_reason: str = ""
     stands_from: int | None = None
     priority: int | None = None
-    joined: bool = False
 
     job: str = field(init=False, repr=False, compare=False)
     lane: Lane = field(init=False, repr=False, compare=False)
@@ -110,6 +110,13 @@ class Admit:
     reason: str
     slots: tuple[tuple[str, int], ...] = ()
     scopes: tuple[str, ...] = ()
+
+
+def taking_along(admit: Admit, case: Case, program: Program, joined: Iterable[ReadyJob]) -> Admit:
+    """The admission of a job with those that joined it, in order: its run is told of all of them."""
+    ready = merged(case.ready, joined)
+    assert case.schedule is not None
+    return replace(admit, ready=ready, arguments=arguments(program, case.schedule, ready))
 
 
 @dataclass(frozen=True, slots=True)

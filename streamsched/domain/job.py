@@ -6,7 +6,7 @@ A job's id is a function of schedule, generation and sequence, so a repeat anywh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -152,17 +152,25 @@ class ReadyJob:
         return Place(self.generation, self.sequence)
 
 
-def merged(ready: ReadyJob, joined: Sequence[ReadyJob]) -> ReadyJob:
-    """`ready` with the contributions of those that joined it, leaf by leaf, oldest first; its identity stays."""
-    leaves: dict[str, Contribution] = {}
-    for contribution in (each for one in (ready, *joined) for each in one.contributions):
-        known = leaves.get(contribution.leaf)
-        leaves[contribution.leaf] = (
-            contribution
-            if known is None
-            else Contribution(known.leaf, known.count + contribution.count, known.events + contribution.events)
-        )
-    return replace(ready, contributions=tuple(leaves.values()))
+def merged(ready: ReadyJob, joined: Iterable[ReadyJob]) -> ReadyJob:
+    """`ready` with the contributions of those that joined it, leaf by leaf, oldest first; its identity stays. As many
+    may have joined it as were satisfied in days.
+    """
+    leaves: dict[str, list[Contribution]] = {}
+    for one in (ready, *joined):
+        for each in one.contributions:
+            leaves.setdefault(each.leaf, []).append(each)
+    return replace(
+        ready,
+        contributions=tuple(
+            parts[0]
+            if len(parts) == 1
+            else Contribution(
+                leaf, sum(each.count for each in parts), tuple(event for each in parts for event in each.events)
+            )
+            for leaf, parts in leaves.items()
+        ),
+    )
 
 
 def job_id(schedule: ScheduleRef, generation: int, sequence: int) -> str:

@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, named, weigh
-from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded
+from streamsched.domain.arguments import arguments
+from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded, taking_along
 from streamsched.domain.group import Group, Occupancy
-from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id, merged
+from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.plugin import PlugIn, Question
@@ -23,7 +24,6 @@ from streamsched.domain.pool import Line, slots_name
 from streamsched.domain.rate import drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
-from streamsched.launcher.arguments import arguments
 
 #: When a job looks again whose pool has a free place that those before it have not taken.
 _TURN: Final = timedelta(seconds=5)
@@ -329,14 +329,15 @@ def _leaves(waiting: dict[Lane, Place], case: Case) -> None:
 
 def _with_joined(docket: Docket, rulings: list[Ruling]) -> tuple[Ruling, ...]:
     """What joined a job in this very docket goes with it when the job is admitted in it."""
-    readies = {case.job: case.ready for case in docket.cases}
     joined: dict[str, list[ReadyJob]] = {}
-    for ruling in rulings:
+    for case, ruling in zip(docket.cases, rulings, strict=True):
         if isinstance(ruling, Join):
-            joined.setdefault(ruling.into, []).append(readies[ruling.job])
+            joined.setdefault(ruling.into, []).append(case.ready)
+    if not joined or docket.program is None:
+        return tuple(rulings)
     return tuple(
-        replace(ruling, ready=merged(ruling.ready, joined[ruling.job]))
+        taking_along(ruling, case, docket.program, joined[ruling.job])
         if isinstance(ruling, Admit) and ruling.job in joined
         else ruling
-        for ruling in rulings
+        for case, ruling in zip(docket.cases, rulings, strict=True)
     )

@@ -24,7 +24,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import Assignment, Ending, Stop
 from streamsched.ports.topics import PROGRAM_STATUS, public_topic
 from streamsched.store import decisions, groups, outbox
-from streamsched.store.execution import FACTS, PostgresRunBook, assigned
+from streamsched.store.execution import FACTS, PostgresRunBook, assigned, satisfaction
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -48,7 +48,7 @@ class PostgresRunCrowd:
                     for row in await connection.fetch(_SQL["lock_schedules"], runs)
                 }
                 rows = await connection.fetch(_SQL["claim"], runs, runner, log_path, now)
-        claimed = [assigned(row, definitions.get(row["schedule"])) for row in rows]
+        claimed = [assigned(row, satisfaction(row), definitions.get(row["schedule"])) for row in rows]
         for run in set(runs) - {each.run for each in claimed}:
             assignment = await self._single.claim(run, runner=runner, log_path=log_path, now=now)
             if assignment is not None:

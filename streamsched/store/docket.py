@@ -19,7 +19,7 @@ from streamsched.codec import launch
 from streamsched.codec.scalar import loads
 from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.docket import Case, Docket, Ruling
-from streamsched.domain.job import Lane, Order, Place, ReadyJob, merged
+from streamsched.domain.job import Lane, Order, Place
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pace import Bucket
@@ -28,7 +28,7 @@ from streamsched.domain.rate import Meter, meter_of
 from streamsched.domain.schedule import Program, Schedule
 from streamsched.domain.sitting import Judged, Shared
 from streamsched.ports.jobs import Inside, Sitting
-from streamsched.store import clusters, groups, lines, meters, rulings
+from streamsched.store import clusters, groups, joiners, lines, meters, rulings
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -88,7 +88,7 @@ class PostgresDecisions:
                 if not due:
                     return Sitting(dict.fromkeys(held, ()))
                 files = await _files(connection, held, due, now)
-                judged = _judged(files, judge, now)
+                judged = await joiners.taken_along(connection, _judged(files, judge, now))
                 begun = await rulings.store(connection, judged, before=files.shared, now=now, inside=inside)
         return Sitting(dict.fromkeys(held, ()) | {each.program: each.rulings for each in judged}, begun)
 
@@ -144,10 +144,9 @@ async def _files(connection: Any, held: Mapping[str, _Held], due: Sequence[Any],
     if newest_only:
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
     rows = await connection.fetch(_SQL["lock_cases"], list(wanted), list(held))
-    joined = await _joined(connection, [row["id"] for row in rows if row["waiting"] is not None])
     cases: dict[str, list[Case]] = {}
     for row in rows:
-        cases.setdefault(row["program"], []).append(_case(row, joined.get(row["id"], ()), schedules, definitions))
+        cases.setdefault(row["program"], []).append(_case(row, schedules, definitions))
     pools = {each.pool.name for each in definitions.values() if each.pool is not None}
     named = {each.name for known in definitions.values() for each in known.groups}
     await groups.lock(connection, named | {slots_name(pool) for pool in pools})
@@ -211,12 +210,8 @@ async def _own_runs(
     return {Lane(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
 
 
-def _case(
-    row: Any, joined: Sequence[ReadyJob], schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]
-) -> Case:
+def _case(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]) -> Case:
     ready = launch.decode(row["ready"])
-    if joined:
-        ready = merged(ready, joined)
     name = str(ready.schedule)
     standing = schedules.get(name)
     told = row["waiting"]
@@ -230,16 +225,7 @@ def _case(
         order_reason=row["told_why"] or "",
         stands_from=standing["stands_from"] if standing else None,
         priority=standing["priority_set"] if standing else None,
-        joined=bool(joined),
     )
-
-
-async def _joined(connection: Any, jobs: list[str]) -> Mapping[str, list[ReadyJob]]:
-    found: dict[str, list[ReadyJob]] = {}
-    if jobs:
-        for row in await connection.fetch(_SQL["joiners"], jobs):
-            found.setdefault(row["joined"], []).append(launch.decode(row["ready"]))
-    return found
 
 
 async def _elders(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[Lane, Place]:

@@ -12,7 +12,7 @@ import asyncpg
 from streamsched.codec import launch
 from streamsched.codec.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.job import JobFact
+from streamsched.domain.job import JobFact, ReadyJob
 from streamsched.domain.retry import OVERDUE, failure_of
 from streamsched.domain.run import RunFact, RunState, advance
 from streamsched.domain.schedule import Schedule
@@ -39,11 +39,15 @@ class PostgresRunBook:
 
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         with translated():
+            seen = await self._pool.fetchrow(SQL["state"], run)
+            if seen is None:
+                return None
+            ready = satisfaction(seen)  # as the admission left it; outside the transaction, for it may be very much
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
                 if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
                     _, standing = await gone(connection, row)  # it has claimed it, and never heard so
-                    return assigned(row, _defined(standing))
+                    return assigned(row, ready, _defined(standing))
                 if row is None or row["state"] != RunState.PENDING:
                     return None
                 if row["stop_requested"] is not None:
@@ -59,7 +63,7 @@ class PostgresRunBook:
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None
                 state = advance(RunState.PENDING, RunFact.CLAIMED)
-                assignment = assigned(row, _defined(standing))
+                assignment = assigned(row, ready, _defined(standing))
                 longest = None if assignment.schedule is None else assignment.schedule.max_duration
                 deadline = None if longest is None else now + longest
                 await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
@@ -102,7 +106,12 @@ class PostgresRunBook:
         return True
 
 
-def assigned(row: Any, schedule: Schedule | None) -> Assignment:
+def satisfaction(row: Any) -> ReadyJob | None:
+    """What a run's job was satisfied by, with all that joined it; None of a run by hand."""
+    return None if row["ready"] is None else launch.decode(row["ready"].encode())
+
+
+def assigned(row: Any, ready: ReadyJob | None, schedule: Schedule | None) -> Assignment:
     """What a run's row says is to be executed, under the definition that stands, if one does."""
     return Assignment(
         row["id"],
@@ -110,7 +119,7 @@ def assigned(row: Any, schedule: Schedule | None) -> Assignment:
         program_from_json(row["executable"]),
         row["arguments"],
         row["job"],
-        launch.decode(row["ready"].encode()) if row["ready"] is not None else None,
+        ready,
         schedule,
     )
 

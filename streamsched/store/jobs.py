@@ -19,7 +19,7 @@ from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
 from streamsched.ports.catalog import Decision
 from streamsched.ports.jobs import Background, Decided, Holder, JobRecord, Launch, Span, Tally
-from streamsched.store import clusters, groups, lines, meters
+from streamsched.store import clusters, groups, joiners, lines, meters
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -91,7 +91,8 @@ class PostgresJobs:
                 known = standing is not None and standing["deleted_at"] is None
                 apart = not record.runs  # admission merges those who joined into the job
                 readies = [
-                    launch.decode(each["ready"].encode()) for each in await connection.fetch(_SQL["ready"], job, apart)
+                    launch.decode(each["ready"].encode())
+                    async for each in connection.cursor(_SQL["ready"], job, apart, prefetch=joiners.PORTION)
                 ]
                 schedule, unreadable = _read(standing["definition"]) if standing is not None and known else (None, None)
                 names = [group.name for group in schedule.groups] if schedule is not None else []

@@ -83,7 +83,7 @@ async def _admit(
     elsewhere: list[tuple[object, ...]] = []
     joined: list[tuple[object, ...]] = []
     for each in judged:
-        alone = {case.job: case.ready for case in each.docket.cases if not case.joined}
+        alone = {case.job: case.ready for case in each.docket.cases}
         for admit in each.rulings:
             if isinstance(admit, Admit):
                 row = admit.job, admit.run, admit.reason, orjson.dumps(admit.arguments, default=dict).decode()

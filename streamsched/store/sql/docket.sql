@@ -80,7 +80,7 @@ FOR UPDATE;
 SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT';
 
 -- name: joiners
--- What joined these jobs while they waited, in order.
+-- What joined these jobs while they waited, in order; read in portions, for it may be what came in days.
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
 -- name: elders

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.event import Event, Ticked
+from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
@@ -115,6 +118,48 @@ async def test_a_satisfaction_joins_the_job_of_its_schedule_that_waits(world: Wo
     [contribution] = claimed.ready.contributions
     assert contribution.count == 2 + 3 + 4
     assert [event.id for event in contribution.events][:3] == ["2-0", "2-1", "3-0"]
+
+
+async def test_who_joined_a_job_is_read_when_it_goes_and_not_at_every_check_of_it(world: World) -> None:
+    await world.define(ONE_AT_A_TIME)
+    await world.satisfy(*(world.ready(ONE_AT_A_TIME, n) for n in (1, 2, 3)))
+    await world.launcher.run_once()
+    await world.pool.execute("UPDATE jobs SET ready = '{}' WHERE state = 'COALESCED'")
+
+    await world.decisions.look("default.app.one.1.2")
+    assert await world.launcher.run_once() == 1
+    waiting = await world.jobs.get("default.app.one.1.2")
+    assert waiting.reason == "1 of 1 runs of default.app.load are active: default.app.one.1.1.r1"
+
+    await end(world, "default.app.one.1.1.r1")
+    await world.launcher.run_once()
+    assert (await world.jobs.get("default.app.one.1.2")).reason.startswith("it cannot be decided: $")
+
+
+async def test_more_than_a_portion_that_joined_goes_with_the_job_whole_and_in_order(world: World) -> None:
+    await world.define(ONE_AT_A_TIME)
+    await world.satisfy(*(ticked(world, n) for n in range(1, 1204)))
+    while await world.launcher.run_once():
+        pass
+    answer = await world.jobs.background("default.app.one.1.2")
+    assert [part.count for part in answer.ready.contributions] == [1202]
+
+    await end(world, "default.app.one.1.1.r1")
+    await world.launcher.run_once()
+    now = world.clock.now()
+    claimed = await world.book.claim("default.app.one.1.2.r1", runner="h:1:0", log_path="", now=now)
+
+    assert claimed is not None
+    assert claimed.ready is not None
+    [part] = claimed.ready.contributions
+    assert [event.id for event in part.events] == [str(n) for n in range(2, 1204)]
+    assert claimed.arguments["trigger.logical_start_time"] == (now + 1203 * MINUTE).isoformat()
+
+
+def ticked(world: World, n: int) -> ReadyJob:
+    due = world.clock.now() + n * MINUTE
+    event = Event(str(n), "test", due, Ticked(ONE_AT_A_TIME.ref, 1, "leaf", due))
+    return replace(world.ready(ONE_AT_A_TIME, n), contributions=(Contribution("leaf", 1, (event,)),))
 
 
 async def test_a_queueing_schedule_keeps_every_satisfaction_apart(world: World) -> None:
