@@ -26,7 +26,7 @@ from streamsched.domain.trigger import Trigger
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.drivers import open_broker
-from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.leases import Holder
 from streamsched.ports.topics import topic_specs
 from streamsched.store.bell import PostgresBell
 from streamsched.store.catalog import PostgresCatalogStore
@@ -64,7 +64,7 @@ class Installation:
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Worker]:
         """A worker that runs every shard."""
-        made = Worker(self.broker, PostgresLeases(self.pool), Identity("bench", platform.node(), 1))
+        made = Worker(self.broker, PostgresLeases(self.pool), Holder("bench", platform.node(), 1))
         running = asyncio.create_task(made.run())
         try:
             yield made

@@ -46,16 +46,15 @@ from streamsched.launcher.loop import Launcher
 from streamsched.launcher.probes import Probes
 from streamsched.launcher.retention import Housekeeper
 from streamsched.launcher.tidying import Tidying
+from streamsched.membership.part import Part
 from streamsched.membership.pulse import Pulse
-from streamsched.membership.role import Role as Part
 from streamsched.ports import plugins
 from streamsched.ports.bell import Bell
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.clusters import open_probe
 from streamsched.ports.generation import open_log
-from streamsched.ports.leases import Leases, part_lease
-from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.leases import Holder, Leases
 from streamsched.ports.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.spark.clusters import PROBES
 from streamsched.spark.processes import LocalRunners, this_process
@@ -122,7 +121,7 @@ class Services:
     """What every role is made of; its connections are open."""
 
     settings: Settings
-    identity: Identity
+    identity: Holder
     clock: Clock
     vitals: Vitals
     pool: asyncpg.Pool
@@ -160,7 +159,7 @@ async def open_services(
         vitals.stands_on("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
             settings=settings,
-            identity=Identity(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),
+            identity=Holder(name or f"{host}-{os.getpid()}-{uuid4().hex[:6]}", host, os.getpid()),
             clock=clock or SystemClock(),
             vitals=vitals,
             pool=pool,
@@ -221,7 +220,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         await Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()
 
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
-        part = Part(services.leases, part_lease(name), services.identity.id, ttl=settings.lease, pulse=services.pulse)
+        part = Part(services.leases, name, services.identity.id, ttl=settings.lease, pulse=services.pulse)
         return lambda: part.run(loop)
 
     return {

@@ -22,7 +22,7 @@ from streamsched.ports.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDIC
 STALE_S: Final = 3 * EVERY_S
 #: States in which what was told is how it is.
 _FRESH: Final = frozenset({"ok", "starting", "failing", "silent"})
-#: Topics that become rows, and the role that makes them.
+#: Topics that become rows, and the part that makes them.
 _INTAKES: Final = {LAUNCH: "intake", WAKEUPS: "wake-ups", TRIGGERS_CHANGELOG: "progress", VERDICTS: "verdicts"}
 
 
@@ -57,7 +57,7 @@ class ShardView:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """Attributes:
-    queues: what waits for relay, timers, launchers and intakes, with who plays their roles now.
+    queues: what waits for relay, timers, launchers and intakes, with who plays their parts now.
     """
 
     shards: Sequence[ShardView]
@@ -95,7 +95,7 @@ async def survey(broker: Broker, reports: Reports, *, stale_s: float = STALE_S) 
             )
         )
     queues = [*standing.queues, *await _intakes(broker, standing)]
-    return Overview(shards, [(queue, _owner(leases, queue.role)) for queue in queues])
+    return Overview(shards, [(queue, _owner(leases, queue.part)) for queue in queues])
 
 
 def _state(lease: Lease | None, known: Told | None, stale_s: float) -> str:
@@ -129,16 +129,16 @@ async def _lag(broker: Broker, at: Mapping[TopicPartition, int]) -> Mapping[str,
 async def _intakes(broker: Broker, standing: Standing) -> Sequence[Queue]:
     """What the log has that is not in its tables yet. How old it is nobody knows without reading it."""
     found: list[Queue] = []
-    for topic, role in _INTAKES.items():
+    for topic, part in _INTAKES.items():
         places = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
         ends = await broker.ends(places)
         behind = sum(max(0, ends[place] - standing.taken.get(place, 0)) for place in places)
-        found.append(Queue(f"log to tables: {role}", behind, 0.0, role))
+        found.append(Queue(f"log to tables: {part}", behind, 0.0, part))
     return found
 
 
-def _owner(leases: Mapping[str, Lease], role: str | None) -> str | None:
-    lease = None if role is None else leases.get(part_lease(role))
+def _owner(leases: Mapping[str, Lease], part: str | None) -> str | None:
+    lease = None if part is None else leases.get(part_lease(part))
     return None if lease is None else lease.owner
 
 
@@ -151,7 +151,7 @@ def to_json(overview: Overview) -> dict[str, Any]:
                 "name": queue.name,
                 "waiting": queue.waiting,
                 "oldestSeconds": round(queue.oldest_s, 1),
-                **({} if queue.role is None else {"role": queue.role, "owner": owner}),
+                **({} if queue.part is None else {"role": queue.part, "owner": owner}),
             }
             for queue, owner in overview.queues
         ],

@@ -1,9 +1,9 @@
 """Another number of shards: every home moves, and nothing else changes (ADR 0054).
 
-Offline: no worker and no role runs meanwhile; emitters and the API go on, what they write waits. The shards are run to
-the end of their signals, without taking new events in. Then every row of their tables moves to its new home, in topics
-of a new generation, and is compared there with what it was. Publishing the new layout is one record, the last one:
-killed at any moment before, the old one stands, and the next attempt begins with fresh topics.
+Offline: no worker and no launcher runs meanwhile; emitters and the API go on, what they write waits. The shards are run
+to the end of their signals, without taking new events in. Then every row of their tables moves to its new home, in
+topics of a new generation, and is compared there with what it was. Publishing the new layout is one record, the last
+one: killed at any moment before, the old one stands, and the next attempt begins with fresh topics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamsched.domain.home import home
 from streamsched.domain.layout import Layout
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.ports.generation import of_generation, read_layout
-from streamsched.ports.leases import Leases, Worker
+from streamsched.ports.leases import Holder, Leases
 from streamsched.ports.progress import Restartable
 from streamsched.ports.records import newest
 from streamsched.ports.topics import (
@@ -77,7 +77,7 @@ async def reshard(
     *,
     log_: Broker,
     leases: Leases,
-    me: Worker,
+    me: Holder,
     progress: Restartable,
     shards: int,
     retention: timedelta,

@@ -9,14 +9,14 @@ from datetime import timedelta
 
 from streamsched.cancellation import cancel
 from streamsched.domain.errors import ConflictError, UnavailableError
-from streamsched.ports.leases import Leases, Worker, part_lease, shard_lease
+from streamsched.ports.leases import Holder, Leases, part_lease, shard_lease
 
 _PARTS = ("relay", "progress")
 
 
 @asynccontextmanager
 async def alone(
-    leases: Leases, me: Worker, *, shards: int, ttl: timedelta
+    leases: Leases, me: Holder, *, shards: int, ttl: timedelta
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Holds the leases of all shards and of the parts that write to them, until the end. What it yields is to be asked
     before anything that cannot be taken back: it raises like this does, when somebody has come or a lease was lost.

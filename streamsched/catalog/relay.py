@@ -34,7 +34,7 @@ _AGAIN: Final = 1.0
 
 
 class Relay:
-    """Any number may run and stay correct, but they fence each other and waste their time: run it as a role."""
+    """Any number may run and stay correct, but they fence each other and waste their time: run it as a part."""
 
     def __init__(self, *, broker: Broker, outbox: Outbox, bell: Bell) -> None:
         self._broker = broker

@@ -125,7 +125,7 @@ def reshard(shards: Annotated[int, typer.Argument(min=1, max=1024, metavar="SHAR
     go on. Killed half way it has changed nothing: run it again. Afterwards set STREAMSCHED_SHARDS to the new number.
     """
     from streamsched.admin.reshard import reshard as change
-    from streamsched.ports.leases import Worker
+    from streamsched.ports.leases import Holder
     from streamsched.stream.shard import ShardSettings
 
     settings = settings_here()
@@ -134,7 +134,7 @@ def reshard(shards: Annotated[int, typer.Argument(min=1, max=1024, metavar="SHAR
         return await change(
             log_=at.log,
             leases=at.leases,
-            me=Worker(f"reshard-{os.getpid()}", socket.gethostname(), os.getpid()),
+            me=Holder(f"reshard-{os.getpid()}", socket.gethostname(), os.getpid()),
             progress=at.progress,
             shards=shards,
             retention=settings.retention,

@@ -9,7 +9,7 @@ from datetime import timedelta
 from math import inf
 
 from streamsched.membership.plan import plan
-from streamsched.ports.leases import OLDEST, Leases, View, Worker
+from streamsched.ports.leases import OLDEST, Holder, Leases, View
 
 #: While a handover is under way, how soon to look again.
 _HANDOVER = timedelta(milliseconds=150)
@@ -49,7 +49,7 @@ class Member:
     def __init__(
         self,
         leases: Leases,
-        worker: Worker,
+        worker: Holder,
         names: Sequence[str],
         *,
         ttl: timedelta,

@@ -42,7 +42,7 @@ def part_lease(part: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class Holder:
     """A process that holds leases. `id` is its identity: a process that comes back under it gets its leases at once.
     `reads`: the newest version of the states' encoding that it reads.
     """
@@ -88,8 +88,8 @@ class View:
 class Leases(Protocol):
     """Takes, renews and gives back. Every method raises UnavailableError when the database is away."""
 
-    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
-        """Says that `worker` is alive, renews what it holds (name → epoch) as `renew` does, and tells how things stand.
+    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
+        """Says that `holder` is alive, renews what it holds (name → epoch) as `renew` does, and tells how things stand.
         A worker that has not beaten for `ttl` is not among the living.
         """
         ...

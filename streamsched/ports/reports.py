@@ -57,13 +57,13 @@ class Queue:
 
     Attributes:
         oldest_s: for how long the first of it has waited, in seconds; 0 when nothing waits.
-        role: of which lease it is the work; None where anybody may do it.
+        part: whose work it is, of those that one process plays at a time; None where anybody may do it.
     """
 
     name: str
     waiting: int
     oldest_s: float
-    role: str | None = None
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import asyncpg
 
-from streamsched.ports.leases import Lease, View, Worker
+from streamsched.ports.leases import Holder, Lease, View
 from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
@@ -23,11 +23,11 @@ class PostgresLeases:
         self._pool = pool
         self._sql = queries("leases")
 
-    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
+    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
         with translated():
             row = await self._pool.fetchrow(
                 self._sql["beat"],
-                *(worker.id, worker.host, worker.pid, worker.reads),
+                *(holder.id, holder.host, holder.pid, holder.reads),
                 *(ttl, ttl * _FORGET_AFTER),
                 *(list(held), list(held.values())),
             )

@@ -15,7 +15,7 @@ from streamsched.store.sql import queries
 
 _SQL = queries("reports")
 #: Whose work a queue is.
-_ROLES: Final = {"outbox": "relay"}
+_PARTS: Final = {"outbox": "relay"}
 
 
 class PostgresReports:
@@ -47,7 +47,7 @@ class PostgresReports:
 
 def _queue(row: Any) -> Queue:
     oldest = 0.0 if row["since"] is None else max(0.0, (row["now"] - row["since"]).total_seconds())
-    return Queue(row["name"], row["waiting"], oldest, _ROLES.get(row["name"]))
+    return Queue(row["name"], row["waiting"], oldest, _PARTS.get(row["name"]))
 
 
 def _to_json(report: Report) -> dict[str, Any]:

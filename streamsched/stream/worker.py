@@ -15,9 +15,8 @@ from streamsched.codec import state as state_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.member import Member
 from streamsched.membership.pulse import Pulse
-from streamsched.ports import leases
 from streamsched.ports.broker import Broker
-from streamsched.ports.leases import shard_lease, shard_of
+from streamsched.ports.leases import Holder, Leases, shard_lease, shard_of
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.caution import Caution
 from streamsched.stream.edition import Edition
@@ -43,8 +42,8 @@ class Worker:
     def __init__(
         self,
         broker: Broker,
-        leases: leases.Leases,
-        identity: leases.Worker,
+        leases: Leases,
+        identity: Holder,
         *,
         ttl: timedelta = timedelta(seconds=5),
         settings: ShardSettings | None = None,

@@ -19,7 +19,7 @@ import uvloop
 
 from streamsched.codec import state as codec
 from streamsched.ports.drivers import open_broker
-from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.leases import Holder
 from streamsched.store.leases import PostgresLeases
 from streamsched.store.pool import open_pool
 from streamsched.stream.worker import Worker
@@ -55,7 +55,7 @@ async def main(release: str, database: str, log: str, name: str, lease_s: str) -
     if release == "next":
         upgrade()
     pool, broker = await open_pool(database), await open_broker(log)
-    identity = Identity(name, "localhost", os.getpid(), NEXT if release == "next" else NEXT - 1)
+    identity = Holder(name, "localhost", os.getpid(), NEXT if release == "next" else NEXT - 1)
     worker = Worker(broker, PostgresLeases(pool), identity, ttl=timedelta(seconds=float(lease_s)))
     running = asyncio.create_task(worker.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)

@@ -10,9 +10,9 @@ import pytest
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.membership.member import Member
+from streamsched.membership.part import Part
 from streamsched.membership.pulse import Pulse
-from streamsched.membership.role import Role
-from streamsched.ports.leases import Worker
+from streamsched.ports.leases import Holder
 from streamsched.store.leases import PostgresLeases
 
 pytestmark = pytest.mark.postgres
@@ -22,7 +22,7 @@ NAMES = [f"shard-{n:04d}" for n in range(4)]
 
 
 def member(leases: PostgresLeases, name: str, ttl: timedelta = LONG) -> Member:
-    return Member(leases, Worker(name, "localhost", 1), NAMES, ttl=ttl)
+    return Member(leases, Holder(name, "localhost", 1), NAMES, ttl=ttl)
 
 
 async def run_out(pool: asyncpg.Pool, *, worker: str) -> None:
@@ -60,7 +60,7 @@ async def test_a_second_worker_is_handed_its_half_and_then_nothing_moves(leases:
 async def test_nothing_is_handed_over_that_nobody_asked_for(leases: PostgresLeases) -> None:
     a = member(leases, "a")
     await a.step()
-    await leases.beat(Worker("b", "localhost", 2), {}, LONG)
+    await leases.beat(Holder("b", "localhost", 2), {}, LONG)
 
     step = await a.step()
 
@@ -151,15 +151,15 @@ async def test_the_database_judges_expiry(leases: PostgresLeases) -> None:
     assert await leases.renew({"x": 1}, "a", LONG) == frozenset()
 
 
-async def test_a_role_is_one_process_s_until_it_gives_it_back(leases: PostgresLeases) -> None:
-    first, second = Role(leases, "relay", "a", ttl=LONG), Role(leases, "relay", "b", ttl=LONG)
+async def test_a_part_is_one_process_s_until_it_gives_it_back(leases: PostgresLeases) -> None:
+    first, second = Part(leases, "relay", "a", ttl=LONG), Part(leases, "relay", "b", ttl=LONG)
 
     assert [await first.held(), await second.held(), await first.held()] == [True, False, True]
     await first.release()
     assert [await second.held(), await first.held()] == [True, False]
 
 
-async def test_the_work_of_a_role_stops_when_another_takes_it(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
+async def test_the_work_of_a_part_stops_when_another_takes_it(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -169,7 +169,7 @@ async def test_the_work_of_a_role_stops_when_another_takes_it(leases: PostgresLe
         finally:
             ended.set()
 
-    running = asyncio.create_task(Role(leases, "relay", "a", ttl=SHORT).run(work))
+    running = asyncio.create_task(Part(leases, "relay", "a", ttl=SHORT).run(work))
     await asyncio.wait_for(began.wait(), 10)
     await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now() + interval '1 hour'")
     await asyncio.wait_for(ended.wait(), 10)
@@ -178,17 +178,17 @@ async def test_the_work_of_a_role_stops_when_another_takes_it(leases: PostgresLe
         await running
 
 
-async def test_what_the_work_of_a_role_raises_is_raised_and_the_role_is_free(leases: PostgresLeases) -> None:
+async def test_what_the_work_of_a_part_raises_is_raised_and_the_part_is_free(leases: PostgresLeases) -> None:
     async def work() -> None:
         raise ValueError("as it may happen")
 
     with pytest.raises(ValueError, match="as it may"):
-        await Role(leases, "relay", "a", ttl=LONG).run(work)
+        await Part(leases, "relay", "a", ttl=LONG).run(work)
 
-    assert await Role(leases, "relay", "b", ttl=LONG).held()
+    assert await Part(leases, "relay", "b", ttl=LONG).held()
 
 
-async def test_a_role_is_left_to_others_while_what_it_works_with_does_not_answer(leases: PostgresLeases) -> None:
+async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer(leases: PostgresLeases) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def silence() -> None:
@@ -202,13 +202,13 @@ async def test_a_role_is_left_to_others_while_what_it_works_with_does_not_answer
             ended.set()
 
     pulse = Pulse(silence, every=SHORT, patience=timedelta(milliseconds=500))
-    running = asyncio.create_task(Role(leases, "relay", "a", ttl=SHORT, pulse=pulse).run(work))
+    running = asyncio.create_task(Part(leases, "relay", "a", ttl=SHORT, pulse=pulse).run(work))
     await asyncio.wait_for(began.wait(), 10)
     await asyncio.wait_for(ended.wait(), 10)
 
     assert pulse.lost
     async with asyncio.timeout(10):
-        while not await Role(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database calls nobody
+        while not await Part(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database calls nobody
             await asyncio.sleep(0.02)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -216,7 +216,7 @@ async def test_a_role_is_left_to_others_while_what_it_works_with_does_not_answer
 
 
 async def test_a_worker_asks_for_its_share_when_it_has_beaten_in_time_for_a_while(leases: PostgresLeases) -> None:
-    first, eager = member(leases, "a"), Member(leases, Worker("b", "localhost", 2), NAMES, ttl=LONG, settle=LONG)
+    first, eager = member(leases, "a"), Member(leases, Holder("b", "localhost", 2), NAMES, ttl=LONG, settle=LONG)
     await first.step()
     await eager.step()
 

@@ -41,7 +41,7 @@ async def test_what_a_worker_tells_is_shown_until_it_is_stale(pool: asyncpg.Pool
     assert states(await survey(town.broker, reports)) == ["unowned", "unowned"]
 
     worker = Worker(
-        town.broker, PostgresLeases(pool), leases.Worker("a", "here", 1), ttl=LONG, settings=ShardSettings(idle_s=0.05)
+        town.broker, PostgresLeases(pool), leases.Holder("a", "here", 1), ttl=LONG, settings=ShardSettings(idle_s=0.05)
     )
     running = asyncio.create_task(worker.run())
     telling = Telling(worker, reports, "a")

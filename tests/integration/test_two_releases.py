@@ -10,7 +10,7 @@ import pytest
 from streamsched.codec import state as state_codec
 from streamsched.domain.errors import ConfigurationError
 from streamsched.membership.member import Member
-from streamsched.ports.leases import Worker
+from streamsched.ports.leases import Holder
 from streamsched.store.leases import PostgresLeases
 
 pytestmark = pytest.mark.postgres
@@ -21,7 +21,7 @@ OLD, NEW = state_codec.VERSION, state_codec.VERSION + 1
 
 
 def member(leases: PostgresLeases, name: str, reads: int) -> Member:
-    return Member(leases, Worker(name, "localhost", 1, reads), NAMES, ttl=LONG)
+    return Member(leases, Holder(name, "localhost", 1, reads), NAMES, ttl=LONG)
 
 
 async def shared(*members: Member) -> None:

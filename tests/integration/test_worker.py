@@ -45,7 +45,7 @@ class Agency:
 
     async def hire(self, name: str, pulse: Pulse | None = None) -> Worker:
         pool = await open_pool(self._database)
-        identity = leases.Worker(name, "localhost", 1)
+        identity = leases.Holder(name, "localhost", 1)
         worker = Worker(
             self._town.broker,
             PostgresLeases(pool),

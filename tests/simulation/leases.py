@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from streamsched.codec.state import VERSION
-from streamsched.ports.leases import Lease, View, Worker
+from streamsched.ports.leases import Holder, Lease, View
 from tests.simulation.database import Database, StoredLease
 from tests.simulation.wire import Wire
 
@@ -18,11 +18,11 @@ class SimulationLeases:
         self._database = database
         self._wire = wire
 
-    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
+    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
         async def beat() -> View:
             now = self._database.clock.now()
-            self._database.workers[worker.id] = now
-            self._renew(held, worker.id, now + ttl)
+            self._database.workers[holder.id] = now
+            self._renew(held, holder.id, now + ttl)
             alive = sorted(name for name, seen in self._database.workers.items() if seen > now - ttl)
             leases = [
                 Lease(name, row.owner, row.epoch, (row.expires_at - now).total_seconds(), row.wanted_by)

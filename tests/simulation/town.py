@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from streamsched.catalog.relay import Relay
 from streamsched.launcher.intake import Intake
-from streamsched.membership.role import Role
-from streamsched.ports.leases import Worker as Identity
-from streamsched.ports.leases import part_lease
+from streamsched.membership.part import Part
+from streamsched.ports.leases import Holder
 from streamsched.stream.shard import ShardSettings
 from streamsched.stream.tenure import BackOff
 from streamsched.stream.worker import Worker
@@ -98,7 +97,7 @@ class Town:
         settings = ShardSettings(max_records=self._max_records, recovery_s=5.0)
         leases = SimulationLeases(self._database, self._wire)
         await Worker(
-            broker, leases, Identity(identity, "host", 1), ttl=TTL, settings=settings, back_off=BackOff(0.1, 1.0)
+            broker, leases, Holder(identity, "host", 1), ttl=TTL, settings=settings, back_off=BackOff(0.1, 1.0)
         ).run()
 
     async def _launcher(self, identity: str) -> None:
@@ -108,8 +107,8 @@ class Town:
         wakes = SimulationWakes(database, wire)
 
         def alone(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Coroutine[Any, Any, None]]:
-            role = Role(leases, part_lease(name), identity, ttl=TTL)
-            return lambda: role.run(work)
+            part = Part(leases, name, identity, ttl=TTL)
+            return lambda: part.run(work)
 
         await supervise(
             {

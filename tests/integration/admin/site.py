@@ -57,7 +57,7 @@ class Site:
 
     async def start(self) -> None:
         relay = Relay(broker=self.at.broker, outbox=self.at.outbox, bell=self.at.bell)
-        identity = leases.Worker("w", "localhost", 1)
+        identity = leases.Holder("w", "localhost", 1)
         settings = ShardSettings(idle_s=0.1)
         self.worker = Worker(
             self.at.broker, PostgresLeases(self.pool), identity, ttl=timedelta(seconds=1), settings=settings

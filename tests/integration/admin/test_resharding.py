@@ -20,7 +20,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
 from streamsched.ports.broker import Broker
 from streamsched.ports.generation import open_log, read_layout
-from streamsched.ports.leases import Worker as Identity
+from streamsched.ports.leases import Holder
 from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
 from streamsched.store.leases import PostgresLeases
 from streamsched.store.pool import open_pool
@@ -56,7 +56,7 @@ class Work:
         settings = ShardSettings(idle_s=0.1)
         ttl = timedelta(seconds=1)
         self._worker = Worker(
-            self._broker, PostgresLeases(self._pool), Identity("w", "localhost", 1), ttl=ttl, settings=settings
+            self._broker, PostgresLeases(self._pool), Holder("w", "localhost", 1), ttl=ttl, settings=settings
         )
         copy = ProgressCopy(broker=self._broker, store=PostgresProgress(self._pool))
         self._tasks = asyncio.create_task(self._worker.run()), asyncio.create_task(copy.run())

@@ -25,7 +25,7 @@ from streamsched.domain.timed import OnExpiry, Quiet, Within
 from streamsched.domain.trigger import CustomEvent, Partitions, Trigger
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.generation import of_generation, read_layout
-from streamsched.ports.leases import Lease, View, Worker
+from streamsched.ports.leases import Holder, Lease, View
 from streamsched.ports.progress import Copied
 from streamsched.ports.topics import CHANGELOGS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
 from streamsched.stream.shard import ShardSettings
@@ -34,7 +34,7 @@ from streamsched.testing.town import Town, event_ids, schedule
 
 OUTLETS = 3
 QUICK = ShardSettings(idle_s=0.05, verdicts=False)
-ME = Worker("reshard", "localhost", 1)
+ME = Holder("reshard", "localhost", 1)
 TTL = timedelta(seconds=5)
 RETENTION = timedelta(days=7)
 
@@ -85,8 +85,8 @@ class Rack:
     leases: dict[str, Lease] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
 
-    async def beat(self, worker: Worker, held: Mapping[str, int], ttl: timedelta) -> View:
-        self.workers.add(worker.id)
+    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
+        self.workers.add(holder.id)
         return View(dict.fromkeys(sorted(self.workers), 2), tuple(self.leases.values()))
 
     async def claim(

@@ -11,7 +11,7 @@ import pytest
 
 from streamsched.cancellation import cancel
 from streamsched.domain.errors import UnavailableError
-from streamsched.membership.role import Role
+from streamsched.membership.part import Part
 from streamsched.supervisor import supervise
 from streamsched.telemetry.metrics import Metrics
 
@@ -104,8 +104,8 @@ class Held:
         return None
 
 
-async def test_a_role_that_is_lost_is_left_by_work_that_was_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsched.membership.role.TIDYING_UP", 0.01)
+async def test_a_part_that_is_lost_is_left_by_work_that_was_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamsched.membership.part.TIDYING_UP", 0.01)
     leases, deaf, ended = Held(), Deaf(), asyncio.Event()
 
     async def work() -> None:
@@ -114,8 +114,8 @@ async def test_a_role_that_is_lost_is_left_by_work_that_was_deaf(monkeypatch: py
         finally:
             ended.set()
 
-    role = Role(leases, "relay", "me", ttl=timedelta(milliseconds=40))  # type: ignore[arg-type]
-    running = asyncio.create_task(role.run(work))
+    part = Part(leases, "relay", "me", ttl=timedelta(milliseconds=40))  # type: ignore[arg-type]
+    running = asyncio.create_task(part.run(work))
     await deaf.begun.wait()
     leases.lost = True
     await ended.wait()
