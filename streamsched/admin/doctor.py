@@ -18,7 +18,7 @@ from streamsched.ports.archive import Kept
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, part_lease, shard_lease
-from streamsched.ports.probe import DatabaseFacts, Probe
+from streamsched.ports.probe import DatabaseFacts, DatabaseProbe
 from streamsched.ports.topics import DEAD_LETTER, SIGNALS
 
 #: Clocks may differ by this many seconds without and with a warning; more is a failure.
@@ -54,7 +54,7 @@ def worst(findings: Sequence[Finding]) -> Health:
 
 
 async def examine(
-    *, broker: Broker, probe: Probe, clock: Clock, specs: Sequence[TopicSpec], revisions: Sequence[str]
+    *, broker: Broker, probe: DatabaseProbe, clock: Clock, specs: Sequence[TopicSpec], revisions: Sequence[str]
 ) -> Sequence[Finding]:
     """All checks, in the order in which one should mend. One that cannot be made says so and stops none of the others.
 

@@ -36,8 +36,8 @@ from streamsched.ports.topics import public_topic
 router = APIRouter()
 
 
-class Dialect(StrEnum):
-    """How a request says its events."""
+class ContentMode(StrEnum):
+    """How a request says its events: in one of CloudEvents' three content modes, or as other JSON."""
 
     STRUCTURED = "cloudevents"
     BATCH = "cloudevents-batch"
@@ -71,20 +71,20 @@ async def accept(
     when nobody could tell in time, and missing with `check=none`. What became of an event in the end says
     `/v1/events/{id}/verdicts`.
     """
-    dialect = _dialect(request)
+    mode = _mode(request)
     events: list[Event] = []
     refused: list[Refused] = []
-    for index, found in enumerate(_decoded(request.headers, body, dialect, now=services.clock.now())):
+    for index, found in enumerate(_decoded(request.headers, body, mode, now=services.clock.now())):
         if isinstance(found, Event):
             events.append(found)
         else:
             refused.append(Refused(index, found.path, found.reason))
     if refused:
-        services.metrics.add("events_rejected_total", len(refused), dialect=dialect)
+        services.metrics.add("events_rejected_total", len(refused), dialect=mode)
     if events:
         await services.broker.append([outgoing(event, services.shards) for event in events])
         for event in events:
-            services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=dialect)
+            services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=mode)
     answer: dict[str, Any] = {
         "accepted": len(events),
         "ids": [event.id for event in events],
@@ -116,16 +116,16 @@ def _answer(answer: dict[str, Any], refused: Sequence[Refused]) -> Response:
     return rendered({**described, **answer}, status=HTTPStatus.BAD_REQUEST, media_type="application/problem+json")
 
 
-def _dialect(request: Request) -> Dialect:
+def _mode(request: Request) -> ContentMode:
     content = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if content == "application/cloudevents+json":
-        return Dialect.STRUCTURED
+        return ContentMode.STRUCTURED
     if content == "application/cloudevents-batch+json":
-        return Dialect.BATCH
+        return ContentMode.BATCH
     if "ce-specversion" in request.headers:
-        return Dialect.BINARY
+        return ContentMode.BINARY
     if content == "application/json" or content.endswith("+json"):
-        return Dialect.JSON
+        return ContentMode.JSON
     raise HTTPException(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
         f"'{content}' is no way to say events: application/json, application/cloudevents+json, "
@@ -133,17 +133,17 @@ def _dialect(request: Request) -> Dialect:
     )
 
 
-def _decoded(headers: Mapping[str, str], body: bytes, dialect: Dialect, *, now: datetime) -> list[Event | DecodeError]:
+def _decoded(headers: Mapping[str, str], body: bytes, mode: ContentMode, *, now: datetime) -> list[Event | DecodeError]:
     """Each event of a request, or what is wrong with it, in order.
 
     Raises:
         DecodeError: the body as a whole is unreadable, so no event can be told from another.
     """
     made_id = uuid4().hex
-    if dialect is Dialect.BATCH or (dialect is Dialect.JSON and body.lstrip().startswith(b"[")):
+    if mode is ContentMode.BATCH or (mode is ContentMode.JSON and body.lstrip().startswith(b"[")):
         return event_codec.decode_batch(body, fallback_id=made_id, fallback_time=now)
     try:
-        if dialect is Dialect.BINARY:
+        if mode is ContentMode.BINARY:
             return [cloudevents.decode_binary(headers, body, fallback_time=now)]
         return [event_codec.decode(body, fallback_id=made_id, fallback_time=now)]
     except DecodeError as exc:

@@ -39,7 +39,7 @@ class DatabaseFacts:
     history: Sequence[Kept] = ()
 
 
-class Probe(Protocol):
+class DatabaseProbe(Protocol):
     """Asks."""
 
     async def facts(self) -> DatabaseFacts:

@@ -1,4 +1,4 @@
-"""`ports.probe.Probe` and other things an administrator asks of PostgreSQL."""
+"""`ports.probe.DatabaseProbe` and other things an administrator asks of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HIDDEN = "hidden:"
 
 
 class PostgresProbe:
-    """`Probe`."""
+    """`ports.probe.DatabaseProbe`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
