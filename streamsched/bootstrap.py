@@ -267,6 +267,7 @@ def api_services(services: Services) -> ApiServices:
             bell=services.bell,
             clock=services.clock,
             check=partial(plugins.check, known=plugins.installed()),
+            largest_record=services.broker.capabilities.largest_record,
         ),
         replaying=Replaying(
             reader=PostgresCatalogReader(pool),

@@ -12,7 +12,7 @@ from streamsched.catalog.preview import Preview, foreseen
 from streamsched.catalog.receipt import acknowledged
 from streamsched.codec.reading import below
 from streamsched.domain.app import AppDefinition
-from streamsched.domain.errors import NotFoundError
+from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.pause import DISABLED, Pause
 from streamsched.domain.schedule import Program, Schedule
@@ -57,7 +57,9 @@ class Catalog:
         clock: Clock,
         patience: float = PATIENCE,
         check: Callable[[Schedule, str], None] = _unchecked,
+        largest_record: int | None = None,
     ) -> None:
+        """`largest_record` is what the log takes: a definition that is larger than that is refused."""
         self._store = store
         self._reader = reader
         self._receipts = receipts
@@ -65,6 +67,7 @@ class Catalog:
         self._clock = clock
         self._patience = patience
         self._check = check
+        self._largest = largest_record
 
     async def deploy(
         self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
@@ -75,13 +78,14 @@ class Catalog:
         for one go on without it, or go. Idempotent. Returns what changed.
 
         Raises:
-            InvalidDefinitionError: a new or changed schedule can never tick.
+            InvalidDefinitionError: a new or changed schedule can never tick, or is larger than the log takes.
         """
         self._check_app(wanted)
         now = self._clock.now()
 
         def decide(app: AppRecord) -> AppChange:
-            return deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
+            decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
+            return self._fitting(decided, app=wanted)
 
         staying = [program.ref for program in wanted.programs]
         applied = await self._store.change(wanted.ref, None, decide, now=now, programs=staying)
@@ -93,25 +97,25 @@ class Catalog:
         """What `deploy` would do now, and what would be lost by it. Changes nothing.
 
         Raises:
-            InvalidDefinitionError: a new or changed schedule can never tick.
+            InvalidDefinitionError: a new or changed schedule can never tick, or is larger than the log takes.
         """
         self._check_app(wanted)
         app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
         now = self._clock.now()
-        return await self._foreseen(
-            deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
-        )
+        decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
+        return await self._foreseen(self._fitting(decided, app=wanted))
 
     async def preview_update(self, definition: Schedule, *, keep: bool = False) -> Preview:
         """What `update` would do now, and what would be lost by it. Changes nothing.
 
         Raises:
             NotFoundError: the schedule or its program does not exist.
-            InvalidDefinitionError: it can never tick.
+            InvalidDefinitionError: it can never tick, or is larger than the log takes.
         """
         self._check(definition, "$")
         app = await self._reader.app(definition.ref.owner)
-        return await self._foreseen(change.update(app, definition, keep=keep, now=self._clock.now()))
+        decided = change.update(app, definition, keep=keep, now=self._clock.now())
+        return await self._foreseen(self._fitting(decided))
 
     async def delete_program(self, ref: ProgramRef) -> Applied:
         """The program is gone, with its schedules; schedules of any app that wait for it go on without that, or go.
@@ -135,7 +139,7 @@ class Catalog:
         Raises:
             ConflictError: it exists already.
             NotFoundError: its program does not.
-            InvalidDefinitionError: it can never tick.
+            InvalidDefinitionError: it can never tick, or is larger than the log takes.
         """
         ref = definition.ref
         self._check(definition, "$")
@@ -149,7 +153,7 @@ class Catalog:
 
         Raises:
             NotFoundError: the schedule or its program does not exist.
-            InvalidDefinitionError: it can never tick.
+            InvalidDefinitionError: it can never tick, or is larger than the log takes.
         """
         self._check(definition, "$")
         await self._change(definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now))
@@ -241,7 +245,7 @@ class Catalog:
 
     async def _change(self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange]) -> None:
         now = self._clock.now()
-        applied = await self._store.change(ref.owner, [ref], lambda app: decide(app, now), now=now)
+        applied = await self._store.change(ref.owner, [ref], lambda app: self._fitting(decide(app, now)), now=now)
         await self._acknowledged(ref.owner, applied)
 
     async def _change_app(self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange]) -> Applied:
@@ -249,12 +253,23 @@ class Catalog:
         refs = [status.record.definition.ref for status in await self._reader.schedules(app=app)]
         if not refs:
             raise NotFoundError("application with schedules", str(app))
-        applied = await self._store.change(app, refs, lambda known: decide(known, now), now=now)
+        applied = await self._store.change(app, refs, lambda known: self._fitting(decide(known, now)), now=now)
         return await self._acknowledged(app, applied)
 
     def _check_app(self, wanted: AppDefinition) -> None:
         for schedule in wanted.schedules:
             self._check(schedule, below("$.schedules", schedule.ref.name))
+
+    def _fitting(self, decided: AppChange, *, app: AppDefinition | None = None) -> AppChange:
+        """What was decided, each record of which the log takes."""
+        for schedule in decided.schedules:
+            size = max((len(record.key.encode()) + len(record.value) for record in schedule.records), default=0)
+            if self._largest is not None and size > self._largest:
+                path = "$" if app is None else below("$.schedules", schedule.after.definition.ref.name)
+                raise InvalidDefinitionError(
+                    path, f"needs {size} bytes in the log, which takes {self._largest} at most"
+                )
+        return decided
 
     async def _foreseen(self, decided: AppChange) -> Preview:
         known = [

@@ -44,6 +44,7 @@ class Capabilities:
         durable: what was acknowledged survives the death of every process.
         compaction: `Cleanup.COMPACT` is honoured.
         shared: several processes may use the same log.
+        largest_record: most bytes of key and value of one record; None when nobody need mind.
     """
 
     fenced: bool
@@ -51,6 +52,7 @@ class Capabilities:
     durable: bool
     compaction: bool
     shared: bool
+    largest_record: int | None = None
 
 
 class TopicPartition(NamedTuple):

@@ -7,7 +7,7 @@ needs, and all this port promises (ADR 0002).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from streamsched.domain.names import ScheduleRef
@@ -33,8 +33,8 @@ class PendingRecord(NamedTuple):
 class Outbox(Protocol):
     """What the relay needs."""
 
-    async def pending(self, *, limit: int) -> Sequence[PendingRecord]:
-        """What is visible now, smallest ids first.
+    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+        """What is visible now, smallest ids first, without the ids `beside`.
 
         Raises:
             UnavailableError: PostgreSQL is away.

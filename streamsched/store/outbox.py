@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import asyncpg
@@ -45,9 +45,9 @@ class PostgresOutbox:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def pending(self, *, limit: int) -> Sequence[PendingRecord]:
+    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         with translated():
-            rows = await self._pool.fetch(_SQL["pending"], limit)
+            rows = await self._pool.fetch(_SQL["pending"], limit, beside)
         return [PendingRecord(*row) for row in rows]
 
     async def forget(self, ids: Sequence[int]) -> None:

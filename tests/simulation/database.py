@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -146,9 +146,9 @@ class SimulationOutbox:
         self._database = database
         self._wire = wire
 
-    async def pending(self, *, limit: int) -> Sequence[PendingRecord]:
+    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
         async def pending() -> list[PendingRecord]:
-            return [row for _, row in sorted(self._database.outbox.items())][:limit]
+            return [row for id_, row in sorted(self._database.outbox.items()) if id_ not in beside][:limit]
 
         return await self._wire.call("outbox.pending", pending)
 

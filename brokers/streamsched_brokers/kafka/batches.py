@@ -18,7 +18,7 @@ from streamsched.ports.broker import Outgoing, Record, TopicPartition
 #: A batch is closed when it has grown to that many bytes; a larger record has one of its own.
 BATCH_BYTES: Final = 1 << 20
 #: What a batch and a record add to key and value, at most.
-_OVERHEAD: Final = 128
+OVERHEAD: Final = 128
 _MARKER: Final = struct.Struct(">hh")
 _ABORTED: Final = 0
 
@@ -49,7 +49,7 @@ def check_sizes(records: Sequence[Outgoing], limit: int, *, together: float = in
     """
     total = 0
     for topic, _, key, value in records:
-        size = len(key or b"") + len(value or b"") + _OVERHEAD
+        size = len(key or b"") + len(value or b"") + OVERHEAD
         total += size
         if size > limit:
             raise TooLargeError(topic, size, limit)

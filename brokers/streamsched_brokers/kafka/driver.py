@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.appender import Appender
-from streamsched_brokers.kafka.batches import check_sizes
+from streamsched_brokers.kafka.batches import OVERHEAD, check_sizes
 from streamsched_brokers.kafka.catalog import Catalog
 from streamsched_brokers.kafka.failure import translated
 from streamsched_brokers.kafka.groups import Groups
@@ -48,7 +49,7 @@ class KafkaBroker:
 
     @property
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return replace(CAPABILITIES, largest_record=self._address.max_record_bytes - OVERHEAD)
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         with translated():

@@ -13,8 +13,8 @@ RETURNING id;
 SELECT id FROM outbox WHERE key = ANY ($1::text[]) ORDER BY id;
 
 -- name: pending
--- The relay's read: an index scan from the smallest id, whatever the backlog.
-SELECT id, topic, key, value FROM outbox ORDER BY id LIMIT $1;
+-- The relay's read: an index scan from the smallest id, whatever the backlog. Beside the few that it passes over.
+SELECT id, topic, key, value FROM outbox WHERE id <> ALL ($2::bigint[]) ORDER BY id LIMIT $1;
 
 -- name: forget
 -- What the log has acknowledged goes, and those who wait for it are woken by the same commit.

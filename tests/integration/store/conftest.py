@@ -64,7 +64,7 @@ class House:
         self.store = PostgresCatalogStore(self.pool)
         self.catalog = self.catalog_with(patience=15)
 
-    def catalog_with(self, *, patience: float) -> Catalog:
+    def catalog_with(self, *, patience: float = 15, largest_record: int | None = None) -> Catalog:
         return Catalog(
             store=self.store,
             reader=self.reader,
@@ -72,6 +72,7 @@ class House:
             bell=self.bell,
             clock=self.clock,
             patience=patience,
+            largest_record=largest_record,
         )
 
     def relay(self) -> Relay:

@@ -22,9 +22,9 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.home import home
 from streamsched.domain.job import TRANSITIONS, JobFact, JobState
-from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import At, Cron, Every
+from streamsched.domain.trigger import AllOf, At, Cron, Every, Partitions
 from streamsched.store.sql import queries
 
 from .conftest import APP, FLIGHTS, JOIN, SHARDS, WEATHER, House, app, schedule
@@ -185,6 +185,25 @@ async def test_what_cannot_be_is_refused_with_the_name_of_it_and_changes_nothing
 
     assert await open_house.signals() == before
     assert [status.record.generation for status in await open_house.catalog.list()] == [1]
+
+
+async def test_a_definition_larger_than_the_log_takes_is_refused_before_it_is_stored(open_house: House) -> None:
+    catalog = open_house.catalog_with(largest_record=2000)
+    huge = schedule("huge", AllOf(tuple(Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(100))))
+    await catalog.deploy(app(schedule()))
+    known = await open_house.signals()
+    for refused, path in [
+        (lambda: catalog.deploy(app(schedule(), huge)), r"\$\.schedules\.huge: needs \d+ bytes .* 2000 at most"),
+        (lambda: catalog.create(huge), r"\$: needs"),
+        (lambda: catalog.update(replace(huge, ref=schedule().ref)), r"\$: needs"),
+        (lambda: catalog.preview(app(huge)), r"\$\.schedules\.huge: needs"),
+        (lambda: catalog.preview_update(replace(huge, ref=schedule().ref)), r"\$: needs"),
+    ]:
+        with pytest.raises(InvalidDefinitionError, match=path):
+            await refused()
+
+    assert [status.record.generation for status in await catalog.list()] == [1]
+    assert await open_house.signals() == known
 
 
 async def test_disabling_what_is_disabled_is_a_conflict(open_house: House) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import asyncpg
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
+from structlog.testing import capture_logs
 
 from streamsched.catalog import relay as relay_module
 from streamsched.domain.errors import FencedError, UnavailableError
@@ -19,6 +20,7 @@ from streamsched.ports.records import records as log_records
 from streamsched.ports.topics import RELAY_POSITION, SIGNALS
 from streamsched.store import outbox
 from streamsched.store.outbox import PostgresOutbox
+from streamsched.store.sql import queries
 
 from .conftest import SHARDS, House, furnished
 
@@ -169,8 +171,8 @@ class SlowOutbox(PostgresOutbox):
         super().__init__(pool)
         self.read, self.go = asyncio.Event(), asyncio.Event()
 
-    async def pending(self, *, limit: int) -> Sequence[PendingRecord]:
-        found = await super().pending(limit=limit)
+    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+        found = await super().pending(limit=limit, beside=beside)
         self.read.set()
         await self.go.wait()
         return found
@@ -214,6 +216,29 @@ async def test_a_backlog_is_relayed_batch_by_batch(house: House, monkeypatch: py
     assert await values(house.broker) == names
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize("broker", ["memory"], indirect=True)
+async def test_a_record_larger_than_the_log_takes_stays_and_holds_up_nobody(house: House, kafka_log: str) -> None:
+    """Nor do many that are too large only together."""
+    house.broker = await furnished(
+        await open_broker(f"{kafka_log}&transaction_seconds=1&max_record_bytes={2 << 20}")
+    )  # 16 MiB together
+    names = [f"{number} " + "x" * (1 << 20) for number in range(20)]
+    await outbox.write(house.pool, records("first", "y" * (3 << 20), *names, "last"))
+    relay = house.relay()
+    with capture_logs() as told:
+        while await relay.run_once():
+            pass
+
+    assert await values(house.broker) == ["first", *names, "last"]
+    (left,) = await house.outbox.pending(limit=10)
+    assert left.value == b"y" * (3 << 20)
+    assert await house.outbox.pending(limit=10, beside=[left.id]) == []
+    assert [line["key"] for line in told if line["event"] == "outbox.too_large"] == ["schedule:a.b.c"]
+    await relay.close()
+    await house.broker.close()
+
+
 async def test_the_newest_position_is_found_behind_a_long_tail_of_other_records(house: House) -> None:
     await outbox.write(house.pool, records("1"))
     house.outbox = DyingOutbox(house.pool)
@@ -230,8 +255,9 @@ async def test_the_read_of_the_relay_walks_the_index_whatever_the_backlog(pool: 
     await pool.execute("INSERT INTO outbox (topic, key) SELECT 'signals', 'k' FROM generate_series(1, 20000)")
     await pool.execute("ANALYZE outbox")
 
-    plan = await pool.fetch("EXPLAIN SELECT id, topic, key, value FROM outbox ORDER BY id LIMIT 500")
+    for beside in ([], [1, 2]):
+        plan = await pool.fetch("EXPLAIN " + queries("outbox")["pending"], 500, beside)
 
-    text = "\n".join(row[0] for row in plan)
-    assert "outbox_pkey" in text
-    assert "Sort" not in text
+        text = "\n".join(row[0] for row in plan)
+        assert "outbox_pkey" in text
+        assert "Sort" not in text
