@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.duration import duration_text, parse_duration
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 
 PREFIX: Final = "STREAMSCHED_"
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LOG_FORMATS: Final = ("auto", "console", "json")
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One installation's settings; every field is a variable `STREAMSCHED_<FIELD>`.
+    """One installation's settings; every field is a variable `STREAMSCHED_<FIELD>`. Durations are written as
+    everywhere else (`domain.duration`); `0` is one too.
 
     Attributes:
         database_url: PostgreSQL, the truth of schedules, jobs and runs.
@@ -36,7 +35,7 @@ class Settings:
         audit_keep: how long it can be seen what was done to schedules, programs and groups.
         health_host, health_port: where workers and launchers answer `/health/live`, `/health/ready` and `/metrics`;
             port 0: nowhere. The API answers them on its own port.
-        lease: how long a silent owner keeps its shard or role.
+        lease: how long a silent owner keeps its shard or part.
         stuck_after: after this long in which a shard, or the whole worker, gets nothing done, the worker ends itself;
             0: never.
         heartbeat: how often a live run says so.
@@ -127,21 +126,11 @@ class Settings:
         return {_variable(field.name): _written(getattr(self, field.name)) for field in fields(self)}
 
 
-def duration(text: str) -> timedelta:
-    """Reads `5s`, `500ms`, `1h30m`, `7d`, `0`.
-
-    >>> duration("1h30m")
-    datetime.timedelta(seconds=5400)
-
-    Raises:
-        ValueError: not a sum of numbers with units.
-    """
-    if text == "0":
-        return timedelta(0)
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"'{text}' is not a duration such as 5s, 500ms, 1h30m or 7d")
-    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+def _duration(text: str) -> timedelta:
+    try:
+        return timedelta(0) if text == "0" else parse_duration(text)
+    except InvalidDefinitionError as exc:
+        raise ValueError(exc.reason) from None
 
 
 def _whole(text: str) -> int:
@@ -155,7 +144,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "str": str,
     "int": _whole,
     "Path": Path,
-    "timedelta": duration,
+    "timedelta": _duration,
 }
 
 
@@ -167,7 +156,7 @@ def _read(name: str, kind: str, text: str) -> object:
 
 
 def _written(value: object) -> str:
-    return f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
+    return duration_text(value) if isinstance(value, timedelta) else str(value)
 
 
 def _require(holds: bool, name: str, rule: str) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.config import Settings, duration
+from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 
 DATABASE = {"STREAMSCHED_DATABASE_URL": "postgresql://localhost/x"}
@@ -32,7 +32,7 @@ def test_what_is_given_wins_over_the_environment_and_none_gives_nothing() -> Non
     [
         ("STREAMSCHED_SHARDS", "many", "whole number"),
         ("STREAMSCHED_SHARDS", "0", "from 1"),
-        ("STREAMSCHED_LEASE", "5 s", "duration"),
+        ("STREAMSCHED_LEASE", "5", "duration"),
         ("STREAMSCHED_LEASE", "0s", "longer"),
         ("STREAMSCHED_API_PORT", "70000", "65535"),
         ("STREAMSCHED_DATABASE_URL", "mysql://x", "postgresql://"),
@@ -51,21 +51,25 @@ def test_a_missing_database_says_what_to_set() -> None:
         Settings.from_env({})
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("5s", 5), ("2h", 7200), ("1h30m", 5400), ("0.5s", 0.5), ("7d", 604800)])
-def test_durations_are_sums_of_numbers_with_units(text: str, seconds: float) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", 0), ("0s", 0), ("1h30m", 5400), ("2w", 1209600), ("0.5s", 0.5), ("1d 12h", 129600)]
+)
+def test_durations_are_written_as_everywhere_else_and_nothing_is_0(text: str, seconds: float) -> None:
+    settings = Settings.from_env({**DATABASE, "STREAMSCHED_VERDICTS_KEEP": text})
+
+    assert settings.verdicts_keep == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5s2", "1y"])
+@pytest.mark.parametrize("text", ["5", "s", "-5s", "5s2", "1y"])
 def test_anything_else_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="duration"):
-        duration(text)
+    with pytest.raises(ConfigurationError, match=f"STREAMSCHED_VERDICTS_KEEP: '{text}' is no duration"):
+        Settings.from_env({**DATABASE, "STREAMSCHED_VERDICTS_KEEP": text})
 
 
 def test_a_child_process_reads_the_same_settings() -> None:
     settings = Settings(
         database_url="postgresql://u:p@h/d",
-        lease=timedelta(milliseconds=1500),
+        lease=timedelta(microseconds=50, seconds=1),
         retention=timedelta(days=400),
         shards=16,
     )
