@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from uuid import uuid4
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -27,7 +27,7 @@ from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec import cloudevents
 from streamsched.codec import event as event_codec
-from streamsched.domain.errors import DecodeError
+from streamsched.domain.errors import DecodeError, Refusal
 from streamsched.domain.event import Event
 from streamsched.domain.home import home
 from streamsched.ports.broker import Outgoing
@@ -52,14 +52,6 @@ class Check(StrEnum):
     NONE = "none"
 
 
-class Refused(NamedTuple):
-    """An event that was not taken: its place in the request, and what is wrong where in it."""
-
-    place: int
-    path: str
-    reason: str
-
-
 @router.post("/v1/events")
 async def accept(
     request: Request, body: BodyBytes, services: ServicesDep, check: Annotated[Check, Query()] = Check.LISTENERS
@@ -73,12 +65,12 @@ async def accept(
     """
     mode = _mode(request)
     events: list[Event] = []
-    refused: list[Refused] = []
+    refused: list[Refusal] = []
     for index, found in enumerate(_decoded(request.headers, body, mode, now=services.clock.now())):
         if isinstance(found, Event):
             events.append(found)
         else:
-            refused.append(Refused(index, found.path, found.reason))
+            refused.append(Refusal(index, found.path, found.reason))
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
     if events:
@@ -88,7 +80,7 @@ async def accept(
     answer: dict[str, Any] = {
         "accepted": len(events),
         "ids": [event.id for event in events],
-        "errors": [{"index": each.place, "path": each.path, "reason": each.reason} for each in refused],
+        "errors": [{"index": each.index, "path": each.path, "reason": each.reason} for each in refused],
     }
     if check is Check.LISTENERS:
         answer["unheard"] = await services.audience.unheard(event.key for event in events)
@@ -100,10 +92,10 @@ def outgoing(event: Event, shards: int) -> Outgoing:
     return Outgoing(public_topic(event.fact), home(event.key, shards), event.key.encode(), event_codec.encode(event))
 
 
-def _answer(answer: dict[str, Any], refused: Sequence[Refused]) -> Response:
+def _answer(answer: dict[str, Any], refused: Sequence[Refusal]) -> Response:
     if answer["accepted"]:
         return rendered(answer, status=HTTPStatus.ACCEPTED)
-    first = refused[0] if refused else Refused(0, "$", "holds no event")
+    first = refused[0] if refused else Refusal(0, "$", "holds no event")
     described = {
         "type": "urn:streamsched:problem:bad-request",
         "title": HTTPStatus.BAD_REQUEST.phrase,
