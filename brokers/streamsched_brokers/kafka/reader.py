@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Final
 
 from aiokafka import errors as kafka
@@ -17,7 +18,7 @@ from streamsched.domain.errors import UnavailableError
 from streamsched.ports.broker import Chunk, TopicPartition
 from streamsched_brokers.kafka.batches import Fetched, committed
 from streamsched_brokers.kafka.failure import AWAY, Patience, translated
-from streamsched_brokers.kafka.link import Isolation, Link, Place, grouped
+from streamsched_brokers.kafka.link import Isolation, Link, Place
 
 #: What one fetch holds at most, of one partition and in all. A larger batch comes whole, alone.
 PARTITION_BYTES: Final = 4 << 20
@@ -44,6 +45,9 @@ class KafkaReader:
         self._link = link
         self._closed = closed
         self._positions = {at: max(0, position) for at, position in positions.items()}
+        #: Whom to ask about first: those who got something last stand behind those who got nothing. Kafka sends a batch
+        #: that is larger than it likes only where nothing stands before it.
+        self._turn = list(self._positions)
         self._kept: dict[TopicPartition, Fetched] = {}
         self._asked: dict[int, tuple[asyncio.Task[_Answer], frozenset[TopicPartition]]] = {}
 
@@ -82,7 +86,7 @@ class KafkaReader:
     def _ask(self, wait: float) -> None:
         """Begins a fetch at every broker that has none under way, for its partitions of which nothing is kept."""
         asked = {at for _, partitions in self._asked.values() for at in partitions}
-        hungry = [at for at in self._positions if at not in self._kept and at not in asked]
+        hungry = [at for at in self._turn if at not in self._kept and at not in asked]
         wait = 0.0 if self._kept else max(0.0, wait)
         for node, partitions in self._link.by_leader(hungry).items():
             if node not in self._asked:
@@ -114,6 +118,8 @@ class KafkaReader:
                     answered.add(at)
                     if found.next_position > found.start:
                         self._kept[at] = found
+                        self._turn.remove(at)
+                        self._turn.append(at)
         if failure is not None:
             raise failure
         return answered
@@ -137,9 +143,10 @@ class KafkaReader:
         """What a broker has from these positions on, waiting for the first record; a failure instead where it has none
         for us."""
         prefix = self._link.address.prefix
-        topics = grouped(
-            (prefix + at.topic, (at.partition, position, PARTITION_BYTES)) for at, position in positions.items()
-        )
+        topics = [  # one that comes twice keeps the order of partitions
+            (prefix + topic, [(at.partition, positions[at], PARTITION_BYTES) for at in partitions])
+            for topic, partitions in groupby(positions, key=lambda at: at.topic)
+        ]
         request = FetchRequest(int(wait * 1000), 1, FETCH_BYTES, int(Isolation.COMMITTED), topics)
         found: _Answer = {}
         try:

@@ -7,6 +7,9 @@ import asyncio
 from streamsched.cancellation import cancel
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
+#: More than a driver may want to carry beside something else; none has to take larger records.
+LARGE = 5 << 20
+
 
 class Fairness:
     """`Reader.read` of many partitions."""
@@ -53,6 +56,17 @@ class Fairness:
             await cancel(growing)
 
         assert len(tail.seen[quiet]) == 1
+
+    async def test_a_large_record_comes_although_others_always_have_something(self, log: Log) -> None:
+        idle, busy = await log.topic(partitions=2)
+        (quiet,) = await log.topic()
+        await log.broker.append(outgoing(quiet, bytes(LARGE)))
+        tail = await log.tail(idle, busy, quiet)
+        for _ in range(8):
+            await log.broker.append(outgoing(busy, b"again"))
+            await tail.read()
+
+        assert [len(record.value or b"") for record in tail.seen[quiet]] == [LARGE]
 
     async def test_reads_stay_near_their_limit(self, log: Log) -> None:
         partitions = await log.topic(partitions=8)
