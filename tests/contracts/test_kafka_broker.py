@@ -244,6 +244,28 @@ async def test_a_position_past_the_end_is_an_error_and_no_new_beginning(broker: 
     await reader.close()
 
 
+async def test_a_partition_without_a_leader_holds_up_no_other(broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("topic", 2)])
+    orphan, led = TopicPartition("topic", 0), TopicPartition("topic", 1)
+    reader = await broker.reader({orphan: 0, led: 0})
+    cluster = reader._link.client.cluster
+    known = cluster.leader_for_partition
+    cluster.leader_for_partition = lambda at: known(at) if at.partition == led.partition else None
+    await broker.append([Outgoing(*orphan, None, b"waits")])
+    for number in range(3):
+        await broker.append([Outgoing(*led, None, b"%d" % number)])
+        (chunk,) = await reader.read(max_records=10, timeout=5)
+        assert [record.value for record in chunk.records] == [b"%d" % number]
+
+    with pytest.raises(UnavailableError, match="no leader"):
+        await reader.read(max_records=10, timeout=0)
+    cluster.leader_for_partition = known
+    (chunk,) = await reader.read(max_records=10, timeout=5)
+
+    assert [record.value for record in chunk.records] == [b"waits"]
+    await reader.close()
+
+
 async def test_a_topic_that_takes_less_than_ours_says_so_by_its_name(broker: KafkaBroker) -> None:
     """Somebody has changed it by hand. An error that could pass would have the shard try for ever."""
     await broker.create_topics([TopicSpec("small", 1), TopicSpec("topic", 1)])

@@ -67,6 +67,10 @@ class Link:
             self._followed = wanted
             await self.client.set_topics(sorted(wanted))
 
+    def look(self) -> None:
+        """Begins to ask anew who leads what, and waits for nobody."""
+        self.client.force_metadata_update()
+
     async def look_around(self) -> None:
         """Asks anew who leads what; gives up silently when nobody answers."""
         with suppress(TimeoutError):
@@ -84,19 +88,19 @@ class Link:
 
         return await patiently(ask, before_next=self.look_around)
 
-    def by_leader(self, partitions: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them.
-
-        Raises:
-            LeaderNotAvailableError: one of them has none now.
-        """
+    def by_leader(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[Mapping[int, list[TopicPartition]], kafka.LeaderNotAvailableError | None]:
+        """The partitions by the broker that leads them; and what is wrong, when one of them has none now."""
+        leaderless: kafka.LeaderNotAvailableError | None = None
         led: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for at in partitions:
             leader = self.client.cluster.leader_for_partition(self.real(at))
             if leader is None or leader < 0:
-                raise kafka.LeaderNotAvailableError(f"{at.topic}/{at.partition} has no leader now")
-            led[leader].append(at)
-        return led
+                leaderless = kafka.LeaderNotAvailableError(f"{at.topic}/{at.partition} has no leader now")
+            else:
+                led[leader].append(at)
+        return led, leaderless
 
     def real(self, at: TopicPartition) -> KafkaPartition:
         """What Kafka calls this partition."""
@@ -110,8 +114,11 @@ class Link:
         asked = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
+            by_leader, leaderless = self.by_leader(asked)
+            if leaderless is not None:
+                raise leaderless
             answers = await asyncio.gather(
-                *(self._offsets_of(node, led, place, isolation) for node, led in self.by_leader(asked).items())
+                *(self._offsets_of(node, led, place, isolation) for node, led in by_leader.items())
             )
             return {at: offset for answer in answers for at, offset in answer.items()}
 

@@ -59,9 +59,10 @@ class KafkaReader:
         with translated():
             while True:
                 try:
-                    self._ask(min(LONG_POLL_SECONDS, deadline - loop.time()))
-                    unanswered -= await self._answers()
+                    leaderless = self._ask(min(LONG_POLL_SECONDS, deadline - loop.time()))
+                    unanswered -= await self._answers(leaderless)
                 except AWAY as failure:
+                    self._link.look()
                     if not self._kept:
                         await patience.after(failure)
                         await self._link.look_around()
@@ -83,19 +84,22 @@ class KafkaReader:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._link.close()
 
-    def _ask(self, wait: float) -> None:
-        """Begins a fetch at every broker that has none under way, for its partitions of which nothing is kept."""
+    def _ask(self, wait: float) -> BaseException | None:
+        """Begins a fetch at every broker that has none under way, for its partitions of which nothing is kept. The
+        failure, when one of them has no leader to ask."""
         asked = {at for _, partitions in self._asked.values() for at in partitions}
         hungry = [at for at in self._turn if at not in self._kept and at not in asked]
         wait = 0.0 if self._kept else max(0.0, wait)
-        for node, partitions in self._link.by_leader(hungry).items():
+        led, leaderless = self._link.by_leader(hungry)
+        for node, partitions in led.items():
             if node not in self._asked:
                 positions = {at: self._positions[at] for at in partitions}
                 task = asyncio.create_task(self._fetch(node, positions, wait), name="streamsched-kafka-fetch")
                 self._asked[node] = task, frozenset(partitions)
+        return leaderless
 
-    async def _answers(self) -> set[TopicPartition]:
-        """Waits for an answer; keeps what it brought. The partitions it was about.
+    async def _answers(self, failure: BaseException | None) -> set[TopicPartition]:
+        """Waits for an answer; keeps what it brought. The partitions it was about. `failure` is what went wrong before.
 
         Raises:
             KafkaError: what went wrong with one of them; the others' records are kept all the same.
@@ -106,7 +110,6 @@ class KafkaReader:
         elif tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         answered: set[TopicPartition] = set()
-        failure: BaseException | None = None
         for node, (task, _) in list(self._asked.items()):
             if not task.done():
                 continue
