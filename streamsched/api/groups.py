@@ -28,8 +28,7 @@ async def set_limit(name: str, body: BodyObject, groups: GroupsDep, clock: Clock
     """
     check_group_name(name, "$")
     fields = Fields(body)
-    limit = None if "limit" in body and body["limit"] is None else fields.integer("limit", minimum=0)
-    fields.ignore("limit")
+    limit = fields.nullable_integer("limit", minimum=0)
     reason = fields.optional_text("reason") or ""
     fields.done()
     return rendered(group_view(await groups.set_limit(name, limit, reason, now=clock.now())))

@@ -35,8 +35,7 @@ async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep
     """
     check_group_name(name, "$")
     fields = Fields(body)
-    size = None if "size" in body and body["size"] is None else fields.integer("size", minimum=0)
-    fields.ignore("size")
+    size = fields.nullable_integer("size", minimum=0)
     written = fields.optional_text("age")
     age = None if written is None else parse_duration(written, "$.age")
     if age is not None and not timedelta(0) <= age <= timedelta(days=1):
@@ -51,8 +50,7 @@ async def set_priority(name: str, body: BodyObject, pools: PoolsDep, clock: Cloc
     """Sets a schedule's `priority` in its pool from here on; null: its own again. Its waiting jobs move in the line."""
     schedule = ScheduleRef.parse(name)
     fields = Fields(body)
-    priority = None if "priority" in body and body["priority"] is None else fields.integer("priority")
-    fields.ignore("priority")
+    priority = fields.nullable_integer("priority")
     if priority is not None:
         check_priority(priority, "$.priority")
     reason = fields.optional_text("reason") or ""

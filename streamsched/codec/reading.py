@@ -159,6 +159,12 @@ class Fields:
     def optional_integer(self, name: str, *, minimum: int | None = None) -> int | None:
         return self.integer(name, minimum=minimum) if self._present(name) else None
 
+    def nullable_integer(self, name: str, *, minimum: int | None = None) -> int | None:
+        """A whole number, or a null that somebody wrote: here it says something, so left out it is missing."""
+        if name in self._object and not self._present(name):
+            return None
+        return self.integer(name, minimum=minimum)
+
     def boolean(self, name: str) -> bool:
         value = self.required(name)
         if not isinstance(value, bool):
