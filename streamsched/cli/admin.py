@@ -95,6 +95,7 @@ def resync(
 ) -> None:
     """Compares what the shards know with the schedules in PostgreSQL. Exit code 1: they differ (still, with --mend)."""
     from streamsched.admin import resync as admin
+    from streamsched.catalog.catalog import PATIENCE
     from streamsched.catalog.receipt import acknowledged
 
     async def run(at: Installation) -> tuple[int, Any]:
@@ -102,7 +103,7 @@ def resync(
         if not (mend and faults):
             return 0, faults
         told = await admin.mend(faults, mending=at.mending)
-        await acknowledged(told, receipts=at.outbox, bell=at.bell, patience=15.0)
+        await acknowledged(told, receipts=at.outbox, bell=at.bell, patience=PATIENCE)
         return len(told), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
 
     told, faults = _administer(run)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
-from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.server import ReasonOption, UrlOption, ask
 
 
 def commands() -> typer.Typer:
@@ -34,7 +34,7 @@ def set_limit(
     limit: Annotated[int | None, typer.Argument(min=0, help="Slots from here on; 0 shuts it.")] = None,
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Leave the limit to the schedules again.")] = False,
-    reason: Annotated[str, typer.Option(help="Who wants it and why, for the history.")] = "",
+    reason: ReasonOption = "",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from streamsched.cli.output import Format, FormatOption, cell, console, escaped, moment, print_json, print_table
-from streamsched.cli.server import UrlOption, ask, full_name
+from streamsched.cli.server import ReasonOption, UrlOption, ask, full_name
 
 _COLUMNS = ("id", "state", "satisfiedAt", "nextCheckAt", "runs", "missed", "reason")
 
-Reason = Annotated[str, typer.Option(help="Who wants it and why, for its history.")]
 Job = Annotated[str, typer.Argument(help="Id of a job.")]
 
 
@@ -84,22 +83,22 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
         out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")
 
 
-def force(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+def force(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
     """Runs a waiting job without its constraints."""
     _tell(job, "force", reason, url)
 
 
-def cancel(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+def cancel(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
     """Ends a waiting job."""
     _tell(job, "cancel", reason, url)
 
 
-def hold(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+def hold(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
     """Keeps a waiting job back until it is released."""
     _tell(job, "hold", reason, url)
 
 
-def release(job: Job, *, reason: Reason = "", url: UrlOption = "") -> None:
+def release(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
     """Takes back what a waiting job was told."""
     _tell(job, "release", reason, url)
 

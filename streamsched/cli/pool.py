@@ -8,9 +8,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
-from streamsched.cli.server import UrlOption, ask
-
-Reason = Annotated[str, typer.Option(help="Who wants it and why, for the history.")]
+from streamsched.cli.server import ReasonOption, UrlOption, ask
 
 
 def commands() -> typer.Typer:
@@ -46,7 +44,7 @@ def set_pool(
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Leave the size to the schedules again.")] = False,
     age: Annotated[str, typer.Option(help="What a point of priority is worth, such as 30s.")] = "",
-    reason: Reason = "",
+    reason: ReasonOption = "",
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
@@ -67,7 +65,7 @@ def prioritize(
     priority: Annotated[int | None, typer.Argument(min=-1000, max=1000, help="Higher goes first.")] = None,
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Its own again.")] = False,
-    reason: Reason = "",
+    reason: ReasonOption = "",
     url: UrlOption = "",
 ) -> None:
     """Sets a schedule's priority in its pool; its waiting jobs move in the line."""

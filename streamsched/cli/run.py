@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
-from streamsched.cli.server import UrlOption, ask, full_name
+from streamsched.cli.server import ReasonOption, UrlOption, ask, full_name
 
 _COLUMNS = ("id", "program", "state", "createdAt", "startedAt", "endedAt", "reason")
 
@@ -62,7 +62,7 @@ def logs(
 def kill(
     run: Run,
     *,
-    reason: Annotated[str, typer.Option(help="Who wants it and why, for its history.")] = "",
+    reason: ReasonOption = "",
     at_once: Annotated[bool, typer.Option("--at-once", help="Give it no time to tidy up.")] = False,
     url: UrlOption = "",
 ) -> None:

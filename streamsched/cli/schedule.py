@@ -20,7 +20,7 @@ from streamsched.cli.output import (
     progress_tree,
 )
 from streamsched.cli.preview import print_preview
-from streamsched.cli.server import UrlOption, ask, full_name
+from streamsched.cli.server import ReasonOption, UrlOption, ask, full_name
 
 _COLUMNS = ("id", "state", "program", "when", "progress", "waitingJobs", "nextTickAt")
 
@@ -29,7 +29,6 @@ _LOOK_AGAIN: Final = 0.3
 
 Schedule = Annotated[str, typer.Argument(help="[namespace.]app.name")]
 Schedules = Annotated[list[str] | None, typer.Argument(metavar="[SCHEDULE]...", help="[namespace.]app.name")]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Who wants it and why, for its history.")]
 AppOption = Annotated[str, typer.Option("--app", help="All schedules of this application: [namespace.]app")]
 
 

@@ -25,6 +25,7 @@ UrlOption = Annotated[
     str,
     typer.Option("--url", envvar="STREAMSCHED_URL", help="Where the API is; found in .streamsched/ when not given."),
 ]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Who wants it and why, for the history.")]
 
 
 def find_url(given: str = "", folder: Path = Path(".streamsched")) -> str:
