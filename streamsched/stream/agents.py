@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
-from typing import Any, Final
+from collections.abc import AsyncIterable, Iterable
+from typing import Any, Final, Protocol
 
 import faust
 from faust.types.tuples import Message
 
 from streamsched.ports.broker import Chunk
 from streamsched.ports.topics import PUBLIC, SIGNALS
-from streamsched.stream.event_home import EventHome
-from streamsched.stream.ingest import Ingest
-from streamsched.stream.schedule_home import ScheduleHome
 from streamsched.stream.turn import Turn
 
 #: How many agents take the chunks of each topic.
@@ -29,34 +26,25 @@ class ChunkSchema(faust.Schema):
         return message.value
 
 
-def declare_ingest(app: faust.App, turn: Turn, station: Ingest) -> None:
-    """Agent `ingest`: public topics → `signals`."""
+class Station(Protocol):
+    """What takes the chunks of its topics."""
 
-    async def ingest(chunks: AsyncIterable[Chunk]) -> None:
+    def take(self, chunk: Chunk) -> None: ...
+
+
+def declare(app: faust.App, turn: Turn, *, ingest: Station, subscriptions: Station, triggers: Station) -> None:
+    """The agents of a shard: `ingest`, public topics → `signals`; `subscriptions`, signals keyed by event keys →
+    `signals`, to the homes of those who listen; `triggers`, signals keyed by schedules → trigger states and `launch`.
+    """
+    _agent(app, turn, "ingest", PUBLIC, ingest)
+    _agent(app, turn, "subscriptions", (SIGNALS,), subscriptions)
+    _agent(app, turn, "triggers", (SIGNALS,), triggers)
+
+
+def _agent(app: faust.App, turn: Turn, name: str, topics: Iterable[str], station: Station) -> None:
+    async def take(chunks: AsyncIterable[Chunk]) -> None:
         async for chunk in chunks:
             with turn.part():
                 station.take(chunk)
 
-    app.agent(app.topic(*PUBLIC, schema=ChunkSchema(), acks=False), name="ingest")(ingest)
-
-
-def declare_subscriptions(app: faust.App, turn: Turn, station: EventHome) -> None:
-    """Agent `subscriptions`: signals keyed by event keys → `signals`, to the homes of those who listen."""
-
-    async def subscriptions(chunks: AsyncIterable[Chunk]) -> None:
-        async for chunk in chunks:
-            with turn.part():
-                station.take(chunk)
-
-    app.agent(app.topic(SIGNALS, schema=ChunkSchema(), acks=False), name="subscriptions")(subscriptions)
-
-
-def declare_triggers(app: faust.App, turn: Turn, station: ScheduleHome) -> None:
-    """Agent `triggers`: signals keyed by schedules → trigger states and `launch`."""
-
-    async def triggers(chunks: AsyncIterable[Chunk]) -> None:
-        async for chunk in chunks:
-            with turn.part():
-                station.take(chunk)
-
-    app.agent(app.topic(SIGNALS, schema=ChunkSchema(), acks=False), name="triggers")(triggers)
+    app.agent(app.topic(*topics, schema=ChunkSchema(), acks=False), name=name)(take)

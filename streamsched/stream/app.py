@@ -12,7 +12,7 @@ import faust
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import APP_ID
-from streamsched.stream.agents import declare_ingest, declare_subscriptions, declare_triggers
+from streamsched.stream.agents import declare
 from streamsched.stream.caution import Condemned
 from streamsched.stream.edition import Edition
 from streamsched.stream.emission import dead_letter, unforeseen
@@ -110,25 +110,21 @@ def make_app(
     def ledger() -> Ledger | None:
         return Ledger(shard=outlet, emit=turn.emit) if verdicts else None
 
-    declare_ingest(app, turn, Ingest(shard=outlet, shards=shards, emit=turn.emit, memo=memo, ledger=ledger()))
-    declare_subscriptions(
-        app,
-        turn,
-        EventHome(
-            shard=outlet,
-            shards=shards,
-            subscriptions=subscriptions,
-            seen=seen,
-            emit=turn.emit,
-            memo=memo,
-            horizon=dedupe_horizon,
-            ledger=ledger(),
-        ),
+    ingest = Ingest(shard=outlet, shards=shards, emit=turn.emit, memo=memo, ledger=ledger())
+    events = EventHome(
+        shard=outlet,
+        shards=shards,
+        subscriptions=subscriptions,
+        seen=seen,
+        emit=turn.emit,
+        memo=memo,
+        horizon=dedupe_horizon,
+        ledger=ledger(),
     )
     schedules = ScheduleHome(
         shard=shard, outlets=outlets, triggers=triggers, emit=turn.emit, memo=memo, edition=edition, ledger=ledger()
     )
-    declare_triggers(app, turn, schedules)
+    declare(app, turn, ingest=ingest, subscriptions=events, triggers=schedules)
     last = ledger()
 
     def discard(chunk: Chunk, record: Record, error: InvalidError, bare: bool) -> None:
