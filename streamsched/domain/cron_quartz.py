@@ -26,7 +26,7 @@ from streamsched.domain.cron_days import (
     Weekdays,
 )
 from streamsched.domain.cron_fields import CronFields, TimesOfDay
-from streamsched.domain.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, ascending, refuse, weekday
+from streamsched.domain.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, ascending, listed, refuse, weekday
 
 _WEEKDAY: Final = weekday(1, 7)
 _YEAR: Final = Field("year", 1970, 2199)
@@ -53,13 +53,15 @@ def parse_quartz(expression: str) -> CronFields:
     if (days == "?") == (weekdays == "?"):
         refuse("exactly one of day of month and day of week must be '?'")
     return CronFields(
-        TimesOfDay(*(ascending(_values(text, f)) for text, f in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND)))),
+        TimesOfDay(
+            *(ascending(listed(text, f, _term)) for text, f in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND)))
+        ),
         CronDays.of(
             [EVERY_DAY] if days == "?" else [_month_day(term) for term in days.split(",")],
             [EVERY_WEEKDAY] if weekdays == "?" else [_weekday(term) for term in weekdays.split(",")],
             either=False,
-            months=_values(months, MONTH),
-            years=_values(years[0], _YEAR) if years and years[0] != "*" else frozenset(),
+            months=listed(months, MONTH, _term),
+            years=listed(years[0], _YEAR, _term) if years and years[0] != "*" else frozenset(),
         ),
         starred_minute=minutes.startswith(("*", "/")),
     )
@@ -96,10 +98,6 @@ def _weekday(term: str) -> DayRule:
     if matched := _LAST.fullmatch(term):
         return NthWeekday(_WEEKDAY.number(matched["weekday"]) - 1, 0)
     return Weekdays(frozenset(number - 1 for number in _term(term, _WEEKDAY)))
-
-
-def _values(text: str, field: Field) -> frozenset[int]:
-    return frozenset(number for term in text.split(",") for number in _term(term, field))
 
 
 def _term(term: str, field: Field) -> list[int]:

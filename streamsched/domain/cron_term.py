@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -47,6 +47,11 @@ MONTH: Final = Field("month", 1, 12, _MONTHS)
 def weekday(lowest: int, highest: int) -> Field:
     """Days of the week, the lowest number being Sunday's."""
     return Field("day of week", lowest, highest, _DAYS)
+
+
+def listed(text: str, field: Field, term: Callable[[str, Field], Iterable[int]]) -> frozenset[int]:
+    """The numbers of the terms between commas, each read by the dialect's `term`."""
+    return frozenset(number for each in text.split(",") for number in term(each, field))
 
 
 def ascending(values: Collection[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from streamsched.domain.cron_days import CronDays, Numbered, Weekdays
 from streamsched.domain.cron_fields import CronFields, TimesOfDay
-from streamsched.domain.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, ascending, refuse, weekday
+from streamsched.domain.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, ascending, listed, refuse, weekday
 
 NICKNAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ def parse_unix(expression: str) -> CronFields:
     if len(parts) != 6:
         refuse(f"'{expression}' has {len(parts)} fields; write five, or six that start with seconds")
     seconds, minutes, hours, days, months, weekdays = (
-        _values(part, field) for part, field in zip(parts, _FIELDS, strict=True)
+        listed(part, field, _term) for part, field in zip(parts, _FIELDS, strict=True)
     )
     return CronFields(
         TimesOfDay(ascending(hours), ascending(minutes), ascending(seconds)),
@@ -62,10 +62,6 @@ def parse_unix(expression: str) -> CronFields:
         ),
         starred_minute=parts[1].startswith("*"),
     )
-
-
-def _values(text: str, field: Field) -> frozenset[int]:
-    return frozenset(number for term in text.split(",") for number in _term(term, field))
 
 
 def _term(term: str, field: Field) -> range:
