@@ -48,7 +48,8 @@ def ask(
     content: bytes | None = None,
     content_type: str = "application/json",
 ) -> Any:
-    """The JSON (or text) of the server's answer.
+    """The JSON (or text) of the server's answer. `STREAMSCHED_TOKEN` goes along as a bearer token: for a proxy in front
+    that authenticates; the API itself asks nobody.
 
     Raises:
         InvalidError, NotFoundError, ConflictError: as the server says.
