@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.server import ReasonOption, UrlOption, ask, full_name
 
 
 def commands() -> typer.Typer:
@@ -61,7 +61,7 @@ def set_pool(
 
 
 def prioritize(
-    schedule: Annotated[str, typer.Argument(help="namespace.app.schedule")],
+    schedule: Annotated[str, typer.Argument(help="[namespace.]app.name")],
     priority: Annotated[int | None, typer.Argument(min=-1000, max=1000, help="Higher goes first.")] = None,
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Its own again.")] = False,
@@ -71,6 +71,7 @@ def prioritize(
     """Sets a schedule's priority in its pool; its waiting jobs move in the line."""
     if (priority is None) != unset:
         raise typer.BadParameter("say a priority, or --unset")
+    schedule = full_name(schedule)
     body = {"priority": priority, "reason": reason}
     found = ask("PUT", f"/v1/schedules/{quote(schedule, safe='')}/priority", url=url, body=body)
     said = "its own" if priority is None else priority

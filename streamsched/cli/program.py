@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from streamsched.cli.event import Pairs, pairs
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
 from streamsched.cli.server import UrlOption, ask, full_name
+
+#: What programs of each kind run, by its name in JSON.
+_RUNS: Final = ("main", "command", "url", "event")
 
 
 def commands() -> typer.Typer:
@@ -31,7 +34,7 @@ def list_programs(
     if output is Format.JSON:
         print_json(programs)
     else:
-        rows = [{**each, "runs": each.get("main") or each.get("command")} for each in programs]
+        rows = [{**each, "runs": next((each[kind] for kind in _RUNS if kind in each), None)} for each in programs]
         print_table(rows, ("id", "type", "runs"), empty="no programs yet: `streamsched deploy FILE`")
 
 
