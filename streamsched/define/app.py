@@ -82,7 +82,8 @@ class App:
 
         Args:
             name: unique among the app's programs.
-            main: the Python file; a relative path counts from the folder of the file that defines the app.
+            main: the Python file; a relative path counts from the folder of the file that defines the app. A URL is
+                fetched by `spark-submit` when the run starts: `https://…`, or of a filesystem whose jars Spark has.
             arguments: its command line; `{name}` is replaced by the run's argument of that name.
             master: Spark master URL; left out, the installation's.
             conf: `--conf` settings.

@@ -96,8 +96,8 @@ def _environment(assignment: Assignment, place: Installation, run_file: Path) ->
 
 
 def _spark_submit(assignment: Assignment, job: SparkJob, place: Installation, env: dict[str, str]) -> Command:
-    main = Path(filled(job.main, assignment.arguments))
-    if not main.is_file():
+    main = filled(job.main, assignment.arguments)
+    if "://" not in main and not Path(main).is_file():  # what a URL names, spark-submit fetches before it starts
         raise ConfigurationError(f"the program's main file {main} does not exist (looked from {Path.cwd()})")
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -118,7 +118,7 @@ def _spark_submit(assignment: Assignment, job: SparkJob, place: Installation, en
     return Command(
         (
             *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
-            *("--name", assignment.run, *settings, str(main)),
+            *("--name", assignment.run, *settings, main),
             *(filled(argument, assignment.arguments) for argument in job.arguments),
         ),
         env,

@@ -71,6 +71,18 @@ def test_the_programs_own_master_wins(place: Installation, tmp_path: Path) -> No
     assert "SPARK_LOCAL_IP" not in made.env
 
 
+def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(place: Installation, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"main file {tmp_path}/gone.py does not exist"):
+        command(assignment(SparkJob(f"{tmp_path}/gone.py")), place, Path("/told"))
+
+
+@pytest.mark.parametrize("main", ["s3a://jobs/{day}/join.py", "http://jobs/{day}/join.py"])
+def test_a_main_file_with_a_url_is_fetched_by_spark_submit(place: Installation, main: str) -> None:
+    made = command(assignment(SparkJob(main, ("--x",)), day="7"), place, Path("/told"))
+
+    assert made.argv[-2:] == (main.format(day="7"), "--x")
+
+
 def test_what_is_no_placeholder_is_left_as_it_is() -> None:
     assert filled('{"a": 1} {day} {}', {"day": "7"}) == '{"a": 1} 7 {}'
 
