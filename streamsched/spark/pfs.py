@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ log = logging.getLogger("streamsched.spark")
 
 EMIT_URL: Final = "STREAMSCHED_EMIT_URL"
 SPOOL: Final = "STREAMSCHED_SPOOL"
+
+#: One slash is enough: of two, a `Path` keeps one.
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
 _CLOCK: Final = SystemClock()
 
@@ -83,14 +87,17 @@ class PartitionedFileSet:
 
         Args:
             dataset: `namespace.name`, or a name in the default namespace.
+            path: a folder that every process which uses the dataset sees under this name.
             emitter: None takes `STREAMSCHED_EMIT_URL` and `STREAMSCHED_SPOOL`, which every run is given; without them
                 commits are visible but stay unannounced until someone with an emitter uses the file set.
             watch: told each phase of a commit.
 
         Raises:
-            InvalidError: the dataset's name is none.
+            InvalidError: the dataset's name is none, or the path is a URL.
         """
         self.dataset = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset)
+        if _URL.match(str(path)):
+            raise InvalidError("$.path", f"must be a folder of a POSIX filesystem, not a URL, but is '{path}'")
         self.path = Path(path).absolute()
         self._emitter = emitter
         self._environ = os.environ if environ is None else environ
