@@ -27,14 +27,19 @@ class Settings:
         broker_url: the log; the database when not given.
         shards: parts of the work; `streamsched reshard` changes their number.
         data_dir: where run logs, Spark's scratch files and (embedded) PostgreSQL live.
+        emit_url: where programs of runs send their events: an API, or the log; the API on their launcher's own machine
+            when not given. Nobody there: events wait in `<data_dir>/spool`, which launchers send to the log each minute.
+        api_host, api_port: where the API answers, its health and metrics too.
+        log_level, log_format: what processes log, and how: `auto` is `console` at a terminal, else `json`.
         spark_master: where programs run that name no master of their own.
         dedupe_horizon: how long a repeated event id is recognised.
-        retention: how long the log keeps public records.
+        retention: how long the log keeps records: public ones, and what is on its way (signals, ready jobs, wake-ups,
+            verdicts, late events, dead letters).
         verdicts_keep: how long it can be asked what became of an event; 0 keeps nothing of the kind.
         jobs_keep: how long jobs and runs that have ended can be seen, with what was decided about them.
         audit_keep: how long it can be seen what was done to schedules, programs and groups.
         health_host, health_port: where workers and launchers answer `/health/live`, `/health/ready` and `/metrics`;
-            port 0: nowhere. The API answers them on its own port.
+            port 0: nowhere. An API answers them there too, besides on its own port.
         lease: how long a silent owner keeps its shard or part.
         stuck_after: after this long in which a shard, or the whole worker, gets nothing done, the worker ends itself;
             0: never.
@@ -55,6 +60,7 @@ class Settings:
     api_port: int = 8765
     health_host: str = "127.0.0.1"
     health_port: int = 0
+    emit_url: str = ""
     spark_master: str = "local[*]"
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
@@ -83,6 +89,7 @@ class Settings:
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
         _require(0 <= self.health_port <= 65535, "health_port", "must be from 0 (none) to 65535")
+        _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
@@ -121,9 +128,20 @@ class Settings:
         pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
         return {name.strip(): url.strip() for name, _, url in pairs}
 
+    def runs_emit_to(self) -> str:
+        """Where programs of runs send their events."""
+        return self.emit_url or url_here(self.api_host, self.api_port)
+
     def variables(self) -> dict[str, str]:
         """The variables from which `from_env` reads equal settings: what a child process is given."""
         return {_variable(field.name): _written(getattr(self, field.name)) for field in fields(self)}
+
+
+def url_here(host: str, port: int) -> str:
+    """Where a client on the same machine finds who listens there."""
+    if host in {"0.0.0.0", "::", ""}:
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _duration(text: str) -> timedelta:

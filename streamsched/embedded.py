@@ -72,18 +72,18 @@ def run_dev(
         held.callback(stop_server, postgres)
         server = start_server(postgres)
         migrate(server.url)
-        given = {"broker_url": server.url, **given, "database_url": server.url, "data_dir": folder}
+        here = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
+        given = {"broker_url": server.url, **given, **here}
         settings = Settings.from_env(environ, **given)
         held.enter_context(_findable(folder, bound, settings))
         started = Started(url_of(bound), folder, resumed, tuple(_warnings(environ)))
         for warning in started.warnings:
             log.info("dev.warned", warning=warning)
-        around = {**environ, "STREAMSCHED_EMIT_URL": started.url}
         run_until_told(
             serve(
                 settings,
                 Role.ALL,
-                environ=around,
+                environ=environ,
                 name="embedded",
                 bound=bound,
                 ready=lambda: announce(started),

@@ -36,7 +36,7 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
         place = Installation(
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
-            emit_url=environ.get("STREAMSCHED_EMIT_URL") or _api(settings),
+            emit_url=settings.runs_emit_to(),
             environ=environ,
         )
         runner = Runner(PostgresRunBook(pool), SystemClock(), place, Pace(heartbeat=settings.heartbeat))
@@ -57,11 +57,6 @@ async def _pool(dsn: str):
                 raise
             await asyncio.sleep(1.0)
     raise AssertionError("unreachable")
-
-
-def _api(settings: Settings) -> str:
-    host = "127.0.0.1" if settings.api_host in {"0.0.0.0", "::", ""} else settings.api_host
-    return f"http://{host}:{settings.api_port}"
 
 
 def main() -> None:

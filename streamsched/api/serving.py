@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from streamsched.config import url_here
 from streamsched.domain.errors import ConfigurationError
 
 
@@ -47,9 +48,7 @@ def bind(
 def url_of(bound: socket.socket) -> str:
     """Where a client on this machine finds it."""
     host, port = bound.getsockname()[:2]
-    if host in {"0.0.0.0", "::"}:
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return url_here(host, port)
 
 
 class _Server(uvicorn.Server):

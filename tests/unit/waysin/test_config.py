@@ -27,6 +27,13 @@ def test_what_is_given_wins_over_the_environment_and_none_gives_nothing() -> Non
     assert Settings.from_env(environ, api_port=None).api_port == 9000
 
 
+def test_runs_emit_to_the_api_of_their_launchers_machine_unless_another_is_named() -> None:
+    assert Settings.from_env(DATABASE).runs_emit_to() == "http://127.0.0.1:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::"}).runs_emit_to() == "http://127.0.0.1:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_API_HOST": "::1"}).runs_emit_to() == "http://[::1]:8765"
+    assert Settings.from_env({**DATABASE, "STREAMSCHED_EMIT_URL": "http://api:80"}).runs_emit_to() == "http://api:80"
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
@@ -37,6 +44,7 @@ def test_what_is_given_wins_over_the_environment_and_none_gives_nothing() -> Non
         ("STREAMSCHED_API_PORT", "70000", "65535"),
         ("STREAMSCHED_DATABASE_URL", "mysql://x", "postgresql://"),
         ("STREAMSCHED_LOG_FORMAT", "xml", "console"),
+        ("STREAMSCHED_EMIT_URL", "api:8765", "http://"),
         ("STREAMSCHED_LOST_AFTER", "1s", "heartbeat"),
     ],
 )
@@ -72,5 +80,6 @@ def test_a_child_process_reads_the_same_settings() -> None:
         lease=timedelta(microseconds=50, seconds=1),
         retention=timedelta(days=400),
         shards=16,
+        emit_url="http://api",
     )
     assert Settings.from_env(settings.variables()) == settings
