@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_table
-from streamsched.cli.server import full_name
+from streamsched.cli.server import folder_here, full_name
 from streamsched.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -256,14 +256,14 @@ def _administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:
     return asyncio.run(administering())
 
 
-def settings_here(folder: Path = Path(".streamsched")) -> Settings:
+def settings_here() -> Settings:
     """As in the environment, else of the `streamsched dev` of this folder."""
     from streamsched.config import Settings
 
     given: dict[str, Any] = {}
     if not os.environ.get("STREAMSCHED_DATABASE_URL"):
         try:
-            given = json.loads((folder / "dev.json").read_text())["settings"]
+            given = json.loads((folder_here() / "dev.json").read_text())["settings"]
         except (OSError, ValueError, KeyError):
             given = {}
     try:

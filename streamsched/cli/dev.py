@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamsched.cli.output import console
+from streamsched.cli.server import folder_here
 
 if TYPE_CHECKING:
     from streamsched.embedded import Started
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 def dev(
     *,
-    data_dir: Annotated[Path, typer.Option(help="Where everything is kept.")] = Path(".streamsched"),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where everything is kept (.streamsched, or STREAMSCHED_DATA_DIR).")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Where the API listens (127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the API (8765); 0 takes any free one.")] = None,
     spark_master: Annotated[str | None, typer.Option(help="Where Spark programs run (local[*]).")] = None,
@@ -32,7 +35,7 @@ def dev(
 
     run_dev(
         os.environ,
-        data_dir=data_dir,
+        data_dir=data_dir or folder_here(),
         announce=_welcome,
         api_host=host,
         api_port=port,

@@ -28,12 +28,17 @@ UrlOption = Annotated[
 ReasonOption = Annotated[str, typer.Option("--reason", help="Who wants it and why, for the history.")]
 
 
-def find_url(given: str = "", folder: Path = Path(".streamsched")) -> str:
+def folder_here() -> Path:
+    """Where `streamsched dev` keeps everything."""
+    return Path(os.environ.get("STREAMSCHED_DATA_DIR") or ".streamsched")
+
+
+def find_url(given: str = "", folder: Path | None = None) -> str:
     """The API's URL: as given, else that of the `streamsched dev` of this folder, else the default one."""
     if given:
         return given.rstrip("/")
     try:
-        return str(json.loads((folder / "dev.json").read_text())["url"])
+        return str(json.loads(((folder or folder_here()) / "dev.json").read_text())["url"])
     except (OSError, ValueError, KeyError):
         return DEFAULT_URL
 

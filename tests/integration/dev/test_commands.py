@@ -18,6 +18,13 @@ app = App("keyed")
 app.schedule("both", app.bash("run", "true"), when=(partitions("sales") & partitions("stock")).per("date"))
 """
 
+WHERE = """
+from streamsched import App
+
+app = App("where")
+app.bash("emit", "echo $STREAMSCHED_EMIT_URL")
+"""
+
 
 def test_help_comes_at_once(running: Dev) -> None:
     began = time.perf_counter()
@@ -118,3 +125,18 @@ def test_nobody_there_is_5_and_says_what_to_do(running: Dev) -> None:
     said = running.run("job", "list", "--url", "http://127.0.0.1:9")
     assert said.code == 5
     assert "streamsched dev" in said.err
+
+
+def test_a_folder_named_by_the_environment_is_kept_and_found_and_runs_emit_to_its_own_api(dev: Dev) -> None:
+    named = {"STREAMSCHED_DATA_DIR": "elsewhere", "STREAMSCHED_EMIT_URL": "http://127.0.0.1:9"}
+    dev.start(**named)
+    dev.state = dev.folder / "elsewhere"
+    (dev.folder / "where.py").write_text(WHERE)
+    assert dev.run("deploy", "where.py", **named).code == 0
+    run = dev.run("program", "start", "where.emit", "-o", "json", **named).json["run"]
+
+    said = dev.until(lambda: dev.run("run", "logs", run, **named).out)
+
+    assert said == json.loads((dev.state / "dev.json").read_text())["url"] + "\n"
+    assert dev.run("topics", "check", **named).code == 0
+    assert not (dev.folder / ".streamsched").exists()
