@@ -28,7 +28,7 @@ class Settings:
         shards: parts of the work; `streamsched reshard` changes their number.
         data_dir: where run logs, Spark's scratch files and (embedded) PostgreSQL live.
         emit_url: where programs of runs send their events: an API, or the log; the API on their launcher's own machine
-            when not given. Nobody there: events wait in `<data_dir>/spool`, which launchers send to the log each minute.
+            when not given. Nobody there: events wait in `<data_dir>/spool`, from which launchers send them each minute.
         api_host, api_port: where the API answers, its health and metrics too.
         log_level, log_format: what processes log, and how: `auto` is `console` at a terminal, else `json`.
         spark_master: where programs run that name no master of their own.
