@@ -38,9 +38,17 @@ def launcher(*, broker: Broker = None, health_port: HealthPort = None) -> None:
     _serve("launcher", broker, health_port)
 
 
-def api(*, broker: Broker = None) -> None:
+def api(
+    *,
+    broker: Broker = None,
+    health_port: HealthPort = None,
+    host: Annotated[str | None, typer.Option(help="Where it listens (STREAMSCHED_API_HOST; else 127.0.0.1).")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Its port (STREAMSCHED_API_PORT; else 8765); 0: any free one.")
+    ] = None,
+) -> None:
     """Answers HTTP; any number may run."""
-    _serve("api", broker)
+    _serve("api", broker, health_port, api_host=host, api_port=port)
 
 
 def migrate() -> None:
@@ -50,7 +58,7 @@ def migrate() -> None:
     run_migrations(os.environ)
 
 
-def _serve(role: str, broker: str | None, health_port: int | None = None) -> None:
+def _serve(role: str, broker: str | None, health_port: int | None, **options: object) -> None:
     from streamsched.bootstrap import Role, run_role
 
-    run_role(Role(role), os.environ, broker_url=broker, health_port=health_port)
+    run_role(Role(role), os.environ, broker_url=broker, health_port=health_port, **options)

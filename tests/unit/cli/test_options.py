@@ -1,0 +1,27 @@
+"""What a command refuses before it opens anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamsched.cli.main import make_app
+
+DATABASE = {"STREAMSCHED_DATABASE_URL": "postgresql://localhost/none"}
+
+
+def test_the_api_listens_where_its_options_say() -> None:
+    found = CliRunner().invoke(make_app(), ["api", "--host", "::1", "--port", "70000"], env=DATABASE)
+
+    assert found.exit_code == 2
+    assert "STREAMSCHED_API_PORT must be from 0" in found.output
+
+
+@pytest.mark.parametrize(("file", "words"), [("gone.jsonl", "No such file"), (".", "Is a directory")])
+def test_a_file_to_import_that_is_none_is_one_line(tmp_path: Path, file: str, words: str) -> None:
+    found = CliRunner().invoke(make_app(), ["state", "import", str(tmp_path / file)], env=DATABASE)
+
+    assert found.exit_code == 2
+    assert found.output.startswith(f"error: FILE: {tmp_path / file} cannot be opened: {words}")
