@@ -12,13 +12,13 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal, TypeVar
 
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_table
 from streamsched.cli.server import folder_here, full_name
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, InvalidError
 
 if TYPE_CHECKING:
     from streamsched.admin.installation import Installation
@@ -165,7 +165,7 @@ def state_export(file: Annotated[Path, typer.Argument(help="Where to; `-` is sta
 
     async def run(at: Installation) -> int:
         count = 0
-        with sys.stdout.buffer if str(file) == "-" else file.open("wb") as out:
+        with sys.stdout.buffer if str(file) == "-" else _opened(file, "wb") as out:
             async for line in export(at.broker):
                 out.write(line + b"\n")
                 count += 1
@@ -181,10 +181,10 @@ def state_import(
     from streamsched.admin.state import restore
 
     async def run(at: Installation) -> int:
-        with sys.stdin.buffer if str(file) == "-" else file.open("rb") as lines:
-            return await restore(at.broker, await at.probe.facts(), at.numbers, lines)
+        return await restore(at.broker, await at.probe.facts(), at.numbers, lines)
 
-    typer.echo(f"{_administer(run)} rows written")
+    with sys.stdin.buffer if str(file) == "-" else _opened(file, "rb") as lines:
+        typer.echo(f"{_administer(run)} rows written")
 
 
 def dlq_list(
@@ -243,6 +243,16 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         print_table(rows, ("topic", "partitions", "cleanup", "wrong"), empty="no topics")
     if any(report.wrong for report in reports):
         raise typer.Exit(WRONG)
+
+
+def _opened(file: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
+    """Raises:
+    InvalidError: it cannot be.
+    """
+    try:
+        return file.open(mode)
+    except OSError as exc:
+        raise InvalidError("FILE", f"{file} cannot be opened: {exc.strerror}") from exc
 
 
 def _administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:

@@ -85,6 +85,11 @@ def test_the_installation_is_looked_at_from_the_same_folder(running: Dev) -> Non
     exported = running.run("state", "export", "-")
     assert json.loads(exported.out.splitlines()[0])["v"] == 1
     assert running.run("state", "import", "-", stdin=exported.out).code == 4
+    nowhere = running.run("state", "export", "gone/state.jsonl")
+    assert (nowhere.code, nowhere.err) == (
+        2,
+        "error: FILE: gone/state.jsonl cannot be opened: No such file or directory\n",
+    )
     assert "no dead letters" in running.run("dlq", "list").out
     assert "0 letters" in running.run("dlq", "purge").out
     assert running.run("dlq", "show", "nonsense").code == 2

@@ -35,7 +35,7 @@ class Server:
 
             do_GET = do_PUT = do_POST = _any  # noqa: N815
 
-            def log_message(self, *args: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 pass
 
         self._http = HTTPServer(("127.0.0.1", 0), Handler)
