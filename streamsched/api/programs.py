@@ -40,7 +40,7 @@ async def delete_program(program: str, catalog: CatalogDep) -> Response:
 async def start_program(program: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
     """202 `{"run"}`. Members of the body, all optional: `arguments`, `token` (a repeat with the same one finds the
     first run), `atMost` (409 when as many runs of the program are active), `force` (beyond all limits). 409 too when a
-    group that the program's schedules share has no room.
+    group or pool that the program's schedules share has no room.
     """
     fields = Fields(body)
     arguments = fields.texts("arguments")

@@ -27,6 +27,6 @@ async def acknowledged(ids: Sequence[int], *, receipts: Receipts, bell: Bell, pa
                 await ring.wait(_LOOK_AGAIN)
     except TimeoutError as exc:
         raise UnavailableError(
-            f"the change is stored, but the log has not taken it within {patience:g} s; it stands and takes effect"
-            " as soon as the relay reaches the log, so do not repeat it"
+            f"the change is stored, but the log has not taken it within {patience:g} s; it takes effect as soon as"
+            " the relay reaches the log, and deploying it again waits for that"
         ) from exc

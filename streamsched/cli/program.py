@@ -43,7 +43,7 @@ def start(
     arguments: Pairs = None,
     *,
     at_most: Annotated[int | None, typer.Option(min=1, help="Refuse when as many runs are active.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Beyond --at-most and the limits of groups.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Beyond --at-most, and the room in groups and pools.")] = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:

@@ -20,17 +20,17 @@ async def start(
     force: bool = False,
     token: str | None = None,
 ) -> str:
-    """Makes a PENDING run and returns its id; a launcher gives it a runner within a moment. It takes the slots
-    of groups that the program's schedules take.
+    """Makes a PENDING run and returns its id; a launcher gives it a runner within a moment. It takes what the
+    program's schedules take: slots of groups, places of pools, tokens of rates (there or not).
 
     Args:
         at_most: refuse when so many runs of the program are active already.
-        force: start it beyond `at_most` and beyond the limits of groups.
+        force: start it beyond `at_most` and beyond the limits of groups and pools.
         token: makes a repeat find the first (letters, digits, `-`, `_`); a new one when None.
 
     Raises:
         NotFoundError: no such program.
-        ConflictError: `at_most` or more runs are active, or a group has no room.
+        ConflictError: `at_most` or more runs are active, or a group or pool has no room.
     """
     return await runs.start(
         program, arguments, token=token or secrets.token_hex(4), at_most=at_most, force=force, now=clock.now()
