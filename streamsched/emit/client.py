@@ -4,7 +4,8 @@
         emitter.emit(partitions_added("flights", ["day=2013-01-01"]))
 
 An emitter first sends what its spool kept, oldest first, then what it is given; while the far end is away, new events
-go to the spool, behind the old ones. What it once stamped keeps its id through every retry, so a repeat is recognised.
+go to the spool, behind the old ones, and so they do while another process is sending older ones of their keys. What it
+once stamped keeps its id through every retry, so a repeat is recognised.
 
 `delivery` decides; `Emitter` carries out, blocking; `AsyncEmitter` is that one on a thread of its own.
 """
@@ -111,9 +112,11 @@ class Emitter:
         events = [stamped(each, source=self._source, now=now) for each in what]
         with self._busy:
             if self._spool is not None and not self._spool.empty():
-                behind = self._drain(self._spool)
-                if behind.left:
-                    return self._keep(self._spool, events, accepted=0, why=behind.why)
+                before = self._drain(self._spool)
+                if before.left:
+                    return self._keep(self._spool, events, accepted=0, why=before.why)
+                if self._spool.has_of({event.key for event in events}):
+                    return self._keep_behind(self._spool, events)
             outcome = self._deliver(events)
             left = [parcel.event for parcel in outcome.left]
             if not left:
@@ -144,6 +147,12 @@ class Emitter:
         spool.keep(events)
         log.warning("events.spooled count=%d why=%s", len(events), why)
         return Emitted(accepted, len(events))
+
+    def _keep_behind(self, spool: Spool, events: Sequence[Event]) -> Emitted:
+        """Whoever sends what is before them finds them next; if that was done just now, it is for us to send them."""
+        emitted = self._keep(spool, events, accepted=0, why="another process is sending what comes before them")
+        self._drain(spool)
+        return emitted
 
     def _drain(self, spool: Spool) -> Drained:
         sent = refused = 0

@@ -2,8 +2,9 @@
 
 A file is a sequence of lines, one event each in our native JSON, fsync'd before `keep` returns. Whoever drains claims a
 file first (`claim`), so two drainers never send one file side by side, and a drainer that dies leaves the file to the
-next: it is sent again from its start, and the far end recognises the ids it has seen. A line without its line end is
-what a crash left of a `keep` that never returned; it is nobody's loss and is skipped.
+next: it is sent again from its start, and the far end recognises the ids it has seen. Events of one key stay in their
+order: what another process is sending holds up what is of the same keys, and nothing else. A line without its line end
+is what a crash left of a `keep` that never returned; it is nobody's loss and is skipped.
 
     <ms since the epoch>-<pid>-<random>.events      kept; drained oldest first
     <same>.events.refused                           lines the far end will never take, with its reasons
@@ -12,7 +13,7 @@ what a crash left of a `keep` that never returned; it is nobody's loss and is sk
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +42,11 @@ class Kept:
     path: Path
     events: tuple[Event, ...]
     unreadable: tuple[tuple[bytes, DecodeError], ...]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Whose order it has a part in."""
+        return frozenset(event.key for event in self.events)
 
 
 class Spool:
@@ -74,14 +80,23 @@ class Spool:
         if fresh:
             sync_folder(self._folder)
 
+    def has_of(self, keys: Set[str]) -> bool:
+        """Whether an event of one of these keys is kept here, claimed or not."""
+        return any(not keys.isdisjoint(kept.keys) for kept in map(_read, self._files()) if kept is not None)
+
     @contextmanager
     def oldest(self) -> Iterator[Kept | None]:
-        """Claims the oldest file that nobody has, for the time of the block; None when there is none."""
-        for path in sorted(self._folder.glob(f"*{KEPT}")):
+        """Claims, for the time of the block, the oldest file that nobody has, and that has no event of a key of which
+        an older file has one; None when there is none.
+        """
+        before: set[str] = set()
+        for path in self._files():
             with claimed(path) as descriptor:
-                if descriptor is not None:
-                    yield _read(path)
+                kept = _read(path)
+                if kept is not None and descriptor is not None and before.isdisjoint(kept.keys):
+                    yield kept
                     return
+                before |= frozenset() if kept is None else kept.keys
         yield None
 
     def settle(self, kept: Kept, left: Sequence[Event], refused: Sequence[Refusal]) -> None:
@@ -97,6 +112,10 @@ class Spool:
             _write(rest, [codec.encode(event) for event in left], "wb")
             rest.replace(kept.path)
         sync_folder(self._folder)
+
+    def _files(self) -> list[Path]:
+        """Oldest first."""
+        return sorted(self._folder.glob(f"*{KEPT}"))
 
     def _name(self) -> Path:
         now = int(self._clock.now().timestamp() * 1000)
@@ -122,8 +141,12 @@ def _write(path: Path, lines: Sequence[bytes], mode: str) -> None:
         os.fsync(file.fileno())
 
 
-def _read(path: Path) -> Kept:
-    *whole, _torn = path.read_bytes().split(b"\n")
+def _read(path: Path) -> Kept | None:
+    """None when whoever had it was done with it just now."""
+    try:
+        *whole, _torn = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return None
     events: list[Event] = []
     unreadable: list[tuple[bytes, DecodeError]] = []
     for line in whole:

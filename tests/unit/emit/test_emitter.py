@@ -6,7 +6,8 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,7 +26,9 @@ from streamsched.emit import AsyncEmitter, Emitter, Patience, custom, drain, par
 from streamsched.emit.delivery import Parcel
 from streamsched.emit.draft import stamped
 from streamsched.emit.log import LogLink
+from streamsched.emit.spool import Spool
 from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.clock import SystemClock
 from streamsched.ports.topics import PARTITIONS, topic_specs
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
@@ -183,6 +186,46 @@ def test_what_was_kept_goes_out_first_on_the_next_use(nowhere: str, far: FarEnd,
 
     assert far.ids == ["1", "2", "3", "4"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_event_does_not_overtake_one_of_its_key_that_another_process_is_sending(
+    nowhere: str, far: FarEnd, tmp_path: Path
+) -> None:
+    """A stream's sizes in the wrong order would be taken for growth."""
+    with Emitter(nowhere, source="test", spool=tmp_path, patience=HASTY) as emitter:
+        emitter.emit(custom("size", event_id="1"))
+
+    with Emitter(far.url, source="test", spool=tmp_path) as emitter:
+        with Spool(tmp_path, SystemClock()).oldest() as sending:
+            assert sending is not None
+            assert emitter.emit(custom("size", event_id="2")).spooled == 1
+            assert emitter.emit(custom("size", event_id="3"), custom("other", event_id="4")).spooled == 2
+            assert emitter.emit(custom("unconcerned", event_id="5")).accepted == 1
+            assert emitter.drain().sent == 0
+            assert far.ids == ["5"]
+        emitter.drain()
+
+    assert far.ids == ["5", "1", "2", "3", "4"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_kept_behind_another_process_goes_out_though_that_was_done_just_before(
+    nowhere: str, far: FarEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Emitter(nowhere, source="test", spool=tmp_path, patience=HASTY) as emitter:
+        emitter.emit(custom("size", event_id="1"))
+    keep = Spool.keep
+    with ExitStack() as another, Emitter(far.url, source="test", spool=tmp_path) as emitter:
+        another.enter_context(Spool(tmp_path, SystemClock()).oldest())
+
+        def keep_late(spool: Spool, events: Sequence[Event]) -> None:
+            another.close()
+            keep(spool, events)
+
+        monkeypatch.setattr(Spool, "keep", keep_late)
+        emitter.emit(custom("size", event_id="2"))
+
+    assert far.ids == ["1", "2"]
 
 
 def test_a_folder_is_drained_by_whoever_finds_the_far_end_back(nowhere: str, far: FarEnd, tmp_path: Path) -> None:
