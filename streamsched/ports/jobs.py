@@ -239,7 +239,9 @@ class Decisions(Protocol):
         ...
 
     async def defer(self, program: str, reason: str, *, now: datetime, until: datetime) -> None:
-        """Puts the due jobs of a program off, with the reason: it cannot be decided now, others can."""
+        """Puts the due jobs of a program off, with the reason: it cannot be decided now, others can, also
+        those behind them in the line of a pool.
+        """
         ...
 
     async def look(self, job: str) -> None:

@@ -56,7 +56,9 @@ class PostgresDecisions:
 
     async def defer(self, program: str, reason: str, *, now: datetime, until: datetime) -> None:
         with translated():
-            await self._pool.execute(_SQL["defer"], program, reason, now, until)
+            async with self._pool.acquire() as connection, connection.transaction():
+                deferred = await connection.fetch(_SQL["defer"], program, reason, now, until)
+                await lines.step_out(connection, [row["id"] for row in deferred])
 
     async def look(self, job: str) -> None:
         with translated():

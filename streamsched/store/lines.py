@@ -104,6 +104,14 @@ async def settle(connection: Any, cases: Sequence[Case], lines: Mapping[str, Lin
     await groups.wake_lines(connection, {name: places for name, places in free.items() if places > 0})
 
 
+async def step_out(connection: Any, jobs: Sequence[str]) -> None:
+    """Who cannot be ruled on stands in no line until he can; whoever is first then is looked at."""
+    pools = [slots_name(row["pool"]) for row in await connection.fetch(_SQL["pools"], jobs)]
+    await groups.lock(connection, pools)
+    await connection.execute(_SQL["leave"], jobs)
+    await groups.wake_lines(connection, dict.fromkeys(pools, 1))
+
+
 async def forget(connection: Any) -> None:
     """Rows of jobs that stand in no line any more."""
     await connection.execute(_SQL["forget"])

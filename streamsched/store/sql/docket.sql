@@ -117,9 +117,11 @@ WITH deferred AS (
     UPDATE jobs SET next_check_at = $4::timestamptz, reason = $2
     WHERE program = $1 AND state = 'PENDING_CONSTRAINT' AND next_check_at <= $3
     RETURNING id
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason)
+    SELECT $3::timestamptz, 'job', id, 'job.deferred', $2 FROM deferred
 )
-INSERT INTO decisions (at, subject_kind, subject, action, reason)
-SELECT $3::timestamptz, 'job', id, 'job.deferred', $2 FROM deferred;
+SELECT id FROM deferred;
 
 -- name: look
 -- A waiting job is looked at again.

@@ -9,6 +9,10 @@ FROM unnest($1::text[]) AS n (pool) LEFT JOIN groups g ON g.name = 'pool:' || n.
 ) AS q ON true
 ORDER BY n.pool, q.turn_at, q.sequence, q.job;
 
+-- name: pools
+-- In whose lines these jobs stand.
+SELECT DISTINCT pool FROM lines WHERE job = ANY($1::text[]);
+
 -- name: leave
 -- Jobs that were ruled on stand in no line, unless the ruling says so.
 DELETE FROM lines WHERE job = ANY($1::text[]);

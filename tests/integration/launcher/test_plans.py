@@ -112,6 +112,7 @@ HOT = [
     ("clusters", "wanted", "now(), now(), now()"),
     ("clusters", "forget", ""),
     ("lines", "first", "ARRAY['x'], 300"),
+    ("lines", "pools", "ARRAY['default.app.s1.1.1000001']"),
     ("lines", "leave", "ARRAY['default.app.s1.1.1000001']"),
     ("lines", "reorder", "'x', NULL"),
     ("lines", "list", "NULL"),

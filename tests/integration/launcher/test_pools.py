@@ -133,6 +133,44 @@ async def test_who_ended_without_a_word_is_passed_within_seconds(world: World) -
     assert running(await world.states()) == ["low.1.1"]
 
 
+async def test_who_cannot_be_read_leaves_the_line_and_comes_back_to_its_place(world: World) -> None:
+    await world.define(LOW, HIGH)
+    await world.satisfy(world.ready(LOW, 1))
+    await settle(world)
+    [readable] = await world.column("SELECT definition FROM programs WHERE id ~ 'high'")
+    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
+    await world.satisfy(world.ready(HIGH, 1), *(world.ready(LOW, n) for n in (2, 3)))
+    await settle(world)
+    assert await world.column("SELECT job FROM lines ORDER BY turn_at, sequence") == [
+        "default.app.low.1.2",
+        "default.app.low.1.3",
+    ]
+    await end(world, "default.app.low.1.1.r1")
+    await settle(world)
+    assert running(await world.states()) == ["low.1.2"]
+
+    await world.pool.execute("UPDATE programs SET definition = $1 WHERE id ~ 'high'", readable)
+    world.clock.advance(MINUTE)
+    await settle(world)
+    await end(world, "default.app.low.1.2.r1")
+    await settle(world)
+    assert running(await world.states()) == ["high.1.1"]
+
+
+async def test_who_waits_behind_one_that_cannot_be_read_is_looked_at_at_once(world: World) -> None:
+    await world.define(LOW, HIGH)
+    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
+    await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
+    now = world.clock.now()
+    await world.decisions.decide(["default.app.program-low"], now=now, limit=9, judge=partial(judge, now=now))
+    assert running(await world.states()) == [], "high.1.1 stands before it"
+
+    await world.launcher.run_once()  # puts high.1.1 off, and rings
+    await settle(world)
+
+    assert running(await world.states()) == ["low.1.1"]
+
+
 async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -> None:
     await world.define(LOW, MIDDLE, HIGH)
     await world.satisfy(world.ready(MIDDLE, 1))
