@@ -14,11 +14,11 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConflictError, InvalidError, UnavailableError
 from streamsched.domain.pace import Pace
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import Hands, RunnerId, Runners
-from streamsched.ports.runs import FollowUpBook, Silent
+from streamsched.ports.runs import Ending, FollowUpBook, Silent
 
 log = structlog.get_logger()
 
@@ -127,8 +127,11 @@ class FollowUp:
             log.warning("run.overdue", run=late)
         ended: list[str] = []
         for run in await self._book.silent(now - self._patience.silence, limit=100):
-            if await self._end(run, now):
-                ended.append(run.run)
+            try:
+                if await self._end(run, now):
+                    ended.append(run.run)
+            except (ConflictError, InvalidError) as exc:  # said aloud, and no other run waits for it
+                log.error("run.not_ended", run=run.run, reason=str(exc))
         return ended
 
     async def _take(self, now: datetime, retry_at: Sequence[datetime]) -> int:
@@ -153,9 +156,13 @@ class FollowUp:
         alive = self._alive(run, runner)
         if alive:
             return False  # it cannot reach PostgreSQL, or is paused: it goes on when it can
-        ending = self._runners.ending(run.run)
+        try:
+            ending = self._runners.ending(run.run)
+        except UnavailableError as exc:
+            log.error("run.note_unreadable", run=run.run, reason=str(exc))
+            return False
         if ending is not None:
-            return await self._book.finish(run.run, ending)
+            return await self._finish(run.run, ending, now)
         silent_for = now - run.heartbeat_at
         if alive is None and silent_for < self._patience.elsewhere:
             return False
@@ -163,3 +170,10 @@ class FollowUp:
         again = await self._book.lose(run, gone, now=now, attempts=self._patience.attempts)
         log.error("run.lost", run=run.run, reason=gone, again=again)
         return True
+
+    async def _finish(self, run: str, ending: Ending, now: datetime) -> bool:
+        try:
+            return await self._book.finish(run, ending)
+        except InvalidError as exc:
+            log.error("run.end_refused", run=run, reason=str(exc))
+            return await self._book.finish(run, ending.bare(now))

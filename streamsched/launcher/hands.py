@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -20,7 +21,7 @@ import httpx
 import structlog
 
 from streamsched.attendance import attend
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import HttpJob, Program, PublishJob, Quick
@@ -126,14 +127,38 @@ class QuickHands:
         return stored
 
     async def _store(self) -> int:
-        endings = dict(islice(self._ended.items(), _AT_ONCE))
-        if not endings:
-            return 0
-        await self._crowd.finish(endings, said={run: self._said[run] for run in endings if run in self._said})
-        for run in endings:
+        ended = list(islice(self._ended, _AT_ONCE))
+        stored = await self._finish(ended) if ended else 0
+        if stored:
+            log.info("hands.ended", runs=stored)
+        return stored
+
+    async def _finish(self, runs: Sequence[str]) -> int:
+        """Stores their ends, apart when that fails for one of them; returns how many are stored."""
+        endings = {run: self._ended[run] for run in runs}
+        try:
+            await self._crowd.finish(endings, said={run: self._said[run] for run in runs if run in self._said})
+        except (ConflictError, InvalidError) as exc:
+            half = len(runs) // 2
+            if half:
+                return await self._finish(runs[:half]) + await self._finish(runs[half:])
+            log.error("hands.end_refused", run=runs[0], reason=str(exc))
+            return await self._finish_bare(runs[0]) if isinstance(exc, InvalidError) else 0
+        for run in runs:
             self._forget(run)
-        log.info("hands.ended", runs=len(endings))
-        return len(endings)
+        return len(runs)
+
+    async def _finish_bare(self, run: str) -> int:
+        """What it said is not published, so that is no success. A run that cannot end even so is left to be found."""
+        bare = self._ended[run].bare(self._clock.now())
+        if self._said.pop(run, None) is not None:
+            bare = replace(bare, state=RunState.FAILED)
+        try:
+            await self._crowd.finish({run: bare}, said={})
+        except (ConflictError, InvalidError) as exc:
+            log.error("run.not_ended", run=run, reason=str(exc))
+        self._forget(run)
+        return 1
 
     async def _beat(self) -> None:
         asked = [run for run in self._held if run not in self._ended]

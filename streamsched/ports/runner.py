@@ -57,7 +57,11 @@ class Runners(Protocol):
         ...
 
     def ending(self, run: str) -> Ending | None:
-        """How the run ended, as its runner noted on this host's disk before it told PostgreSQL; None without a note."""
+        """How the run ended, as its runner noted on this host's disk before it told PostgreSQL; None without a note.
+
+        Raises:
+            UnavailableError: there may be a note, but it cannot be read now.
+        """
         ...
 
 

@@ -70,6 +70,10 @@ class Ending:
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", _UNTELLABLE.sub("\ufffd", self.reason))
 
+    def bare(self, at: datetime) -> Ending:
+        """The same end, with nothing in it that a store may have refused."""
+        return Ending(self.state, "what was told of its end cannot be stored", at)
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -136,6 +140,7 @@ class RunBook(Protocol):
         attempt; any other end goes out on `program-status`. False when the run had ended before; then nothing changes.
 
         Raises:
+            InvalidError: the end cannot be stored, or what is stored of the run cannot be read.
             UnavailableError: PostgreSQL is away.
         """
         ...
@@ -168,6 +173,8 @@ class RunCrowd(Protocol):
         the same transaction. Returns those that had not ended before.
 
         Raises:
+            InvalidError: one of them cannot be stored; some of the others are, and may be asked for again.
+            ConflictError: others changed these runs again and again meanwhile.
             UnavailableError: PostgreSQL is away.
         """
         ...

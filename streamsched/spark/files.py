@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import structlog
 
 from streamsched.codec import facts
 from streamsched.domain.run import RunState
 from streamsched.ports.runs import Assignment, Ending
+
+log = structlog.get_logger()
 
 _LOG: Final = ("logs", ".log")
 _RUNNER_LOG: Final = ("logs", ".runner.log")
@@ -108,12 +111,20 @@ def write_note(files: RunFiles, ending: Ending) -> None:
 
 
 def read_note(files: RunFiles) -> Ending | None:
-    """The note, or None when the runner left none."""
+    """The note, or None when the runner left none that says anything.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     try:
         found = orjson.loads(files.note.read_bytes())
+        at = datetime.fromisoformat(found["at"])
+        return Ending(RunState(found["state"]), found["reason"], at, found["exit_code"])
     except FileNotFoundError:
         return None
-    return Ending(RunState(found["state"]), found["reason"], datetime.fromisoformat(found["at"]), found["exit_code"])
+    except (ValueError, KeyError, TypeError) as exc:
+        log.error("run.note_says_nothing", run=files.run, reason=repr(exc))
+        return None
 
 
 def last_words(path: Path) -> str:

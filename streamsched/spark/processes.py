@@ -61,7 +61,10 @@ class LocalRunners:
         return is_alive(runner.pid, runner.start_ticks)
 
     def ending(self, run: str) -> Ending | None:
-        return read_note(RunFiles(self._data_dir, run))
+        try:
+            return read_note(RunFiles(self._data_dir, run))
+        except OSError as exc:
+            raise UnavailableError(f"the note of run '{run}' cannot be read: {exc}") from exc
 
     def _reap(self) -> None:
         """Collects those that ended, so that none stays a zombie."""

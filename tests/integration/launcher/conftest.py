@@ -130,6 +130,16 @@ class World:
             pass
         await intake.close()
 
+    async def refuse(self, when: str) -> None:
+        """PostgreSQL takes no change of a run of which that holds, as it takes no NUL in a text."""
+        await self.pool.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'character_not_in_repertoire'; END $$"
+        )
+        await self.pool.execute(
+            f"CREATE TRIGGER refuse BEFORE UPDATE ON runs FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()"
+        )
+
     async def states(self) -> dict[str, str]:
         rows = await self.pool.fetch("SELECT id, state FROM jobs ORDER BY schedule, generation, sequence")
         return {row["id"].split(".", 2)[2]: row["state"] for row in rows}

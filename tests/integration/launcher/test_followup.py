@@ -21,6 +21,7 @@ pytestmark = pytest.mark.postgres
 PLAIN = schedule("plain")
 JOB = "default.app.plain.1.1"
 RUN = f"{JOB}.r1"
+OTHER = "default.app.plain.1.2.r1"
 HERE = RunnerId("here", 7, 100)
 
 
@@ -204,3 +205,32 @@ async def test_the_end_is_stored_once(world: World) -> None:
     assert await world.book.finish(RUN, ending)
     assert not await world.book.finish(RUN, ending)
     assert await world.column("SELECT count(*) FROM outbox") == [2]
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        ("NEW.reason = 'a line'", "what was told of its end cannot be stored"),
+        ("NEW.id = 'default.app.plain.1.1.r1'", ""),
+    ],
+)
+async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(
+    world: World, refused: str, reason: str
+) -> None:
+    await world.define(PLAIN)
+    await world.satisfy(world.ready(PLAIN, 1), world.ready(PLAIN, 2))
+    await world.launcher.run_once()
+    for run in (RUN, OTHER):
+        await running(world, run)
+    world.runners.living[HERE] = False
+    world.runners.endings = {
+        RUN: Ending(RunState.COMPLETED, "a line", world.clock.now(), 0),
+        OTHER: Ending(RunState.FAILED, "another", world.clock.now(), 1),
+    }
+    world.clock.advance(timedelta(seconds=16))
+    await world.refuse(refused)
+
+    assert await world.followup.look_after() == [RUN, OTHER][not reason :]
+    assert (await world.runs.get(RUN)).reason == reason
+    assert (await world.runs.get(RUN)).state == ("COMPLETED" if reason else "RUNNING")
+    assert (await world.runs.get(OTHER)).reason == "another"

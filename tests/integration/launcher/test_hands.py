@@ -247,3 +247,23 @@ async def test_a_launcher_without_hands_leaves_them_to_others(world: World) -> N
     assert (await world.runs.get(run())).state == "PENDING"
     assert world.runners.spawned == []
     await Staffed(world).until(run(), "COMPLETED")
+
+
+async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world: World) -> None:
+    await satisfied(world, SAY, jobs=5)
+    staffed = Staffed(world)
+    await staffed.launcher.run_once()
+    await world.refuse(f"NEW.id = '{run(2)}' AND NEW.state = 'COMPLETED' OR NEW.id = '{run(4)}' AND NEW.reason != ''")
+
+    await staffed.once()
+
+    assert await world.column("SELECT state FROM runs ORDER BY id") == [
+        "COMPLETED",
+        "FAILED",
+        "COMPLETED",
+        "STARTING",
+        "COMPLETED",
+    ]
+    assert (await world.runs.get(run(2))).reason == "what was told of its end cannot be stored"
+    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [3]
+    assert not staffed.hands.holds(run(4))
