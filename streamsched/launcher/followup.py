@@ -24,6 +24,8 @@ log = structlog.get_logger()
 
 #: How many runners are started in one pass at most, so that the next checks are not kept waiting.
 _AT_ONCE: Final = 256
+#: How many silent runs are read at a time, and so many ends at most keep one pass from the next checks.
+_PAGE: Final = 100
 #: When a full host looks for room again: the end of a process rings no bell.
 _FULL: Final = timedelta(milliseconds=250)
 
@@ -126,12 +128,17 @@ class FollowUp:
         for late in await self._book.overdue(now):
             log.warning("run.overdue", run=late)
         ended: list[str] = []
-        for run in await self._book.silent(now - self._patience.silence, limit=100):
-            try:
-                if await self._end(run, now):
-                    ended.append(run.run)
-            except (ConflictError, InvalidError) as exc:  # said aloud, and no other run waits for it
-                log.error("run.not_ended", run=run.run, reason=str(exc))
+        page: Sequence[Silent] = await self._book.silent(now - self._patience.silence, limit=_PAGE)
+        while page:
+            for run in page:
+                try:
+                    if await self._end(run, now):
+                        ended.append(run.run)
+                except (ConflictError, InvalidError) as exc:  # said aloud, and no other run waits for it
+                    log.error("run.not_ended", run=run.run, reason=str(exc))
+            if len(ended) >= _PAGE:
+                break
+            page = await self._book.silent(now - self._patience.silence, limit=_PAGE, behind=page[-1])
         return ended
 
     async def _take(self, now: datetime, retry_at: Sequence[datetime]) -> int:

@@ -222,8 +222,8 @@ class FollowUpBook(RunBook, Protocol):
         """Ends PENDING runs that somebody wants to end: KILLED, job LAUNCH_FAILED. Returns their ids."""
         ...
 
-    async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
-        """Claimed runs without a heartbeat since `before`, longest silent first."""
+    async def silent(self, before: datetime, *, limit: int, behind: Silent | None = None) -> Sequence[Silent]:
+        """Claimed runs without a heartbeat since `before`, longest silent first; with one, those `behind` it."""
         ...
 
     async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:

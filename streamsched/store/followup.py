@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from streamsched.domain.job import JobFact
@@ -17,6 +17,7 @@ from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import translated
 
 _LAUNCHES: Final = "launches"
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _BEATING: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
 
 
@@ -84,9 +85,10 @@ class PostgresFollowUpBook(PostgresRunBook):
                         ended.append(row["id"])
         return ended
 
-    async def silent(self, before: datetime, *, limit: int) -> Sequence[Silent]:
+    async def silent(self, before: datetime, *, limit: int, behind: Silent | None = None) -> Sequence[Silent]:
+        since, run = (_BEGINNING, "") if behind is None else (behind.heartbeat_at, behind.run)
         with translated():
-            rows = await self._pool.fetch(SQL["silent"], before, limit)
+            rows = await self._pool.fetch(SQL["silent"], before, limit, since, run)
         return [Silent(row["id"], row["attempt"], row["runner"], row["heartbeat_at"]) for row in rows]
 
     async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:

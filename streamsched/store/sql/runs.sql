@@ -202,10 +202,10 @@ SELECT id FROM stopped;
 SELECT id FROM runs WHERE state = 'PENDING' AND stop_requested IS NOT NULL ORDER BY id LIMIT 100;
 
 -- name: silent
--- Claimed runs that have not been heard of, longest silent first.
+-- Claimed runs that have not been heard of, longest silent first; a page of them, from there on.
 SELECT id, attempt, runner, heartbeat_at, log_path FROM runs
-WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND heartbeat_at < $1
-ORDER BY heartbeat_at
+WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND heartbeat_at < $1 AND (heartbeat_at, id) > ($3, $4)
+ORDER BY heartbeat_at, id
 LIMIT $2;
 
 -- name: next_attempt

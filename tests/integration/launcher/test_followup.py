@@ -136,6 +136,22 @@ async def test_a_runner_of_another_host_is_given_up_only_after_long_silence(worl
     assert await world.followup.look_after() == [RUN]
 
 
+async def test_runs_that_cannot_be_judged_yet_hide_no_others(world: World) -> None:
+    await admitted(world)
+    await world.pool.execute(
+        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at) "
+        "SELECT 'far.' || n, 1, program, '{}', '{}', 'RUNNING', created_at, 'far:1:1', created_at "
+        "FROM runs, generate_series(1, 250) n WHERE id = $1",
+        RUN,
+    )
+    world.clock.advance(timedelta(seconds=1))
+    await running(world)
+    world.runners.living[HERE] = False
+    world.clock.advance(timedelta(seconds=16))
+
+    assert await world.followup.look_after() == [RUN]
+
+
 async def test_a_runner_that_was_given_up_is_told_so(world: World) -> None:
     await admitted(world)
     await running(world)

@@ -27,6 +27,10 @@ INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_
 SELECT format('default.app.s%s.1.%s', n % 100, n), format('default.app.s%s', n % 100), 1, n,
     format('default.app.p%s', n % 10), 'PENDING_CONSTRAINT', now(), now(), '{}', now()
 FROM generate_series(1000001, 1000300) n;
+INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at)
+SELECT format('far.%s', n), 1, 'default.app.far', '{}', '{}', 'RUNNING', now(), 'far:1:1',
+    now() - n * interval '1 second'
+FROM generate_series(1, 5000) n;
 INSERT INTO groups (name) SELECT format('g%s', n) FROM generate_series(0, 9) n;
 INSERT INTO group_waits (group_name, job, satisfied_at)
     SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
@@ -128,7 +132,7 @@ HOT = [
     ("runs", "next_spawn", ""),
     ("runs", "next_quick", ""),
     ("runs", "hopeless", "now(), 3"),
-    ("runs", "silent", "now(), 100"),
+    ("runs", "silent", "now(), 100, now() - interval '1 hour', 'far.1'"),
     ("runs", "beat", "'default.app.s1.1.1000001.r1', 'h:1:1', now()"),
     ("jobs", "recent", "NULL, ARRAY[]::text[], 100"),
     ("jobs", "get", "'default.app.s1.0.1'"),
