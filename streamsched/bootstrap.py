@@ -197,27 +197,33 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     """
     pool, broker, bell, clock = services.pool, services.broker, services.bell, services.clock
     settings = services.settings
-    hands = QuickHands(PostgresRunCrowd(pool), this_process(), clock, heartbeat=settings.heartbeat)
+    theirs = PostgresClock(pool, clock)
+    hands = QuickHands(PostgresRunCrowd(pool), this_process(), theirs, heartbeat=settings.heartbeat)
     followup = FollowUp(
         PostgresFollowUpBook(pool),
         LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
-        clock,
+        theirs,
         Patience(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
         hands=hands,
     )
 
     decisions = PostgresDecisions(pool)
-    advice = Advice(plugins.installed(), decisions, clock)
+    advice = Advice(plugins.installed(), decisions, theirs)
     probes = {name: open_probe(url, PROBES) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
 
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
-    wakes, theirs = PostgresWakes(pool), PostgresClock(pool, clock)
+    wakes = PostgresWakes(pool)
 
-    async def tell_time() -> None:
-        await theirs.compare()
-        await Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()
+    def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
+        """Begins when it knows what time it is."""
+
+        async def begin() -> None:
+            await once_there("database", theirs.compare)
+            await loop()
+
+        return begin
 
     def alone(name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> Loop:
         part = Part(services.leases, name, services.identity.id, ttl=settings.lease, pulse=services.pulse)
@@ -237,14 +243,14 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
         ).run(),
         "wake-ups": alone("wake-ups", lambda: WakeIntake(broker, wakes, theirs).run()),
-        "deadlines": lambda: DeadlineWatch(PostgresDeadlines(pool), bell, clock).run(),
-        "timers": tell_time,
+        "deadlines": in_time(lambda: DeadlineWatch(PostgresDeadlines(pool), bell, theirs).run()),
+        "timers": in_time(lambda: Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=theirs).run()),
         "clock": theirs.run,
         "pulse": services.pulse.run,
         "spool": lambda: attend(partial(_drain, settings), called="spool"),
         "probes": lambda: Probes(PostgresBoard(pool), probes, bell, clock).run(),
-        "launcher": lambda: Launcher(decisions, followup, bell, clock, advice, hands=hands).run(),
-        "hands": hands.run,
+        "launcher": in_time(lambda: Launcher(decisions, followup, bell, theirs, advice, hands=hands).run()),
+        "hands": in_time(hands.run),
     }
 
 

@@ -7,13 +7,16 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
+from streamsched.cancellation import cancel
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.clock import SystemClock
 from streamsched.spark.command import Installation
 from streamsched.spark.runner import Pace, Runner
+from streamsched.store.clock import PostgresClock
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import open_pool
 from streamsched.telemetry.logs import configure_logs
@@ -32,6 +35,10 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
     pool = await _pool(settings.database_url)
+    clock = PostgresClock(pool, SystemClock())  # other machines judge by it how long the run has been silent
+    with suppress(UnavailableError):  # then it is asked again, and so is the claim
+        await clock.compare()
+    telling_time = asyncio.create_task(clock.run())
     try:
         place = Installation(
             data_dir=settings.data_dir.absolute(),
@@ -39,12 +46,13 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
             emit_url=settings.runs_emit_to(),
             environ=environ,
         )
-        runner = Runner(PostgresRunBook(pool), SystemClock(), place, Pace(heartbeat=settings.heartbeat))
+        runner = Runner(PostgresRunBook(pool), clock, place, Pace(heartbeat=settings.heartbeat))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
         await runner.execute(run)
     finally:
+        await cancel(telling_time)
         pool.terminate()
 
 
