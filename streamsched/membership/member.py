@@ -95,16 +95,17 @@ class Member:
             for name, epoch in sorted(self._held.items())
             if name not in current or (current[name].owner, current[name].epoch) != (me, epoch)
         )
-        for name in lost:
-            del self._held[name]
-        formats = await self._formats(view)
+        kept = {name: epoch for name, epoch in self._held.items() if name not in lost}
+        formats = await self._formats(view, kept)
         planned = plan(self._names, self._able(view), self._owners(view))
-        mine = [name for name, worker in planned.items() if worker == me and name not in self._held]
+        mine = [name for name, worker in planned.items() if worker == me and name not in kept]
         wanted = [name for name in mine if name in current and current[name].live and current[name].owner != me]
-        taken = await self._claim([name for name in mine if name not in wanted]) if mine else {}
-        self._held.update(taken)
         if wanted and settled:
             await self._leases.want(wanted, me)
+        taken = await self._claim([name for name in mine if name not in wanted]) if mine else {}
+        for name in lost:  # from here on nothing may raise: what is not told to the caller now, it never hears of
+            self._held.pop(name, None)
+        self._held.update(taken)
         hand_over = tuple(
             name
             for name in sorted(self._held)
@@ -153,11 +154,11 @@ class Member:
         living = {**view.workers, self.worker.id: self.worker.reads}
         return frozenset(worker for worker, reads in living.items() if reads >= newest)
 
-    async def _formats(self, view: View) -> dict[str, int]:
+    async def _formats(self, view: View, held: Mapping[str, int]) -> dict[str, int]:
         """What may be written under each lease held. What everybody alive reads is allowed first, and written then."""
-        formats = {lease.name: lease.format for lease in view.leases if lease.name in self._held}
+        formats = {lease.name: lease.format for lease in view.leases if lease.name in held}
         common = min((*view.workers.values(), self.worker.reads))
-        behind = {name: self._held[name] for name, known in formats.items() if known < common}
+        behind = {name: held[name] for name, known in formats.items() if known < common}
         if behind:
             allowed = await self._leases.allow(behind, self.worker.id, common)
             formats |= dict.fromkeys(allowed, common)

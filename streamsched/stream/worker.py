@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -121,11 +121,18 @@ class Worker:
             return self._ttl / 4
         self._joined, self._others = True, step.others
         self._edition.version = state_codec.version_for(step.format)
-        for name in step.taken:
+        for name in sorted({*step.taken, *self._untended(member)}):
             self._take(member, shard_of(name))
         for name in (*step.lost, *step.hand_over):
             self._let_go(shard_of(name))
         return step.again_in
+
+    def _untended(self, member: Member) -> Iterator[str]:
+        """What is held and run by nobody, whatever became of its tenure: its lease would be renewed for ever."""
+        for name in member.held:
+            tenure = self._tenures.get(shard_of(name))
+            if tenure is None or tenure[1].done():
+                yield name
 
     async def _stepped_aside(self, member: Member) -> bool:
         """Cut off from the log, it leaves its shards to those who may reach it, and joins again when the log answers.

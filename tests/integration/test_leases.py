@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import asyncpg
@@ -112,6 +113,81 @@ async def test_a_worker_cut_off_from_the_database_keeps_what_it_holds(pool: asyn
         await a.step()
 
     assert a.held == frozenset(NAMES)
+
+
+class Interrupted(PostgresLeases):
+    """The connection breaks whenever somebody asks others to hand over."""
+
+    broken = True
+
+    async def want(self, names: Sequence[str], worker: str) -> None:
+        if self.broken:
+            raise UnavailableError("the connection broke")
+        await super().want(names, worker)
+
+
+async def test_what_is_free_is_not_taken_unheard_when_asking_for_the_rest_fails(
+    leases: PostgresLeases, pool: asyncpg.Pool
+) -> None:
+    interrupted = Interrupted(pool)
+    a, b = member(leases, "a"), member(interrupted, "b")
+    await a.step()
+    interrupted.broken = False
+    await b.step()
+    interrupted.broken = True
+    await a.step()
+    await a.release(NAMES[2])
+
+    with pytest.raises(UnavailableError):
+        await b.step()
+    interrupted.broken = False
+
+    assert (await b.step()).taken == (NAMES[2],)
+    assert b.held == {NAMES[2]}
+
+
+async def test_what_was_lost_is_told_when_the_beat_that_saw_it_failed(
+    leases: PostgresLeases, pool: asyncpg.Pool
+) -> None:
+    interrupted = Interrupted(pool)
+    a, b = member(interrupted, "a"), member(leases, "b")
+    await a.step()
+    await run_out(pool, worker="a")
+    await b.step()
+
+    with pytest.raises(UnavailableError):
+        await a.step()
+    interrupted.broken = False
+
+    assert (await a.step()).lost == tuple(NAMES)
+
+
+@pytest.mark.parametrize("call", ["beat", "renew", "allow", "want", "release"])
+async def test_leases_are_locked_in_the_order_of_their_names(
+    leases: PostgresLeases, pool: asyncpg.Pool, call: str
+) -> None:
+    names = [f"shard-{n:04d}" for n in range(20)]
+    claimed = await leases.claim(names, "a", LONG)
+    held = {name: claimed[name] for name in reversed(names)}
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "beat": lambda: leases.beat(Holder("a", "localhost", 1), held, LONG),
+        "renew": lambda: leases.renew(held, "a", LONG),
+        "allow": lambda: leases.allow(held, "a", 99),
+        "want": lambda: leases.want(list(held), "b"),
+        "release": lambda: leases.release(held, "a"),
+    }
+    async with pool.acquire() as other:
+        async with other.transaction():
+            await other.execute("SELECT FROM leases WHERE name = $1 FOR UPDATE", names[0])
+            waiting = asyncio.ensure_future(calls[call]())
+            async with asyncio.timeout(20):
+                while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - it calls nobody
+                    await asyncio.sleep(0.01)
+
+            free = await other.fetch("SELECT name FROM leases ORDER BY name FOR UPDATE SKIP LOCKED")
+
+        await waiting
+    assert [row["name"] for row in free] == names, "who waits for the first holds none of the others"
 
 
 async def test_who_leaves_gives_everything_back_at_once(leases: PostgresLeases) -> None:

@@ -182,6 +182,20 @@ async def test_a_shard_that_fails_is_taken_anew_from_the_log(
     assert await launched(town, 2) == ["flights-0", "flights-2"]
 
 
+async def test_a_shard_whose_tenure_was_cancelled_by_a_stray_is_run_again(town: Town, agency: Agency) -> None:
+    await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    for task in asyncio.all_tasks():
+        if getattr(task.get_coro(), "__name__", "") == "_hold":
+            task.cancel()
+    await town.emit(landed(1))
+
+    assert await launched(town, 2) == ["flights-0", "flights-1"]
+
+
 async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) -> None:
     worker = await agency.hire("a")
     await town.put(schedule(), Partitions(FLIGHTS, 1))

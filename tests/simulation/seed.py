@@ -69,7 +69,7 @@ async def _world(
     seed: int, loop: SimulationLoop, wire: Wire, *, watch: Watch, judgement: Judgement, bug: Bug | None
 ) -> None:
     dice = random.Random(f"{seed} traffic")
-    clock, shards = SimulationClock(loop), dice.choice((1, 2, 3))
+    clock, shards = SimulationClock(loop), dice.choice((1, 2, 3, 4, 6))
     log, database = WatchedLog(clock, watch.see), Database(clock)
     broker = MemoryBroker(log)
     await broker.create_topics(topic_specs(shards, timedelta(days=7)))

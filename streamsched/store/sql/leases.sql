@@ -1,4 +1,5 @@
--- Leases and the workers that hold them. Expiry is judged by this server's clock alone.
+-- Leases and the workers that hold them. Expiry is judged by this server's clock alone. Rows are locked in the order of
+-- their names: holders that touch the same ones at the same moment wait for each other, and never in a circle.
 
 -- name: beat
 -- In one round trip, for a worker with much to do: it lives (its row is made by the first beat), holds on to what is
@@ -10,11 +11,15 @@ WITH alive AS (
         seen_at = excluded.seen_at
     RETURNING id, reads
 ), forgotten AS (
-    DELETE FROM workers WHERE seen_at < now() - $6::interval AND id <> $1
+    DELETE FROM workers WHERE id IN (
+        SELECT id FROM workers WHERE seen_at < now() - $6::interval AND id <> $1 FOR UPDATE SKIP LOCKED
+    )
+), own AS (
+    SELECT l.name FROM leases l JOIN unnest($7::text[], $8::bigint[]) AS held (name, epoch) USING (name, epoch)
+    WHERE l.owner = $1
+    ORDER BY l.name FOR UPDATE OF l
 ), renewed AS (
-    UPDATE leases SET expires_at = now() + $5::interval
-    FROM unnest($7::text[], $8::bigint[]) AS held (name, epoch)
-    WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $1
+    UPDATE leases SET expires_at = now() + $5::interval FROM own WHERE leases.name = own.name
     RETURNING leases.name, leases.expires_at
 )
 SELECT
@@ -33,9 +38,12 @@ SELECT
 
 -- name: renew
 -- Holds on to what is still this owner's, epoch by epoch, expired or not: nobody else wanted it.
-UPDATE leases SET expires_at = now() + $4::interval
-FROM unnest($1::text[], $2::bigint[]) AS held (name, epoch)
-WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $3
+WITH own AS (
+    SELECT l.name FROM leases l JOIN unnest($1::text[], $2::bigint[]) AS held (name, epoch) USING (name, epoch)
+    WHERE l.owner = $3
+    ORDER BY l.name FOR UPDATE OF l
+)
+UPDATE leases SET expires_at = now() + $4::interval FROM own WHERE leases.name = own.name
 RETURNING leases.name;
 
 -- name: claim
@@ -49,21 +57,31 @@ RETURNING name, epoch;
 
 -- name: allow
 -- A newer version may be written under what is still this owner's.
-UPDATE leases SET format = greatest(format, $4)
-FROM unnest($1::text[], $2::bigint[]) AS held (name, epoch)
-WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $3
+WITH own AS (
+    SELECT l.name FROM leases l JOIN unnest($1::text[], $2::bigint[]) AS held (name, epoch) USING (name, epoch)
+    WHERE l.owner = $3
+    ORDER BY l.name FOR UPDATE OF l
+)
+UPDATE leases SET format = greatest(format, $4) FROM own WHERE leases.name = own.name
 RETURNING leases.name;
 
 -- name: want
 -- Leaves word with the living owner that somebody waits.
-UPDATE leases SET wanted_by = $2
-WHERE name = ANY ($1::text[]) AND owner <> $2 AND wanted_by IS DISTINCT FROM $2 AND expires_at > now();
+WITH others AS (
+    SELECT name FROM leases
+    WHERE name = ANY ($1::text[]) AND owner <> $2 AND wanted_by IS DISTINCT FROM $2 AND expires_at > now()
+    ORDER BY name FOR UPDATE
+)
+UPDATE leases SET wanted_by = $2 FROM others WHERE leases.name = others.name;
 
 -- name: release
 -- Gives back what is still this owner's; the row stays, for its epoch.
-UPDATE leases SET expires_at = now()
-FROM unnest($1::text[], $2::bigint[]) AS held (name, epoch)
-WHERE leases.name = held.name AND leases.epoch = held.epoch AND leases.owner = $3;
+WITH own AS (
+    SELECT l.name FROM leases l JOIN unnest($1::text[], $2::bigint[]) AS held (name, epoch) USING (name, epoch)
+    WHERE l.owner = $3
+    ORDER BY l.name FOR UPDATE OF l
+)
+UPDATE leases SET expires_at = now() FROM own WHERE leases.name = own.name;
 
 -- name: leave
 -- The worker is gone for good.
