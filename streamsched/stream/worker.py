@@ -121,9 +121,11 @@ class Worker:
             return self._ttl / 4
         self._joined, self._others = True, step.others
         self._edition.version = state_codec.version_for(step.format)
+        for name in step.lost:  # first: what was lost may have been taken again in the same beat
+            self._let_go(shard_of(name))
         for name in sorted({*step.taken, *self._untended(member)}):
             self._take(member, shard_of(name))
-        for name in (*step.lost, *step.hand_over):
+        for name in step.hand_over:
             self._let_go(shard_of(name))
         return step.again_in
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
+from structlog.testing import capture_logs
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import DatasetRef
@@ -194,6 +195,23 @@ async def test_a_shard_whose_tenure_was_cancelled_by_a_stray_is_run_again(town: 
     await town.emit(landed(1))
 
     assert await launched(town, 2) == ["flights-0", "flights-1"]
+
+
+async def test_what_was_lost_and_is_taken_again_in_the_same_beat_is_kept(
+    town: Town, agency: Agency, pool: asyncpg.Pool
+) -> None:
+    await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    with capture_logs() as logged:
+        await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now()")
+        await until(lambda: sum(line["event"] == "shard.taken" for line in logged) >= SHARDS)
+        await town.emit(landed(1))
+        assert await launched(town, 2) == ["flights-0", "flights-1"]
+
+    assert [line for line in logged if line["event"] == "shard.let_go"] == []
 
 
 async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) -> None:
