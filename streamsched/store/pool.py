@@ -17,10 +17,9 @@ _AWAY = (
     TimeoutError,
     asyncpg.InternalClientError,  # what a call meets whose connection dies under it, in one case of three
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, until the addresses point to the new primary
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.IdleInTransactionSessionTimeoutError,
@@ -100,7 +99,8 @@ def translated() -> Iterator[None]:
     """Turns asyncpg's errors into ours, `from` their cause. What is left through is a bug and should look like one.
 
     Raises:
-        UnavailableError: the server is away, or gave up on this transaction in favour of another; a retry may help.
+        UnavailableError: the server is away, has no room, takes no writes just now, or gave up on this transaction in
+            favour of another; a retry may help.
         ConfigurationError: database, user or schema are not what this release needs.
         ConflictError: a constraint refused a row that is there already.
         DecodeError: a text holds a NUL.

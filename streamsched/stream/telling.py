@@ -45,6 +45,8 @@ class Telling:
                 await self.run_once()
             except UnavailableError as error:
                 log.debug("worker.untold", reason=str(error))
+            except Exception as error:  # whatever it is, it may pass, and nobody would tell again
+                log.exception("worker.untold", error=repr(error))
 
     async def run_once(self) -> Sequence[Report]:
         """Tells once; what was told.

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from streamsched.codec import state as state_codec
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.membership.member import Member
 from streamsched.membership.pulse import Pulse
 from streamsched.ports.broker import Broker
@@ -118,6 +118,11 @@ class Worker:
             step = await member.step()
         except UnavailableError as error:
             log.warning("membership.unavailable", error=str(error))
+            return self._ttl / 4
+        except ConfigurationError:
+            raise
+        except Exception as error:  # shards need the log and no lease: whoever takes them meanwhile fences them
+            log.exception("membership.failed", error=repr(error))
             return self._ttl / 4
         self._joined, self._others = True, step.others
         self._edition.version = state_codec.version_for(step.format)

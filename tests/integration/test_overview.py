@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import cast
 
 import asyncpg
 import pytest
@@ -13,10 +15,11 @@ from streamsched.admin.overview import STALE_S, Overview, survey, to_json
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
 from streamsched.ports import leases
-from streamsched.ports.reports import Report
+from streamsched.ports.reports import Report, Reports
 from streamsched.store.leases import PostgresLeases
 from streamsched.store.reports import PostgresReports
 from streamsched.stream.shard import ShardSettings
+from streamsched.stream.signs import Signs
 from streamsched.stream.telling import Telling
 from streamsched.stream.worker import Worker
 from streamsched.testing.town import Town, landed, schedule
@@ -34,6 +37,35 @@ async def town() -> Town:
 
 def states(found: Overview) -> list[str]:
     return [shard.state for shard in found.shards]
+
+
+async def test_a_worker_tells_again_whatever_went_wrong_once() -> None:
+    told = asyncio.Event()
+
+    class Spoilt:
+        """Fails at first as nobody foresaw."""
+
+        calls = 0
+
+        async def tell(self, worker: str, reports: Sequence[Report]) -> None:
+            self.calls += 1
+            if self.calls < 3:
+                raise ZeroDivisionError(worker, reports)
+            told.set()
+
+    telling = asyncio.create_task(Telling(Silent(), cast(Reports, Spoilt()), "a", every_s=0.01).run())
+    await asyncio.wait_for(told.wait(), 20)
+    telling.cancel()
+
+
+class Silent:
+    """A worker without shards."""
+
+    def signs(self) -> dict[int, Signs]:
+        return {}
+
+    def epoch(self, shard: int) -> int | None:
+        return None
 
 
 async def test_what_a_worker_tells_is_shown_until_it_is_stale(pool: asyncpg.Pool, town: Town) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
 import asyncpg
@@ -222,6 +222,67 @@ async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) 
 
     await agency.cut(worker)
     assert await worker.run_once() > timedelta(0)
+    await town.emit(landed(1))
+
+    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert worker.shards == [0, 1, 2, 3]
+
+
+@pytest.fixture
+async def read_only(pool: asyncpg.Pool) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """Turns it on or off for everybody but this fixture's own connection, as a failover to a standby does."""
+    async with pool.acquire() as own:
+        await own.execute("SET default_transaction_read_only = off")
+        name = await own.fetchval("SELECT current_database()")
+
+        async def turn(on_or_off: str) -> None:
+            await own.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {on_or_off}')
+            await own.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
+                *(name, own.get_server_pid()),
+            )
+
+        yield turn
+        await turn("off")
+
+
+async def test_a_database_that_takes_no_writes_stops_no_shard(
+    town: Town, agency: Agency, pool: asyncpg.Pool, read_only: Callable[[str], Awaitable[None]]
+) -> None:
+    worker = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    with capture_logs() as logged:
+        await read_only("on")
+        await until(lambda: any("read-only" in line.get("error", "") for line in logged))
+    await town.emit(landed(1))
+    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert worker.shards == [0, 1, 2, 3]
+
+    await read_only("off")
+    await pool.execute("UPDATE leases SET expires_at = now() - interval '1 second'")
+    async with asyncio.timeout(20):
+        while await pool.fetchval("SELECT count(*) FROM leases WHERE expires_at < now()"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_a_beat_that_fails_as_nobody_foresaw_stops_no_shard(
+    town: Town, agency: Agency, pool: asyncpg.Pool
+) -> None:
+    worker = await agency.hire("a")
+    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await town.emit(landed(0))
+    await launched(town, 1)
+
+    with capture_logs() as logged:
+        await pool.execute(
+            "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'an index is corrupt' USING ERRCODE = 'XX002'; END $$;"
+            "CREATE TRIGGER spoilt BEFORE UPDATE ON workers EXECUTE FUNCTION spoil()"
+        )
+        await until(lambda: any(line["event"] == "membership.failed" for line in logged))
     await town.emit(landed(1))
 
     assert await launched(town, 2) == ["flights-0", "flights-1"]

@@ -45,6 +45,24 @@ async def test_a_killed_connection_is_unavailable(pool: asyncpg.Pool) -> None:
             await victim.fetchval("SELECT 1")
 
 
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("25006", "a standby, or a server that was made read-only"),
+        ("53100", "no room on its disk"),
+        ("53200", "no memory"),
+        ("53300", "too many connections"),
+        ("57014", "cancelled by an operator, or by a time-out"),
+        ("57P01", "shut down"),
+        ("57P03", "starting up"),
+        ("40P01", "a deadlock"),
+    ],
+)
+async def test_a_server_that_cannot_just_now_is_unavailable(pool: asyncpg.Pool, code: str, what: str) -> None:
+    with pytest.raises(UnavailableError, match="PostgreSQL"), translated():
+        await pool.execute(f"DO $$ BEGIN RAISE EXCEPTION '{what}' USING ERRCODE = '{code}'; END $$")
+
+
 async def test_a_second_row_of_one_key_is_a_conflict(pool: asyncpg.Pool) -> None:
     await pool.execute("INSERT INTO namespaces VALUES ('default', now())")
 
