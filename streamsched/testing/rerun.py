@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from streamsched.domain.event import CustomHappened, Event, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.job import ReadyJob
 from streamsched.domain.lateness import OnLate
 from streamsched.domain.signal import Drop, Occurred, Put, Signal
 from streamsched.domain.trigger import Per, Trigger, children
@@ -29,6 +30,12 @@ class Expected(NamedTuple):
     key: str
     at: datetime
     told: tuple[Told, ...]
+
+    @classmethod
+    def of(cls, job: ReadyJob) -> Self:
+        """What would have been expected, had this job been."""
+        told = tuple((c.leaf, c.count, tuple(dict.fromkeys(event.id for event in c.events))) for c in job.contributions)
+        return cls(job.generation, job.key, job.satisfied_at, told)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,23 +11,12 @@ from streamsched.domain.lateness import Late, OnLate
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import LATE
 from streamsched.testing.town import Town, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
 
 FLIGHTS = DatasetRef("default", "flights")
-
-
-@pytest.fixture
-async def town(database: str) -> AsyncIterator[Town]:
-    broker = await open_broker(database)
-    made = await Town.found(broker, 2)
-    await made.start()
-    yield made
-    await made.stop()
-    await broker.close()
 
 
 @pytest.mark.parametrize(

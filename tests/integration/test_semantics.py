@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import Event
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.trigger import Partitions, Trigger
-from streamsched.ports.drivers import open_broker
 from streamsched.testing.town import Town, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
 
 FLIGHTS = DatasetRef("default", "flights")
 PAIRED, LATEST = Consumption.PAIRED, Consumption.LATEST
-
-
-@pytest.fixture
-async def town(database: str) -> AsyncIterator[Town]:
-    broker = await open_broker(database)
-    made = await Town.found(broker, 2)
-    await made.start()
-    yield made
-    await made.stop()
-    await broker.close()
 
 
 def x(number: int) -> Event:

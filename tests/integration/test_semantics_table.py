@@ -7,7 +7,6 @@ schedules ask for, so no case waits.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -37,7 +36,6 @@ from streamsched.domain.trigger import (
     Unless,
     Within,
 )
-from streamsched.ports.drivers import open_broker
 from streamsched.testing.town import Town
 
 from .semantics import (
@@ -271,16 +269,6 @@ CASES = [
         ["b2"],
     ),
 ]
-
-
-@pytest.fixture
-async def town(database: str) -> AsyncIterator[Town]:
-    broker = await open_broker(database)
-    made = await Town.found(broker, 2)
-    await made.start()
-    yield made
-    await made.stop()
-    await broker.close()
 
 
 @pytest.mark.parametrize("some", [CASES[n::4] for n in range(4)], ids=lambda some: f"{len(some)} cases")

@@ -11,7 +11,6 @@ from hypothesis import given
 from streamsched.domain.consumption import Consumption
 from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded
 from streamsched.domain.grain import Grain
-from streamsched.domain.job import ReadyJob
 from streamsched.domain.signal import Occurred, Put
 from streamsched.domain.trigger import AllOf, CustomEvent, Partitions, Per
 from streamsched.testing import keyed_strategies as keyed
@@ -22,13 +21,6 @@ from streamsched.testing.rerun import Expected, Stamped, rerun
 from streamsched.testing.timed_strategies import START
 
 DAY = timedelta(days=1)
-
-
-def plain(job: ReadyJob) -> Expected:
-    contributions = tuple(
-        (each.leaf, each.count, tuple(dict.fromkeys(event.id for event in each.events))) for each in job.contributions
-    )
-    return Expected(job.generation, job.key, job.satisfied_at, contributions)
 
 
 def by_key(jobs: Iterable[Expected]) -> dict[str, list[Expected]]:
@@ -46,7 +38,7 @@ def test_each_key_starts_the_jobs_of_a_machine_of_its_own_whenever_wake_ups_come
 
     for prompt in (True, False):
         engine = told(log, world.SCHEDULE, end=end, prompt=prompt)
-        assert by_key(plain(job) for _, job in engine.jobs) == by_key(expected.jobs)
+        assert by_key(Expected.of(job) for _, job in engine.jobs) == by_key(expected.jobs)
         assert set(engine.cells) == set(expected.keys)
         assert engine.state is not None
         assert engine.state.lost == expected.lost
@@ -60,7 +52,7 @@ def test_no_more_keys_are_open_than_may_be_and_the_oldest_goes(log: list[Stamped
 
     engine = told(log, world.SCHEDULE, end=end, prompt=True)
 
-    assert by_key(plain(job) for _, job in engine.jobs) == by_key(expected.jobs)
+    assert by_key(Expected.of(job) for _, job in engine.jobs) == by_key(expected.jobs)
     assert engine.state is not None
     assert engine.state.lost == expected.lost
 
@@ -79,5 +71,5 @@ def test_a_commit_is_told_partition_by_partition_where_only_the_newest_hours_are
 
     engine = told(log, world.SCHEDULE, end=START + DAY, prompt=True)
 
-    assert [plain(job).told[0] for _, job in engine.jobs] == [("partitions:default.flights:1", 2, ("c2",))]
-    assert [plain(job) for _, job in engine.jobs] == rerun(log, START + DAY).jobs
+    assert [Expected.of(job).told[0] for _, job in engine.jobs] == [("partitions:default.flights:1", 2, ("c2",))]
+    assert [Expected.of(job) for _, job in engine.jobs] == rerun(log, START + DAY).jobs

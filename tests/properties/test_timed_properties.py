@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from streamsched.codec import state as state_codec
 from streamsched.domain.cell import next_due
 from streamsched.domain.explain import explain
-from streamsched.domain.job import ReadyJob
 from streamsched.domain.signal import Drop, Put, Woken
 from streamsched.domain.trigger import AllOf, AnyOf, Trigger
 from streamsched.testing import strategies as world
@@ -29,15 +28,8 @@ def end_of(log: Sequence[Stamped]) -> datetime:
     return log[-1][0] + LONG
 
 
-def plain(job: ReadyJob) -> Expected:
-    contributions = tuple(
-        (each.leaf, each.count, tuple(dict.fromkeys(event.id for event in each.events))) for each in job.contributions
-    )
-    return Expected(job.generation, job.key, job.satisfied_at, contributions)
-
-
 def jobs_of(engine: Engine) -> list[Expected]:
-    return [plain(job) for _, job in engine.jobs]
+    return [Expected.of(job) for _, job in engine.jobs]
 
 
 @THOROUGH

@@ -14,10 +14,12 @@ from streamsched_brokers.memory import open_broker
 
 from streamsched.codec import launch
 from streamsched.codec.schedule import program_to_json, schedule_to_json
+from streamsched.domain.constraint import Constraint
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.home import home
 from streamsched.domain.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.overlap import Overlap
 from streamsched.domain.schedule import BashJob, Executable, Program, Schedule
 from streamsched.domain.trigger import CustomEvent, leaf_id
 from streamsched.launcher.followup import FollowUp, Patience
@@ -154,6 +156,12 @@ def schedule(name: str, **fields: Any) -> Schedule:
 
 
 MINUTE = timedelta(minutes=1)
+
+
+def sharing(name: str, *constraints: Constraint, **fields: Any) -> Schedule:
+    """A schedule of a program of its own; each of its jobs waits by itself."""
+    plain = schedule(name, constraints=constraints, overlap=Overlap.QUEUE, **fields)
+    return replace(plain, program=ProgramRef("default", "app", f"program-{name}"))
 
 
 @pytest.fixture

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import time, timedelta
 
 import pytest
 
-from streamsched.domain.constraint import Constraint
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
-from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
 from streamsched.domain.run import RunState
-from streamsched.domain.schedule import OnTimeout, Schedule
+from streamsched.domain.schedule import OnTimeout
 from streamsched.domain.window import TimeWindow
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
@@ -22,15 +18,9 @@ from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending, Silent
 from streamsched.store.groups import PostgresGroups
 
-from .conftest import MINUTE, World, schedule
+from .conftest import MINUTE, World, sharing
 
 pytestmark = pytest.mark.postgres
-
-
-def sharing(name: str, *constraints: Constraint, **fields: object) -> Schedule:
-    """A schedule of a program of its own."""
-    plain = schedule(name, constraints=constraints, overlap=Overlap.QUEUE, **fields)
-    return replace(plain, program=ProgramRef("default", "app", f"program-{name}"))
 
 
 ONE = Group("warehouse", 1)

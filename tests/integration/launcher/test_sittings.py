@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,16 +11,14 @@ import pytest
 
 from streamsched.domain.constraint import Concurrency
 from streamsched.domain.group import Group
-from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Metered, Rate
-from streamsched.domain.schedule import Program, Schedule
+from streamsched.domain.schedule import Program
 from streamsched.launcher.loop import Launcher
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment
 
-from .conftest import MINUTE, World, schedule
+from .conftest import MINUTE, World, sharing
 
 pytestmark = pytest.mark.postgres
 
@@ -61,12 +58,6 @@ class FewHands:
 
     def holds(self, run: str) -> bool:
         return any(each.run == run for each in self.begun)
-
-
-def sharing(name: str, *constraints: Any, **fields: Any) -> Schedule:
-    """A schedule of a program of its own."""
-    plain = schedule(name, constraints=constraints, overlap=Overlap.QUEUE, **fields)
-    return replace(plain, program=ProgramRef("default", "app", f"program-{name}"))
 
 
 def handed(world: World, hands: FewHands) -> Launcher:

@@ -20,6 +20,7 @@ from streamsched.store.timers import PostgresTimers
 from streamsched.store.wakes import PostgresWakes
 from streamsched.timers.loop import Timers
 
+from . import wakeful
 from .conftest import FLIGHTS, House, app, explained, schedule
 
 WEEKLY = schedule().ref
@@ -28,7 +29,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def timers(house: House) -> Timers:
-    return Timers(store=PostgresTimers(house.pool), wakes=PostgresWakes(house.pool), bell=house.bell, clock=house.clock)
+    return wakeful.timers(house)
 
 
 async def deploy(house: House, *schedules: object) -> None:
