@@ -65,7 +65,7 @@ async def test_a_change_the_log_does_not_take_in_time_stands_and_says_so(house: 
         await house.catalog.deploy(app())
     impatient = house.catalog_with(patience=0.05)
 
-    with pytest.raises(UnavailableError, match="it stands"):
+    with pytest.raises(UnavailableError, match="the change is stored"):
         await impatient.create(schedule(), enabled=True)
 
     assert (await house.catalog.get(WEEKLY)).record.enabled
@@ -83,7 +83,7 @@ async def test_a_repeated_change_waits_for_what_the_first_wrote(house: House) ->
         lambda: impatient.deploy(app(schedule(description="another"))),
     ):
         for _ in range(2):  # the second finds nothing to change, and the log has not heard of the first
-            with pytest.raises(UnavailableError, match="it stands"):
+            with pytest.raises(UnavailableError, match="the change is stored"):
                 await change()
         await house.relay().run_once()
         await change()
