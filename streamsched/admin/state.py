@@ -1,8 +1,8 @@
 """Accumulations at rest: shown, exported as lines of JSON, and imported while no worker runs.
 
 An export begins with `{"v": 1, "shards": n}`; then each row of each table is `{"topic", "shard", "key", "value"}`, key
-and value in base64. Shards' positions are no part of it: after an import they go on where they stood, so events that
-came after the export are not counted again.
+and value in base64; and it ends with `{"rows": n}`, without which it was cut off on its way. Shards' positions are no
+part of it: after an import they go on where they stood, so events that came after the export are not counted again.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ async def export(broker: Broker) -> AsyncIterator[bytes]:
     """
     shards = await broker.partitions(SIGNALS)
     yield orjson.dumps({"v": VERSION, "shards": shards})
+    rows = 0
     for shard in range(shards):
         for topic in CHANGELOGS:
             for key, value in (await table(broker, topic, shard)).items():
@@ -87,6 +88,8 @@ async def export(broker: Broker) -> AsyncIterator[bytes]:
                     "value": b64encode(value).decode(),
                 }
                 yield orjson.dumps(row)
+                rows += 1
+    yield orjson.dumps({"rows": rows})
 
 
 async def restore(broker: Broker, facts: DatabaseFacts, numbers: Numbers, lines: Iterable[bytes]) -> int:
@@ -162,9 +165,19 @@ def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[
         raise DecodeError("line 1.v", f"is not version {VERSION}, which this release reads")
     if (exported := integer(head.get("shards"), "line 1.shards")) != shards:
         raise DecodeError("line 1.shards", f"is {exported}, but this installation has {shards}")
+    rows: int | None = None
+    number = 1
     for number, line in numbered:
         path = f"line {number}"
+        if rows is not None:
+            raise DecodeError(path, "comes after the end of the export")
         row = mapping(loads(line, path), path)
+        if "rows" in row:
+            if (rows := integer(row["rows"], path, ".rows")) != number - 2:
+                raise DecodeError(
+                    f"{path}.rows", f"is {rows}, but {number - 2} rows are here: some were lost on the way"
+                )
+            continue
         topic, shard = text(row.get("topic"), path, ".topic"), integer(row.get("shard"), path, ".shard")
         if topic not in CHANGELOGS or shard >= shards:
             raise DecodeError(path, f"is of {topic}/{shard}, which is no table of this installation")
@@ -172,6 +185,10 @@ def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[
         if key.startswith(RESERVED):
             raise DecodeError(f"{path}.key", "is a shard's position, which is no part of an export")
         found.setdefault((topic, shard), {})[key] = _bytes(row.get("value"), f"{path}.value")
+    if rows is None:
+        raise DecodeError(
+            f"line {number + 1}", "is missing: it says how many rows there are, so the export was cut off"
+        )
     return found
 
 

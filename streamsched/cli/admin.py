@@ -10,7 +10,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal, TypeVar
 
@@ -19,6 +20,7 @@ import typer
 from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_table
 from streamsched.cli.server import folder_here, full_name
 from streamsched.domain.errors import ConfigurationError, InvalidError
+from streamsched.emit.claim import sync_folder
 
 if TYPE_CHECKING:
     from streamsched.admin.installation import Installation
@@ -165,11 +167,11 @@ def state_export(file: Annotated[Path, typer.Argument(help="Where to; `-` is sta
 
     async def run(at: Installation) -> int:
         count = 0
-        with sys.stdout.buffer if str(file) == "-" else _opened(file, "wb") as out:
+        with whole_file(file) as out:
             async for line in export(at.broker):
                 out.write(line + b"\n")
                 count += 1
-        return count - 1
+        return count - 2
 
     typer.echo(f"{_administer(run)} rows exported", err=True)
 
@@ -245,14 +247,40 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         raise typer.Exit(WRONG)
 
 
-def _opened(file: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
+def _opened(file: Path, mode: Literal["rb", "wb"], *, called: Path | None = None) -> BinaryIO:
     """Raises:
     InvalidError: it cannot be.
     """
     try:
         return file.open(mode)
     except OSError as exc:
-        raise InvalidError("FILE", f"{file} cannot be opened: {exc.strerror}") from exc
+        raise InvalidError("FILE", f"{called or file} cannot be opened: {exc.strerror}") from exc
+
+
+@contextmanager
+def whole_file(file: Path) -> Iterator[BinaryIO]:
+    """A file that has its name only once all of it is on the disk; what had that name before is kept until then. `-` is
+    standard output; what is no plain file is written as it is.
+    """
+    if str(file) == "-":
+        yield sys.stdout.buffer
+        return
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        with _opened(file, "wb") as out:
+            yield out
+        return
+    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    opened = _opened(beside, "wb", called=file)
+    try:
+        with opened as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        beside.replace(file)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_folder(file.parent)
 
 
 def _administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:

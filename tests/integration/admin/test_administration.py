@@ -138,8 +138,13 @@ async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> N
         (lambda lines: [*lines[:2], b'{"topic":"signals","shard":0,"key":"eA==","value":"eA=="}'], "no table"),
         (lambda lines: [lines[0], lines[1].replace(b'"value":"', b'"value":"!')], "base64"),
         (lambda lines: [lines[0], b"{"], "line 2"),
+        (lambda lines: lines[:-1], "cut off"),
+        (lambda lines: lines[:1], "line 2.*cut off"),
+        (lambda lines: [lines[0], *lines[2:]], "lost on the way"),
+        (lambda lines: [*lines, lines[1]], "after the end"),
+        (lambda lines: [*lines[:2], lines[1].replace(b'"shard":', b'"shard":-1'), *lines[2:]], "at least 0"),
     ],
-    ids=["no head", "other shards", "another topic", "spoilt", "no json"],
+    ids=["no head", "other shards", "another topic", "spoilt", "no json", "cut", "head", "hole", "more", "no shard"],
 )
 async def test_what_is_no_export_changes_nothing(
     site: Site, spoil: Callable[[list[bytes]], list[bytes]], words: str
