@@ -6,6 +6,7 @@ Brokers live in an event loop, and some work there between our calls; so a link 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
@@ -13,15 +14,19 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from streamsched.codec import event as codec
-from streamsched.domain.errors import TooLargeError, UnavailableError
+from streamsched.domain.errors import StreamschedError, TooLargeError, UnavailableError
 from streamsched.domain.event import Event
 from streamsched.domain.home import home
 from streamsched.emit.delivery import Accepted, Answer, Away, Parcel, TooLarge
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.topics import public_topic
 
+log = logging.getLogger("streamsched.emit")
+
 _T = TypeVar("_T")
 _TIMEOUT: Final = timedelta(seconds=10)
+#: What is under way when a link is closed may take that long to end.
+_GOODBYE_SECONDS: Final = 2.0
 
 
 class LogLink:
@@ -56,12 +61,17 @@ class LogLink:
         return Accepted(timedelta(seconds=monotonic() - started))
 
     def close(self) -> None:
-        if self._broker is not None:
-            self._run(self._broker.close())
-            self._broker = None
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+        """Raises nothing on account of a log that is away: what became of the events has been said by then."""
+        broker, self._broker = self._broker, None
+        try:
+            if broker is not None:
+                self._run(broker.close())
+        except (OSError, StreamschedError) as exc:
+            log.warning("log.closed_late why=%s", str(exc) or "it did not answer in time")
+        finally:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop = None
 
     async def _append(self, parcels: Sequence[Parcel]) -> None:
         if self._broker is None:
@@ -87,4 +97,9 @@ class LogLink:
 
 def _live(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=_GOODBYE_SECONDS))
     loop.close()

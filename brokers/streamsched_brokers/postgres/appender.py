@@ -28,6 +28,7 @@ class _Group:
         self.records: list[Outgoing] = []
         self.closed = False
         self.sent = asyncio.create_task(appender._send(self), name="streamsched-log-append")
+        self.sent.add_done_callback(_heard)
 
 
 class Appender:
@@ -67,3 +68,9 @@ class Appender:
             with translated():
                 flat = append(group.records, await self._catalog.covering(()))
                 await self._pool.execute(queries()["append"], *flat)
+
+
+def _heard(end: asyncio.Future[None]) -> None:
+    """That it failed is no surprise when all its callers have gone: they were told that it is not known."""
+    if not end.cancelled():
+        end.exception()

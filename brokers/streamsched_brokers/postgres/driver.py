@@ -94,9 +94,12 @@ class PostgresBroker:
             await compact(self._pool, self._housekeeping)
 
     async def close(self) -> None:
-        await self._appender.close()
-        await self._wakeups.close()
-        await self._pool.close()
+        try:
+            await self._appender.close()
+            await self._wakeups.close()
+            await self._pool.close()
+        finally:
+            self._pool.terminate()  # also when nobody waits any longer for the appends under way
 
     async def _ids(self, partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int]):
         topics = await self._catalog.covering(at.topic for at in partitions)

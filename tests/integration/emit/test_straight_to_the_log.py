@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from streamsched.codec import event as codec
 from streamsched.domain.home import home
 from streamsched.emit import Emitter, Patience, custom, drain, partitions_added
+from streamsched.emit.delivery import Away, Parcel
+from streamsched.emit.draft import stamped
+from streamsched.emit.log import LogLink
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.drivers import open_broker
 from streamsched.ports.topics import EVENTS, PARTITIONS, topic_specs
@@ -96,3 +101,30 @@ async def test_an_event_larger_than_the_log_takes_is_refused_alone(kafka_log: st
     await asyncio.to_thread(say)
 
     assert await ids(url, EVENTS, "event:default.done") == ["a", "b", "c"]
+
+
+@pytest.mark.postgres
+async def test_a_log_that_answers_no_more_keeps_nobody_from_closing(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The event is in the spool by then, or was told to be lost: nothing is left that could go wrong."""
+    await create_topics(database)
+    link = LogLink(lambda: open_broker(database), timeout=timedelta(seconds=1))
+    event = stamped(custom("done", event_id="a"), source="test", now=NOW)
+    busy = await asyncpg.connect(database)
+    async with busy.transaction():
+        await busy.execute("LOCK TABLE streamsched_log.partition IN ACCESS EXCLUSIVE MODE")
+        answer = await asyncio.to_thread(link.send, [Parcel(event, link.encode(event))])
+        assert isinstance(answer, Away)
+        (thread,) = [each for each in threading.enumerate() if each.name == "streamsched-log"]
+
+        await asyncio.to_thread(link.close)
+
+        await asyncio.to_thread(thread.join, 20)
+        assert not thread.is_alive()
+    assert "log.closed_late" in caplog.text
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'streamsched log'"
+    async with asyncio.timeout(20):
+        while await busy.fetchval(connections):  # noqa: ASYNC110 - what waited for the lock finds nobody there
+            await asyncio.sleep(0.05)
+    await busy.close()
