@@ -36,7 +36,7 @@ async def attend(
         except (UnavailableError, FencedError) as exc:
             if cancelled():
                 raise asyncio.CancelledError from exc
-            log.warning(f"{called}.interrupted", **facts, reason=str(exc), again_in=again_s)
+            log.warning(f"{called}.interrupted", **facts, reason=str(exc), again_in_s=again_s)
             await asyncio.sleep(again_s)
         else:
             if pause:

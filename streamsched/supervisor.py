@@ -95,7 +95,7 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
             pause = _PAUSES[min(failures, len(_PAUSES) - 1)]
             failures += 1
             metrics.add("task_restarts_total", task=name)
-            log.error("task.died", task=name, error=repr(exc), again_in=pause, exc_info=exc)
+            log.error("task.died", task=name, error=repr(exc), again_in_s=pause, exc_info=exc)
             await asyncio.sleep(pause)
 
 

@@ -162,6 +162,6 @@ async def _patiently(call: Callable[[], Awaitable[_T]], patience: timedelta) -> 
         except UnavailableError as exc:
             if loop.time() + pause > deadline:
                 raise
-            log.warning("runner.waits_for_store", reason=str(exc), again_in=pause)
+            log.warning("runner.waits_for_store", reason=str(exc), again_in_s=pause)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

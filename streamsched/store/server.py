@@ -97,7 +97,7 @@ def stop_server(folder: Path) -> None:
         ).returncode:
             log.info("postgres.stopped", folder=str(folder), mode=mode)
             return
-    log.error("postgres.would-not-stop", folder=str(folder))
+    log.error("postgres.would_not_stop", folder=str(folder))
 
 
 def _binaries() -> Path:

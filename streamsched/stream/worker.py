@@ -147,11 +147,11 @@ class Worker:
         """
         if self._pulse is None or not self._pulse.lost:
             if self._aside:
-                log.info("worker.joined-again", worker=self._identity.id)
+                log.info("worker.joined_again", worker=self._identity.id)
             self._aside = False
             return False
         if not self._aside and self._others:
-            log.warning("worker.stepped-aside", worker=self._identity.id, log_silent_s=round(self._pulse.silent_s, 1))
+            log.warning("worker.stepped_aside", worker=self._identity.id, log_silent_s=round(self._pulse.silent_s, 1))
             for tenure, _ in list(self._tenures.values()):
                 tenure.end()
             await member.leave()

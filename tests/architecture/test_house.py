@@ -79,3 +79,12 @@ def test_every_named_query_says_its_intent() -> None:
         for block in blocks:
             name, _, rest = block.partition("\n")
             assert rest.lstrip().startswith("--"), f"{named(path)}: query '{name}' has no comment of intent"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if "\nlog = structlog.get_logger()" in p.read_text()], ids=named)
+def test_what_is_logged_is_spelt_in_one_way(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
+            event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
+            assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{named(path)}:{node.lineno} says '{event}'"
+            assert "again_in" not in {fact.arg for fact in node.keywords}, f"{named(path)}:{node.lineno}: again_in_s"

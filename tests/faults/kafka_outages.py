@@ -55,7 +55,7 @@ LEASE: Final = "6s"
 #: After that long without everything having come home, what has not is lost.
 SETTLE_S: Final = 180.0
 #: Actions of workers that are counted.
-WATCHED: Final = ("shard.started", "shard.interrupted", "shard.failed", "shard.fenced", "worker.stepped-aside")
+WATCHED: Final = ("shard.started", "shard.interrupted", "shard.failed", "shard.fenced", "worker.stepped_aside")
 
 
 @dataclass(frozen=True, slots=True)

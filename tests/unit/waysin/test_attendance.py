@@ -52,7 +52,13 @@ async def test_what_is_away_is_told_of_and_looked_for_again(away: Exception) -> 
         await looks.over.wait()
     await cancel(attending)
 
-    told = {"event": "mill.interrupted", "log_level": "warning", "topic": "corn", "reason": str(away), "again_in": 0.01}
+    told = {
+        "event": "mill.interrupted",
+        "log_level": "warning",
+        "topic": "corn",
+        "reason": str(away),
+        "again_in_s": 0.01,
+    }
     assert said == [told]
 
 
