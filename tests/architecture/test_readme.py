@@ -69,7 +69,7 @@ def test_the_twelve_lines_are_an_app(tmp_path: Path) -> None:
 
 
 def test_python_is_python() -> None:
-    for block in BLOCKS:
+    for block in (*BLOCKS, *(text for text in QUOTED if text.startswith("with "))):
         compile(block, "README.md", "exec")
 
 
