@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
-import asyncpg
 import structlog
 
 from streamsched.api.app import make_api
@@ -78,7 +77,7 @@ from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.migrate import migrate
 from streamsched.store.outbox import PostgresOutbox
 from streamsched.store.pauses import PostgresPauses
-from streamsched.store.pool import open_pool
+from streamsched.store.pool import Pool, open_pool
 from streamsched.store.probe import PostgresMending
 from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
 from streamsched.store.reports import PostgresReports
@@ -124,7 +123,7 @@ class Services:
     identity: Holder
     clock: Clock
     vitals: Vitals
-    pool: asyncpg.Pool
+    pool: Pool
     bell: Bell
     broker: Broker
     layout: Layout

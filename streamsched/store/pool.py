@@ -48,8 +48,11 @@ _WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)
 _CONNECT_SECONDS: Final = 10.0
 _STATEMENT_SECONDS: Final = 60.0
 
+#: What every repository is made of: for whoever only hands it on.
+Pool = asyncpg.Pool
 
-async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> asyncpg.Pool:
+
+async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> Pool:
     """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes. A
     statement may take a minute, a pause inside a transaction and a network that is cut ten seconds; then it is
     `UnavailableError`.

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import asyncpg
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.cancellation import cancel
@@ -35,7 +34,7 @@ from streamsched.store.intake import PostgresIntake
 from streamsched.store.jobs import PostgresJobs
 from streamsched.store.listing import PostgresCatalogReader
 from streamsched.store.outbox import PostgresOutbox
-from streamsched.store.pool import open_pool
+from streamsched.store.pool import Pool, open_pool
 from streamsched.store.runs import PostgresRuns
 from streamsched.store.timers import PostgresTimers
 from streamsched.store.wakes import PostgresWakes
@@ -85,7 +84,7 @@ class _Runners:
 class House:
     """Everything comes to rest after each of its verbs, at the time its clock shows."""
 
-    def __init__(self, pool: asyncpg.Pool, bell: PostgresBell, town: Town, clock: SettableClock) -> None:
+    def __init__(self, pool: Pool, bell: PostgresBell, town: Town, clock: SettableClock) -> None:
         self.pool = pool
         self.clock = clock
         self.town = town
