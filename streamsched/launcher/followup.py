@@ -111,10 +111,10 @@ class FollowUp:
         if due is not None and self._paced_until is not None:
             due = max(due, self._paced_until)
         if due is not None and not self._runners.room():
-            due = full
+            due = max(due, full)
         quick = None if self._hands is None else await self._book.next_spawn(quick=True)
         if quick is not None and self._hands is not None and not self._hands.room():
-            quick = full
+            quick = max(quick, full)
         return min((each for each in (due, quick) if each is not None), default=None)
 
     async def look_after(self) -> Sequence[str]:

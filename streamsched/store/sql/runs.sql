@@ -168,12 +168,14 @@ RETURNING remaining, at;
 UPDATE buckets SET remaining = $2, at = $3 WHERE name = $1;
 
 -- name: next_spawn
--- When the next PENDING run wants a runner process, or is given up.
-SELECT min(spawn_at) FROM runs WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish');
+-- When the next PENDING run wants a runner process, or is given up; nobody waits for those that are held back.
+SELECT min(spawn_at) FROM runs
+WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish') AND spawn_at < 'infinity';
 
 -- name: next_quick
 -- The same of those that launchers execute themselves.
-SELECT min(spawn_at) FROM runs WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish');
+SELECT min(spawn_at) FROM runs
+WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish') AND spawn_at < 'infinity';
 
 -- name: hopeless
 -- PENDING runs nobody claimed, however often a runner process was started.

@@ -103,6 +103,15 @@ async def test_a_burst_of_runs_waits_for_room_on_its_host(world: World) -> None:
     assert len(world.runners.spawned) == 5
 
 
+async def test_a_full_host_looks_for_room_no_sooner_than_it_needs_any(world: World) -> None:
+    await admitted(world)
+    in_an_hour = world.clock.now() + timedelta(hours=1)
+    await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
+    world.runners.free = 0
+
+    assert await world.followup.next_due() == in_an_hour
+
+
 async def test_the_launcher_sleeps_until_the_next_runner_is_wanted(world: World) -> None:
     await admitted(world)
 

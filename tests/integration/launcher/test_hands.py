@@ -41,13 +41,16 @@ class Staffed:
 
     world: World
     me: RunnerId = HERE
+    capacity: int = 1024
     hands: QuickHands = field(init=False)
     followup: FollowUp = field(init=False)
     launcher: Launcher = field(init=False)
 
     def __post_init__(self) -> None:
         world = self.world
-        self.hands = QuickHands(PostgresRunCrowd(world.pool), self.me, world.clock, heartbeat=timedelta(0))
+        self.hands = QuickHands(
+            *(PostgresRunCrowd(world.pool), self.me, world.clock), capacity=self.capacity, heartbeat=timedelta(0)
+        )
         self.followup = FollowUp(world.book, world.runners, world.clock, Patience(jitter=0), hands=self.hands)
         self.launcher = Launcher(world.decisions, self.followup, world.bell, world.clock, hands=self.hands)
 
@@ -238,6 +241,15 @@ async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) 
 
     assert await Staffed(world).until(by_hand, "COMPLETED") == "published default.said"
     assert await Staffed(world).followup.next_due() is None
+
+
+async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: World) -> None:
+    await satisfied(world, SAY)
+    await world.launcher.run_once()
+    in_an_hour = world.clock.now() + timedelta(hours=1)
+    await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
+
+    assert await Staffed(world, capacity=0).followup.next_due() == in_an_hour
 
 
 async def test_a_launcher_without_hands_leaves_them_to_others(world: World) -> None:

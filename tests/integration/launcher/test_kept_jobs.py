@@ -192,6 +192,18 @@ async def test_a_run_that_was_not_claimed_before_the_pause_is_held_back_until_it
     assert await world.states() == {"s.1.1": "LAUNCHED"}
 
 
+@pytest.mark.parametrize("free", [0, 1])
+async def test_nothing_is_due_while_a_run_is_held_back(world: World, free: int) -> None:
+    await world.define(NOW)
+    await world.satisfy(world.ready(NOW, 1))
+    await world.launcher.run_once()
+    await paused(world, KEEPING)
+    assert not await claimed(world, "default.app.s.1.1.r1")
+    world.runners.free = free
+
+    assert await world.followup.next_due() is None
+
+
 async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) -> None:
     await world.define(NOW)
     await world.satisfy(world.ready(NOW, 1))
