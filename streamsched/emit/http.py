@@ -2,7 +2,8 @@
 
 The far end takes the valid events of a batch even when it refuses others, and says which: 202 when it took any, 400
 when it took none, with `{"accepted": n, "errors": [{"index", "path", "reason"}]}`. What a retry can help (no
-connection, 408, 425, 429, 5xx) is `Away`; any other answer is an installation gone wrong, and raises.
+connection, 408, 425, 429, 5xx) is `Away`; any other answer is an installation gone wrong, and raises. So is the 200 or
+400 of something else that listens there, a proxy for one: it has judged no event.
 
 The standard library's client is enough here and starts in no time; it runs inside other people's Spark jobs. It uses
 no proxy, and one connection that it keeps.
@@ -15,7 +16,7 @@ import ssl
 from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
@@ -27,6 +28,8 @@ from streamsched.emit.delivery import Accepted, Answer, Away, Parcel, Refused, T
 
 CONTENT_TYPE: Final = "application/cloudevents-batch+json"
 _RETRIABLE: Final = frozenset({408, 425, 429})
+#: How the types of the far end's problems begin.
+_PROBLEM: Final = "urn:streamsched:problem:"
 
 
 class HttpLink:
@@ -85,31 +88,37 @@ class HttpLink:
             raise
 
     def _answer(self, status: int, body: bytes, wait: str, *, took: timedelta, count: int) -> Answer:
-        if status < 300 or status in (400, 422):
-            return _judged(status, body, took, count)
         if status == 413:
             return TooLarge(took)
+        if (status < 300 or status in (400, 422)) and (found := _refusals(status, body, count)) is not None:
+            return Refused(took, found) if found else Accepted(took)
         why = f"{self._shown} answered {status}"
         if status >= 500 or status in _RETRIABLE:
             return Away(took, why, timedelta(seconds=int(wait)) if wait.isdecimal() else None)
         raise ConfigurationError(f"{why}: {body[:200].decode(errors='replace')}")
 
 
-def _judged(status: int, body: bytes, took: timedelta, count: int) -> Answer:
-    found = _refusals(body, count)
-    if not found and status >= 400:
-        reason = body[:500].decode(errors="replace") or "refused without a reason"
-        found = tuple(Refusal(index, "$", reason) for index in range(count))
-    return Refused(took, found) if found else Accepted(took)
-
-
-def _refusals(body: bytes, count: int) -> tuple[Refusal, ...]:
+def _refusals(status: int, body: bytes, count: int) -> tuple[Refusal, ...] | None:
+    """Which of the events it refuses, and why; None when these are no words of ours, so that nobody has judged them."""
     try:
-        errors = orjson.loads(body)["errors"]
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    match said:
+        case {"accepted": int(), "errors": [*errors]} if errors or status < 300:
+            return _named(errors, count)
+        case {"type": str(kind), "detail": str(reason)} if status >= 400 and kind.startswith(_PROBLEM):
+            return tuple(Refusal(index, "$", reason) for index in range(count))
+        case _:
+            return None
+
+
+def _named(errors: Sequence[Any], count: int) -> tuple[Refusal, ...] | None:
+    try:
         found = {int(e["index"]): _refusal(int(e["index"]), str(e["path"]), str(e["reason"])) for e in errors}
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        return ()
-    return tuple(found[index] for index in sorted(found) if 0 <= index < count)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return tuple(found[index] for index in sorted(found)) if found.keys() <= set(range(count)) else None
 
 
 def _refusal(index: int, path: str, reason: str) -> Refusal:

@@ -41,7 +41,7 @@ class FarEnd:
     def __init__(self) -> None:
         self.batches: list[list[dict[str, Any]]] = []
         self.types: list[str | None] = []
-        self.script: list[tuple[int, dict[str, Any]]] = []
+        self.script: list[tuple[int, dict[str, Any] | bytes]] = []
         far = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ class FarEnd:
                 far.types.append(self.headers["Content-Type"])
                 if status < 300:
                     far.batches.append(body)
-                said = orjson.dumps(answer)
+                said = answer if isinstance(answer, bytes) else orjson.dumps(answer)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
@@ -158,10 +158,37 @@ def test_a_refused_event_raises_with_its_path_and_the_others_are_taken(far: FarE
 
 
 def test_a_refusal_without_details_is_told_as_it_came(far: FarEnd) -> None:
-    far.script = [(400, {"title": "what is this?"})]
+    far.script = [(400, {"type": "urn:streamsched:problem:bad-request", "detail": "what is this?"})]
 
-    with Emitter(far.url, source="test") as emitter, pytest.raises(RefusedError, match="what is this"):
+    with Emitter(far.url, source="test") as emitter, pytest.raises(RefusedError, match=r"^\$\[0\]: what is this\?$"):
         emitter.emit(custom("e"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (400, b"<html>The plain HTTP request was sent to HTTPS port</html>"),
+        (422, {"detail": "some other service"}),
+        (400, {"errors": ["invalid"]}),
+        (400, {"accepted": 0, "errors": [{"index": 7, "path": "$", "reason": "of another request"}]}),
+        (400, b"[]"),
+        (200, b"<html>Please log in</html>"),
+        (200, {}),
+    ],
+)
+def test_an_answer_that_is_not_ours_says_nothing_of_the_events_and_costs_none(
+    nowhere: str, far: FarEnd, tmp_path: Path, answer: tuple[int, dict[str, Any] | bytes]
+) -> None:
+    """A proxy stands in between, or the URL has the wrong scheme."""
+    with Emitter(nowhere, source="test", spool=tmp_path, patience=HASTY) as emitter:
+        emitter.emit(custom("e", event_id="1"), custom("e", event_id="2"))
+    far.script = [answer]
+    with pytest.raises(ConfigurationError, match=f"answered {answer[0]}"):
+        drain(tmp_path, far.url)
+    far.batches.clear()
+
+    assert drain(tmp_path, far.url).sent == 2
+    assert far.ids == ["1", "2"]
 
 
 def test_a_server_that_is_something_else_is_an_installation_gone_wrong(far: FarEnd, tmp_path: Path) -> None:
