@@ -43,7 +43,7 @@ from streamsched.launcher.hands import QuickHands
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.probes import Probes
-from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.retention import Retirement
 from streamsched.launcher.tidying import Tidying
 from streamsched.membership.part import Part
 from streamsched.membership.pulse import Pulse
@@ -100,8 +100,8 @@ log = structlog.get_logger()
 
 _HEALTH_HOST: Final = "STREAMSCHED_HEALTH_HOST"
 _HEALTH_PORT: Final = "--health-port or STREAMSCHED_HEALTH_PORT"
-#: Seconds between two passes of the log's housekeeping.
-_HOUSEKEEPING: Final = 60.0
+#: Seconds between two times that the log is cleaned, or the spool sent.
+_CHORES: Final = 60.0
 #: A log that is silent for less than this is not given up: its brokers may be choosing a new leader.
 _SILENCE: Final = timedelta(seconds=12)
 
@@ -233,11 +233,11 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
-        "retention": alone("retention", lambda: Housekeeper(PostgresArchive(pool), keeps, clock).run()),
+        "retention": alone("retention", lambda: Retirement(PostgresArchive(pool), keeps, clock).run()),
         "tidying": lambda: Tidying(
             RunShelf(settings.data_dir.absolute()), PostgresArchive(pool), clock, keep=settings.jobs_keep
         ).run(),
-        "housekeeping": alone("housekeeping", lambda: attend(partial(_keep_house, broker), called="housekeeping")),
+        "log-cleaning": alone("log-cleaning", lambda: attend(partial(_clean, broker), called="log_cleaning")),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauses(pool), bell=bell, clock=clock
         ).run(),
@@ -383,9 +383,9 @@ async def _drain(settings: Settings) -> float:
         drained = await asyncio.to_thread(drain, spool, settings.broker_url)
         if drained.sent or drained.refused or drained.left:
             log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
-    return _HOUSEKEEPING
+    return _CHORES
 
 
-async def _keep_house(broker: Broker) -> float:
+async def _clean(broker: Broker) -> float:
     await broker.maintain()
-    return _HOUSEKEEPING
+    return _CHORES

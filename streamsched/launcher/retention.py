@@ -29,7 +29,7 @@ _Pick = Callable[[Place | None], Awaitable[Leaving]]
 _Move = Callable[[Leaving], Awaitable[int]]
 
 
-class Housekeeper:
+class Retirement:
     """Belongs to one task."""
 
     def __init__(self, archive: Archive, keeps: Retention, clock: Clock, *, batch: int = _BATCH) -> None:

@@ -207,7 +207,7 @@ class Broker(Protocol):
         ...
 
     async def maintain(self) -> None:
-        """One pass of housekeeping: compaction and retention. Idempotent, may run in several processes.
+        """One pass of cleaning: compaction and retention. Idempotent, may run in several processes.
 
         Of a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays until
         everyone who may have read what it covers has had time to come by.

@@ -15,7 +15,7 @@ from streamsched.domain.retention import Retention
 from streamsched.domain.retry import Failure, Retry
 from streamsched.domain.run import RunState
 from streamsched.domain.schedule import Schedule
-from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.retention import Retirement
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.runs import Ending, Stop
 from streamsched.store.archive import PostgresArchive
@@ -160,11 +160,11 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
 
 async def test_failures_are_counted_though_their_jobs_left_for_the_history(world: World) -> None:
     await world.define(FRAGILE)
-    keeper = Housekeeper(PostgresArchive(world.pool), Retention(), world.clock)
+    retiring = Retirement(PostgresArchive(world.pool), Retention(), world.clock)
     for number in (1, 2, 3):
         await ran(world, FRAGILE, RunState.FAILED, first=number)
         world.clock.advance(DAY)
-        await keeper.run_once()
+        await retiring.run_once()
     assert {job.state for job in await world.jobs.recent()} == {JobState.LAUNCHED}
     await resumption(world).run_once()
     assert not (await standing(world)).enabled
@@ -178,6 +178,6 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
         assert (await standing(world)).enabled, "what failed before it was resumed does not count"
         await ran(world, FRAGILE, RunState.FAILED, first=number, generation=3)
         world.clock.advance(DAY)
-        await keeper.run_once()
+        await retiring.run_once()
     await resumption(world).run_once()
     assert not (await standing(world)).enabled

@@ -15,7 +15,7 @@ from streamsched.domain.errors import NotFoundError
 from streamsched.domain.job import JobState
 from streamsched.domain.retention import Retention, day_of, month_of
 from streamsched.domain.run import RunState
-from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.retention import Retirement
 from streamsched.launcher.why import why
 from streamsched.ports.runs import Ending
 from streamsched.store.archive import PostgresArchive
@@ -29,8 +29,8 @@ PLAIN = schedule("plain")
 KEEPS = Retention(jobs=30 * DAY, audit=90 * DAY)
 
 
-def housekeeper(world: World, keeps: Retention = KEEPS) -> Housekeeper:
-    return Housekeeper(PostgresArchive(world.pool), keeps, world.clock, batch=50)
+def retirement(world: World, keeps: Retention = KEEPS) -> Retirement:
+    return Retirement(PostgresArchive(world.pool), keeps, world.clock, batch=50)
 
 
 async def launch(world: World) -> None:
@@ -69,7 +69,7 @@ async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_
     assert [each.state for each in newest] == [JobState.COALESCED, JobState.LAUNCHED]
 
     world.clock.advance(timedelta(hours=2))
-    left = await housekeeper(world).run_once()
+    left = await retirement(world).run_once()
 
     assert left == len(newest)
     assert (await amounts(world))["jobs"] == (await amounts(world))["runs"] == 0
@@ -92,14 +92,14 @@ async def test_who_waits_runs_or_may_still_be_counted_stays(world: World) -> Non
     await world.satisfy(world.ready(spaced, 2))
     await world.launcher.run_once()
 
-    assert await housekeeper(world).run_once() == 0, "a constraint looks back on the run"
+    assert await retirement(world).run_once() == 0, "a constraint looks back on the run"
     assert (await world.jobs.get("default.app.spaced.1.2")).next_check_at == world.clock.now() + 3 * DAY
 
     world.clock.advance(3 * DAY)
     await world.launcher.run_once()
     [run] = await world.runs.recent(states=(RunState.PENDING,))
     world.clock.advance(40 * DAY)
-    assert await housekeeper(world).run_once() == 1, "the first: nothing looks so far back"
+    assert await retirement(world).run_once() == 1, "the first: nothing looks so far back"
     assert (await world.runs.get(run.id)).state is RunState.PENDING, "however old"
     assert (await world.jobs.get("default.app.spaced.1.2")).state is JobState.PENDING_LAUNCH
     with pytest.raises(NotFoundError):
@@ -115,7 +115,7 @@ async def test_a_satisfaction_that_comes_again_makes_no_job_however_long_ago_it_
         await launch(world)
     for days in (1, 40):
         world.clock.advance(days * DAY)
-        await housekeeper(world).run_once()
+        await retirement(world).run_once()
         await world.satisfy(second, first)
         assert await world.states() == {}
 
@@ -136,7 +136,7 @@ async def test_two_who_keep_house_at_once_lose_and_double_nothing(world: World) 
     everything = [job.id for job in await world.jobs.recent(limit=1000)]
     world.clock.advance(DAY)
 
-    await asyncio.gather(*(housekeeper(world).run_once() for _ in range(3)))
+    await asyncio.gather(*(retirement(world).run_once() for _ in range(3)))
 
     assert [job.id for job in await world.jobs.recent(limit=1000)] == everything
     assert (await amounts(world))["jobs"] == 0
@@ -148,7 +148,7 @@ async def test_a_run_by_hand_leaves_too(world: World) -> None:
     await finish(world, run)
     world.clock.advance(DAY)
 
-    assert await housekeeper(world).run_once() == 1
+    assert await retirement(world).run_once() == 1
 
     assert (await world.runs.get(run)).state is RunState.COMPLETED
     again = await world.runs.start(PROGRAM, {}, token="x", at_most=None, force=False, now=world.clock.now())
@@ -160,16 +160,16 @@ async def test_a_day_that_somebody_reads_is_dropped_the_next_time(world: World) 
     await world.satisfy(world.ready(PLAIN, 1))
     await launch(world)
     world.clock.advance(DAY)
-    await housekeeper(world).run_once()
+    await retirement(world).run_once()
     world.clock.advance(40 * DAY)
     reader = await asyncpg.connect(world.dsn)
     async with reader.transaction():
         await reader.fetch("SELECT FROM jobs_history")
-        await housekeeper(world).run_once()
+        await retirement(world).run_once()
         assert (await amounts(world))["jobs_history"] == 1
     await reader.close()
 
-    await housekeeper(world).run_once()
+    await retirement(world).run_once()
 
     assert (await amounts(world))["jobs_history"] == 0
 
@@ -183,7 +183,7 @@ async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: Wor
         )
     assert len(await archive.early()) == 4
 
-    await housekeeper(world).run_once()
+    await retirement(world).run_once()
 
     assert await archive.early() == []
     assert (await amounts(world))["work_decisions"] == (await amounts(world))["audit_decisions"] == 2
@@ -192,7 +192,7 @@ async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: Wor
 
 async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> None:
     await world.define(PLAIN)
-    keeper = housekeeper(world)
+    retiring = retirement(world)
     sizes: list[dict[str, int]] = []
     parts: list[int] = []
     for week in range(1, 53):
@@ -204,7 +204,7 @@ async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> No
             *(world.clock.now(), str(PLAIN.ref)),
         )
         world.clock.advance(7 * DAY)
-        await keeper.run_once()
+        await retiring.run_once()
         sizes.append(await amounts(world))
         parts.append(await world.pool.fetchval("SELECT count(*) FROM pg_inherits"))
 

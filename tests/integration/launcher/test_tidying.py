@@ -10,7 +10,7 @@ import pytest
 
 from streamsched.domain.retention import Retention
 from streamsched.domain.run import RunState
-from streamsched.launcher.retention import Housekeeper
+from streamsched.launcher.retention import Retirement
 from streamsched.launcher.start import start
 from streamsched.launcher.tidying import Tidying
 from streamsched.ports.runs import Ending
@@ -53,13 +53,13 @@ async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -
 async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Path) -> None:
     archive = PostgresArchive(world.pool)
     await world.define(schedule("plain"))
-    keeper = Housekeeper(archive, Retention(jobs=KEEP), world.clock)
+    retiring = Retirement(archive, Retention(jobs=KEEP), world.clock)
     tidying = Tidying(RunShelf(tmp_path), archive, world.clock, keep=KEEP)
     endless = await run_of(world, "endless", tmp_path, ends=False)
     last = ""
     for day in range(0, 366, 5):
         last = await run_of(world, f"d{day}", tmp_path)
-        await keeper.run_once()
+        await retiring.run_once()
         await tidying.run_once()
         world.clock.advance(5 * DAY)
 
