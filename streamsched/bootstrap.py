@@ -1,5 +1,7 @@
-"""The composition root: the only module that names concrete adapters. Services are made from settings; a role is the
-loops that one process keeps alive with them.
+"""The composition root of a server: which adapters its processes are made of is said here. Who needs only a few of them
+says so itself: a run's process in `runner`, an administrator's commands in `admin.installation`.
+
+Services are made from settings; a role is the loops that one process keeps alive with them.
 """
 
 from __future__ import annotations
