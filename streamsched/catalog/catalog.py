@@ -224,8 +224,8 @@ class Catalog:
         return await self._reader.schedule(ref)
 
     async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[Decision]:
-        """What was done to the schedule, newest first, by whom and why as far as that was said; to one that was deleted
-        too, and none to one that never was.
+        """What was done to the schedule, newest first, and why, as far as it was said; to one that was deleted too,
+        and none to one that never was.
         """
         return await self._reader.history("schedule", str(ref), limit=limit)
 

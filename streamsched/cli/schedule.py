@@ -250,7 +250,7 @@ def history(
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
-    """What was done to it, newest first, by whom and why; also after it was deleted."""
+    """What was done to it, newest first, and why, as far as it was said; also after it was deleted."""
     lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
     if output is Format.JSON:
         print_json(lines)
