@@ -126,6 +126,7 @@ class Wait:
     `news` says that other constraints hold it than last time, so history should know.
     A slot that becomes free in one of `groups` wakes it; it stands in `line` (a pool, and where) when nothing but that
     holds it. `asks` are plug-ins that have not said anything lately. The runs in `stops` are asked to end, or killed.
+    It is `spared` the look at it when a run of its program ends: that alone cannot let it go, and what can wakes it.
     """
 
     job: str
@@ -138,6 +139,7 @@ class Wait:
     line: tuple[str, Turn] | None = None
     stops: tuple[str, ...] = ()
     kill: bool = False
+    spared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ from typing import Final, assert_never
 
 from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, named, weigh
 from streamsched.domain.arguments import arguments
+from streamsched.domain.constraint import Constraint
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded, taking_along
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.plugin import PlugIn, Question
-from streamsched.domain.pool import Line, slots_name
+from streamsched.domain.pool import Line, Pool, slots_name
 from streamsched.domain.rate import drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
@@ -113,14 +114,14 @@ def _rule(
     if docket.program is None or case.schedule is None:
         return End(case.job, JobFact.SUPERSEDED, "its program was removed")
     if not case.enabled and case.order is not Order.CANCEL:
-        return Wait(case.job, (), None, "its schedule is paused", news=case.held_by != ())
+        return Wait(case.job, (), None, "its schedule is paused", news=case.held_by != (), spared=True)
     match case.order:
         case Order.FORCE:
             return _admit(case, docket.program, case.schedule, f"forced: {case.order_reason}")
         case Order.CANCEL:
             return End(case.job, JobFact.CANCELLED, f"cancelled: {case.order_reason}")
         case Order.HOLD:
-            return Wait(case.job, (), None, f"held: {case.order_reason}", news=case.held_by != ())
+            return Wait(case.job, (), None, f"held: {case.order_reason}", news=case.held_by != (), spared=True)
         case None:
             pass
         case _:
@@ -219,7 +220,18 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
         groups=groups,
         stops=admission.stops,
         kill=schedule.overlap is Overlap.KILL_RUNNING,
+        spared=_spared(schedule.constraints, admission),
     )
+
+
+def _spared(constraints: Sequence[Constraint], admission: Admission) -> bool:
+    """Whether the end of a run cannot let the job go: a time is to come first, at which it is looked at; or all that
+    holds it wakes who waits for it by itself.
+    """
+    if admission.wait_until is not None:
+        return True
+    held_by = [n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied)]
+    return all(n < len(constraints) and isinstance(constraints[n], Group | Load | Pool) for n in held_by)
 
 
 def _asking(schedule: Schedule, facts: Facts, wait: Wait, job: str, now: datetime) -> Wait:

@@ -104,7 +104,13 @@ async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
     if not waits:
         return
     texts = [orjson.dumps([verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
-    columns = [w.job for w in waits], [w.until for w in waits], texts, [w.reason for w in waits]
+    columns = (
+        [w.job for w in waits],
+        [w.until for w in waits],
+        texts,
+        [w.reason for w in waits],
+        [w.spared for w in waits],
+    )
     _all_moved(waits, len(await connection.fetch(_SQL["wait"], now, *columns)))
     stops = [(run, f"job {wait.job} takes its place", wait.kill) for wait in waits for run in wait.stops]
     if stops:

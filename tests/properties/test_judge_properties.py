@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -288,6 +289,17 @@ def test_a_wait_is_never_for_the_past(docket: Docket) -> None:
     for ruling in judge(docket, now=NOW):
         if isinstance(ruling, Wait) and ruling.until is not None:
             assert ruling.until > NOW
+
+
+@given(dockets())
+def test_the_end_of_every_run_lets_none_go_that_is_spared_the_look_at_it(docket: Docket) -> None:
+    for case in docket.cases:
+        alone = replace(docket, cases=(case,), waiting={})
+        [ruling] = judge(alone, now=NOW)
+        if isinstance(ruling, Wait) and ruling.spared:
+            for ended in (docket.last_completed_at, NOW):
+                [then] = judge(replace(alone, active_runs=(), own_runs={}, last_completed_at=ended), now=NOW)
+                assert isinstance(then, Wait), "slots and places wake who waits for them, and time comes by itself"
 
 
 @given(dockets())

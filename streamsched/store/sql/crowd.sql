@@ -58,16 +58,14 @@ FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS n (id, reason, at)
 WHERE r.id = n.id;
 
 -- name: wake
--- Runs of these programs ended: of each, those that wait longest are looked at again, but for those that wait for slots alone.
+-- Runs of these programs ended: of those that this may let go, the ones of each that wait longest are looked at again.
 WITH woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch'
     WHERE id IN (
         SELECT first.id FROM unnest($1::text[]) AS ended (program) CROSS JOIN LATERAL (
             SELECT id FROM jobs j
-            WHERE j.program = ended.program AND state = 'PENDING_CONSTRAINT'
-                AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
-                AND NOT EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
-                AND NOT EXISTS (SELECT FROM lines l WHERE l.job = j.id)
+            WHERE coalesce(j.program, '') = ended.program AND state = 'PENDING_CONSTRAINT'
+                AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
             ORDER BY satisfied_at, sequence
             LIMIT 100
         ) AS first

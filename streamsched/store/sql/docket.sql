@@ -131,12 +131,18 @@ WITH woken AS (
 SELECT pg_notify('launcher', '') FROM woken;
 
 -- name: recall
--- The sweep behind the wake-ups: jobs nobody woke since $1, and jobs whose schedule moved on without telling.
+-- The sweep behind the wake-ups: jobs nobody woke since $1, also those that look by themselves only when they have waited
+-- too long; and jobs whose schedule moved on without telling.
 UPDATE jobs SET next_check_at = timestamptz 'epoch'
 WHERE id IN (
     SELECT j.id FROM jobs j LEFT JOIN schedules s ON s.id = j.schedule
     WHERE j.state = 'PENDING_CONSTRAINT' AND j.next_check_at IS DISTINCT FROM timestamptz 'epoch'
-        AND ((j.next_check_at IS NULL AND j.checked_at <= $1::timestamptz)
+        AND ((j.checked_at <= $1::timestamptz AND (j.next_check_at IS NULL
+                OR (j.next_check_at > $1::timestamptz + interval '2 minutes'
+                    AND (j.spared_at IS DISTINCT FROM j.checked_at
+                        OR EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
+                        OR EXISTS (SELECT FROM lines l WHERE l.job = j.id)
+                        OR EXISTS (SELECT FROM gate_waits w WHERE w.job = j.id)))))
             OR s.id IS NULL OR s.deleted_at IS NOT NULL OR j.generation < s.stands_from)
     LIMIT 10000
     FOR UPDATE OF j SKIP LOCKED

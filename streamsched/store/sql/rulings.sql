@@ -29,9 +29,10 @@ UPDATE runs r SET deadline_at = n.deadline_at FROM unnest($1::text[], $2::timest
 WHERE r.id = n.run;
 
 -- name: wait
--- Told to wait: looked at again at that time, or when woken.
-UPDATE jobs j SET next_check_at = n.until, waiting = n.waiting::jsonb, reason = n.reason, checked_at = $1::timestamptz
-FROM unnest($2::text[], $3::timestamptz[], $4::text[], $5::text[]) AS n (id, until, waiting, reason)
+-- Told to wait: looked at again at that time, or when woken; at the end of a run when that may let it go.
+UPDATE jobs j SET next_check_at = n.until, waiting = n.waiting::jsonb, reason = n.reason, checked_at = $1::timestamptz,
+    spared_at = CASE WHEN n.spared THEN $1::timestamptz END
+FROM unnest($2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::boolean[]) AS n (id, until, waiting, reason, spared)
 WHERE j.id = n.id AND j.state = 'PENDING_CONSTRAINT'
 RETURNING j.id;
 

@@ -106,16 +106,15 @@ RETURNING id;
 INSERT INTO outbox (topic, key, value) VALUES ('program-status', $1, $2);
 
 -- name: wake
--- A run of the program ended: those that wait longest are looked at again, but for those that wait for slots alone,
--- which the slots wake. The others follow when one of these has run; the sweep catches what is left when none does. Under
--- the program's lock, so that no ruling overtakes it.
+-- A run of the program ended: of those that this may let go, the ones that wait longest are looked at again, however many
+-- wait besides. The others follow when one of these has run; the sweep catches what is left when none does. Under the
+-- program's lock, so that no ruling overtakes it.
 WITH woken AS (
     UPDATE jobs SET next_check_at = timestamptz 'epoch'
     WHERE id IN (
-        SELECT id FROM jobs j
-        WHERE program = $1 AND state = 'PENDING_CONSTRAINT' AND next_check_at IS DISTINCT FROM timestamptz 'epoch'
-            AND NOT EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
-            AND NOT EXISTS (SELECT FROM lines l WHERE l.job = j.id)
+        SELECT id FROM jobs
+        WHERE coalesce(program, '') = $1 AND state = 'PENDING_CONSTRAINT'
+            AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
         ORDER BY satisfied_at, sequence
         LIMIT 100
     )

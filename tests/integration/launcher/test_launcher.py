@@ -281,9 +281,11 @@ async def test_a_definition_nobody_can_read_holds_its_own_jobs_and_no_others(wor
     assert held.next_check_at == world.clock.now() + MINUTE
 
 
-async def test_a_job_whose_wake_up_was_lost_is_found_by_the_sweep(world: World) -> None:
-    await world.define(ONE_AT_A_TIME)
-    await world.satisfy(world.ready(ONE_AT_A_TIME, 1), world.ready(ONE_AT_A_TIME, 2))
+@pytest.mark.parametrize("timeout", [None, 60 * MINUTE], ids=["waits for ever", "waits for an hour"])
+async def test_a_job_whose_wake_up_was_lost_is_found_by_the_sweep(world: World, timeout: timedelta | None) -> None:
+    one = replace(ONE_AT_A_TIME, timeout=timeout)
+    await world.define(one)
+    await world.satisfy(world.ready(one, 1), world.ready(one, 2))
     await world.launcher.run_once()
     await world.pool.execute("UPDATE runs SET state = 'FAILED', ended_at = now(), spawn_at = NULL")
 

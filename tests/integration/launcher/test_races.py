@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -23,10 +24,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from streamsched_brokers.memory import open_broker
 
-from streamsched.domain.constraint import Concurrency
+from streamsched.domain.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.group import Group
-from streamsched.domain.job import Lane, ReadyJob
+from streamsched.domain.job import Lane, Order, ReadyJob
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.overlap import Overlap
 from streamsched.domain.pool import Pool
@@ -47,11 +48,13 @@ pytestmark = pytest.mark.postgres
 LIMIT: Final = 2
 PROGRAMS: Final = tuple(ProgramRef("default", "app", f"p{n}") for n in range(3))
 SHARED: Final = Rate(6, 6 * MINUTE, burst=2, of=Metered.GROUP, group="r")
+TIMED: Final = (Delay, LastRun, Rate)
 SLOTS: Final = {"a": 2, "b": 3, "pool:p": 2}
 SCHEDULES: Final = tuple(
     replace(
         schedule(f"s{n}", constraints=(Concurrency(LIMIT, wait=True), *limits), overlap=overlap),
         program=PROGRAMS[program],
+        timeout=timedelta(days=9),
     )
     for n, (program, limits, overlap) in enumerate(
         [
@@ -65,6 +68,8 @@ SCHEDULES: Final = tuple(
             (2, (Rate(4, 5 * MINUTE, burst=2),), Overlap.QUEUE),
             (0, (Rate(2, 60 * MINUTE, of=Metered.SCHEDULE), SHARED, Pool("p", 2)), Overlap.QUEUE),
             (1, (Rate(1, 3 * MINUTE, of=Metered.KEY), SHARED), Overlap.QUEUE),
+            (0, (Delay(2 * MINUTE), Group("b", 3)), Overlap.QUEUE),
+            (1, (LastRun(2 * MINUTE, wait=True), Pool("p", 2)), Overlap.QUEUE),
         ]
     )
 )
@@ -94,6 +99,7 @@ CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO witness (what, name, change) VALUES ('limit', NEW.name, coalesce(NEW.slots, -1)); RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
 """
+WAITING: Final = "SELECT id FROM jobs WHERE state = 'PENDING_CONSTRAINT' ORDER BY schedule, sequence"
 BEGUN: Final = """
 SELECT r.id, r.job, r.program, r.created_at, j.schedule, j.ready ->> 'key' AS key, w.xid
 FROM witness w JOIN runs r ON r.id = w.name LEFT JOIN jobs j ON j.id = r.job WHERE w.what = 'run' ORDER BY w.seq
@@ -110,6 +116,7 @@ actors = st.lists(
         st.tuples(st.just("hand"), st.integers(0, len(PROGRAMS) - 1)),
         st.tuples(st.sampled_from(["end", "lose", "claim"]), st.integers(0, 5)),
         st.tuples(st.sampled_from(["limit a", "limit b"]), st.integers(0, 3)),
+        st.tuples(st.sampled_from(["hold", "release"]), st.integers(0, 5)),
     ),
     min_size=1,
     max_size=5,
@@ -185,6 +192,7 @@ class Races(RuleBasedStateMachine):
     async def _race(self, loose: Sequence[tuple[str, int]]) -> None:
         active = await self.world.column("SELECT id FROM runs WHERE ended_at IS NULL ORDER BY created_at, id")
         told = [active[place % len(active)] for name, place in loose if name in ("end", "lose", "claim") and active]
+        waiting = await self.world.column(WAITING)
         acts: list[Coroutine[Any, Any, object]] = []
         for name, place in loose:
             match name:
@@ -195,6 +203,9 @@ class Races(RuleBasedStateMachine):
                 case "end" | "lose" | "claim":
                     if told:
                         acts.append(self._move(name, told.pop()))
+                case "hold" | "release":
+                    if waiting:
+                        acts.append(self._order(waiting[place % len(waiting)], hold=name == "hold"))
                 case _:
                     group = name.removeprefix("limit ")
                     acts.append(self.groups.set_limit(group, place or None, "", now=self.world.clock.now()))
@@ -211,6 +222,10 @@ class Races(RuleBasedStateMachine):
             await start(self.world.runs, self.world.clock, program, {}, at_most=LIMIT, token=f"t{self.hands}")
         except ConflictError:
             return
+
+    async def _order(self, job: str, *, hold: bool) -> None:
+        with suppress(ConflictError):  # it has gone meanwhile
+            await self.world.jobs.tell(job, Order.HOLD if hold else None, "", now=self.world.clock.now())
 
     async def _move(self, what: str, run: str) -> None:
         book, now = self.world.book, self.world.clock.now()
@@ -264,14 +279,18 @@ class Races(RuleBasedStateMachine):
                 assert metered(run) <= draws[xid], f"{run['id']} is metered, and took no token"
 
     async def _drain(self) -> None:
-        """Everything ends by wake-ups alone while the clock stands still, but for what waits for tokens, which time
-        brings: no job is forgotten, no slot stays taken.
+        """Everything ends by wake-ups alone while the clock stands still, held jobs when they are released, but for
+        what waits for time to pass, or for tokens, which time brings: no job is forgotten, no slot stays taken.
         """
         for name in SLOTS:
             await self.groups.set_limit(name, None, "", now=self.world.clock.now())
         await self._settle()
+        for job in await self.world.column(WAITING):
+            await self._order(job, hold=False)
+        await self._settle()
         left = await self.world.column("SELECT DISTINCT schedule FROM jobs WHERE ended_at IS NULL")
-        assert set(left) <= {str(each.ref) for each in SCHEDULES if each.rates}
+        timed = {str(each.ref) for each in SCHEDULES if any(isinstance(limit, TIMED) for limit in each.constraints)}
+        assert set(left) <= timed
         for _ in range(60):
             if not await self.world.column("SELECT 1 FROM jobs WHERE ended_at IS NULL LIMIT 1"):
                 break
