@@ -29,6 +29,8 @@ def told(launch: Launch, *, now: datetime) -> str:
 
 
 def _pending(launch: Launch, now: datetime) -> str:
+    if launch.held_back:
+        return f"run {launch.run} waits until its schedule is resumed"
     due = launch.spawn_at or now
     if launch.attempt > 1 and not launch.spawns and due > now:
         return f"run {launch.run} starts at {clock(due)}: {launch.reason}"

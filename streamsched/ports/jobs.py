@@ -80,6 +80,7 @@ class Launch:
         since: when it was made, or came to the state it is in.
         spawns: runner processes that were started for it.
         spawn_at: when the next one is due; None when none is.
+        held_back: none is due until its schedule, which is paused, is changed again.
         not_spawned: why the last one could not be started.
         ahead: how many runs want a runner process before it.
     """
@@ -91,6 +92,7 @@ class Launch:
     since: datetime
     spawns: int = 0
     spawn_at: datetime | None = None
+    held_back: bool = False
     not_spawned: str | None = None
     ahead: int = 0
     runner: str | None = None

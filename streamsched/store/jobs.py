@@ -159,6 +159,7 @@ def _launch(row: Any, history: Sequence[Any]) -> Launch:
         since=row["since"],
         spawns=row["spawns"],
         spawn_at=row["spawn_at"],
+        held_back=row["held_back"],
         not_spawned=failed,
         ahead=row["ahead"],
         runner=row["runner"],

@@ -72,7 +72,8 @@ SELECT ended_at FROM runs WHERE program = $1 AND state = 'COMPLETED' ORDER BY en
 
 -- name: launch
 -- The job's last run, and how many PENDING ones are to be started before it.
-SELECT r.id, r.attempt, r.state, r.reason, coalesce(r.ended_at, r.started_at, r.created_at) AS since, r.spawns, r.spawn_at,
+SELECT r.id, r.attempt, r.state, r.reason, coalesce(r.ended_at, r.started_at, r.created_at) AS since, r.spawns,
+    nullif(r.spawn_at, 'infinity') AS spawn_at, r.spawn_at IS NOT DISTINCT FROM 'infinity' AS held_back,
     r.runner, r.heartbeat_at, r.stop_requested, (
         SELECT count(*) FROM runs o WHERE o.state = 'PENDING' AND (o.spawn_at, o.created_at) < (r.spawn_at, r.created_at)
     ) AS ahead

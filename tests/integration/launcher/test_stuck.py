@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from streamsched.api.views import why_view
+from streamsched.catalog import change
 from streamsched.domain.admission import WaitFor
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.errors import UnavailableError
@@ -19,6 +20,7 @@ from streamsched.domain.job import Order
 from streamsched.domain.load import Band, Load, Reading
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pause import Pause
 from streamsched.domain.plugin import PlugIn
 from streamsched.domain.pool import Pool
 from streamsched.domain.rate import Rate
@@ -32,6 +34,7 @@ from streamsched.launcher.start import start
 from streamsched.launcher.why import why
 from streamsched.ports.plugins import Maker
 from streamsched.ports.runs import Ending
+from streamsched.store.catalog import PostgresCatalogStore
 from streamsched.store.clusters import PostgresBoard
 from streamsched.store.groups import PostgresGroups
 
@@ -216,6 +219,15 @@ async def its_runner_never_came(world: World) -> None:
     world.clock.advance(timedelta(seconds=5))
 
 
+async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
+    await judged(world, stuck())
+    now, ref = world.clock.now(), stuck().ref
+    await PostgresCatalogStore(world.pool).change(
+        ref.owner, [ref], lambda app: change.pause(app, ref, Pause(keep=True), now=now), now=now
+    )
+    assert await world.book.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None
+
+
 async def its_next_attempt_pauses(world: World) -> None:
     await judged(world, stuck(retry=Retry(2, delay=MINUTE)))
     await claimed(world, f"{JOB}.r1", Ending(RunState.FAILED, "exit code 3", world.clock.now(), 3))
@@ -254,6 +266,7 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     its_host_is_full: f"nobody has started a runner process for run {JOB}.r1 since 2026-03-01 12:00:00Z: its host",
     others_are_before_it: f"run {JOB}.r1 waits for a runner process: 1 before it want one too",
     its_runner_never_came: f"1 runner process was started for run {JOB}.r1 and none has claimed it; the next",
+    its_schedule_was_paused_before_its_run_began: f"run {JOB}.r1 waits until its schedule is resumed",
     its_next_attempt_pauses: f"run {JOB}.r2 starts at 2026-03-01 12:00:",
     its_runner_fell_silent: f"run {JOB}.r1 is RUNNING, but its runner far:1:1 was last heard of at 2026-03-01 12:00",
 }
