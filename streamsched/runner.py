@@ -14,8 +14,8 @@ from streamsched.cancellation import cancel
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.clock import SystemClock
-from streamsched.spark.command import Installation
-from streamsched.spark.runner import Pace, Runner
+from streamsched.spark.command import Site
+from streamsched.spark.runner import Runner, Timing
 from streamsched.store.clock import PostgresClock
 from streamsched.store.execution import PostgresRunBook
 from streamsched.store.pool import open_pool
@@ -40,13 +40,13 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
         await clock.compare()
     telling_time = asyncio.create_task(clock.run())
     try:
-        place = Installation(
+        site = Site(
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
             environ=environ,
         )
-        runner = Runner(PostgresRunBook(pool), clock, place, Pace(heartbeat=settings.heartbeat))
+        runner = Runner(PostgresRunBook(pool), clock, site, Timing(heartbeat=settings.heartbeat))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")

@@ -25,8 +25,8 @@ _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """What a runner knows of the place it runs at.
+class Site:
+    """What a runner knows of where it runs.
 
     Attributes:
         data_dir: logs, run files, spooled events and Spark's scratch live below it; absolute.
@@ -47,18 +47,18 @@ class Command:
     env: Mapping[str, str]
 
 
-def command(assignment: Assignment, place: Installation, run_file: Path) -> Command:
+def command(assignment: Assignment, site: Site, run_file: Path) -> Command:
     """How to execute the assignment.
 
     Raises:
         ConfigurationError: it cannot be executed here; the message says what is missing and is the run's reason.
     """
-    env = _environment(assignment, place, run_file)
+    env = _environment(assignment, site, run_file)
     match assignment.program.executable:
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
         case SparkJob() as job:
-            return _spark_submit(assignment, job, place, env)
+            return _spark_submit(assignment, job, site, env)
         case HttpJob() | PublishJob():
             raise ConfigurationError("launchers execute such programs themselves, they are no command")
         case _:
@@ -82,33 +82,33 @@ def find_java(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _environment(assignment: Assignment, place: Installation, run_file: Path) -> dict[str, str]:
-    env = {name: value for name, value in place.environ.items() if not name.startswith("STREAMSCHED_")}
+def _environment(assignment: Assignment, site: Site, run_file: Path) -> dict[str, str]:
+    env = {name: value for name, value in site.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
         env[f"STREAMSCHED_ARG_{_NOT_IN_A_VARIABLE.sub('_', name.upper())}"] = value
     return env | {
         "STREAMSCHED_RUN_ID": assignment.run,
         "STREAMSCHED_RUN_FILE": str(run_file),
-        "STREAMSCHED_EMIT_URL": place.emit_url,
-        "STREAMSCHED_SPOOL": str(place.data_dir / "spool"),
+        "STREAMSCHED_EMIT_URL": site.emit_url,
+        "STREAMSCHED_SPOOL": str(site.data_dir / "spool"),
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def _spark_submit(assignment: Assignment, job: SparkJob, place: Installation, env: dict[str, str]) -> Command:
+def _spark_submit(assignment: Assignment, job: SparkJob, site: Site, env: dict[str, str]) -> Command:
     main = filled(job.main, assignment.arguments)
     if "://" not in main and not Path(main).is_file():  # what a URL names, spark-submit fetches before it starts
         raise ConfigurationError(f"the program's main file {main} does not exist (looked from {Path.cwd()})")
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConfigurationError("PySpark is not installed: pip install 'streamsched[spark]'")
-    find_java(place.environ)
+    find_java(site.environ)
     home = Path(spec.origin).parent
-    master = job.master or place.spark_master
+    master = job.master or site.spark_master
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(place.data_dir / "spark-warehouse"),
+        "spark.sql.warehouse.dir": str(site.data_dir / "spark-warehouse"),
         **job.conf,
     }
     env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

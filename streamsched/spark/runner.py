@@ -22,7 +22,7 @@ from streamsched.domain.run import RunState
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, Ending, RunBook, Stop
 from streamsched.spark.child import Child
-from streamsched.spark.command import Installation, command
+from streamsched.spark.command import Site, command
 from streamsched.spark.files import RunFiles, last_words, write_note, write_told
 from streamsched.spark.processes import this_process
 
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Timing:
     """How often a live run says so, how long its processes may take to end when asked, and for how many seconds a
     run is claimed or its end stored against an absent PostgreSQL.
     """
@@ -52,11 +52,11 @@ class _Disowned:
 class Runner:
     """Executes one run; made anew for each. `stop` may be called at any time, from a signal handler too."""
 
-    def __init__(self, book: RunBook, clock: Clock, place: Installation, pace: Pace | None = None) -> None:
+    def __init__(self, book: RunBook, clock: Clock, site: Site, timing: Timing | None = None) -> None:
         self._book = book
         self._clock = clock
-        self._place = place
-        self._pace = pace or Pace()
+        self._site = site
+        self._timing = timing or Timing()
         self._id = str(this_process())
         self._stop: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
 
@@ -71,11 +71,11 @@ class Runner:
         Raises:
             UnavailableError: PostgreSQL stayed away for too long; a note on disk tells the end, if there was one.
         """
-        files = RunFiles(self._place.data_dir, run)
+        files = RunFiles(self._site.data_dir, run)
         files.make_folders()
         assignment = await _patiently(
             lambda: self._book.claim(run, runner=self._id, log_path=str(files.log), now=self._clock.now()),
-            self._pace.claim,
+            self._timing.claim,
         )
         if assignment is None:
             log.info("run.not_ours", run=run)
@@ -89,7 +89,7 @@ class Runner:
             write_note(files, ending)
         except OSError as exc:
             log.error("run.not_noted", run=run, state=ending.state, reason=str(exc))
-        await _patiently(lambda: self._book.finish(run, ending), self._pace.store)
+        await _patiently(lambda: self._book.finish(run, ending), self._timing.store)
         log.info("run.ended", run=run, state=ending.state, reason=ending.reason)
         with suppress(OSError):  # nobody asks for it any more
             files.note.unlink()
@@ -97,7 +97,7 @@ class Runner:
 
     async def _executed(self, files: RunFiles, assignment: Assignment) -> Ending | None:
         try:
-            what = command(assignment, self._place, write_told(files, assignment))
+            what = command(assignment, self._site, write_told(files, assignment))
             with files.log.open("ab") as output:
                 child = await Child.start(what.argv, env=what.env, output=output.fileno())
         except (ConfigurationError, OSError) as exc:
@@ -120,7 +120,7 @@ class Runner:
             word = self._stop.result() if self._stop.done() else beating.result()
             if isinstance(word, _Disowned):
                 return None
-            await child.kill(grace=0.0 if word.at_once else self._pace.grace.total_seconds())
+            await child.kill(grace=0.0 if word.at_once else self._timing.grace.total_seconds())
             return Ending(RunState.KILLED, word.why, self._clock.now(), await exited)
         finally:
             await cancel(exited, beating)
@@ -140,7 +140,7 @@ class Runner:
                 return _Disowned()
             except UnavailableError as exc:
                 log.warning("run.heartbeat_missed", run=run, reason=str(exc))
-            await asyncio.sleep(self._pace.heartbeat.total_seconds())
+            await asyncio.sleep(self._timing.heartbeat.total_seconds())
 
     def _ended(self, code: int, files: RunFiles) -> Ending:
         now = self._clock.now()

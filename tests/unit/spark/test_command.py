@@ -12,7 +12,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedule import BashJob, Executable, Program, SparkJob
 from streamsched.domain.template import filled
 from streamsched.ports.runs import Assignment
-from streamsched.spark.command import Installation, command, find_java
+from streamsched.spark.command import Site, command, find_java
 
 REF = ProgramRef("default", "app", "load")
 
@@ -22,7 +22,7 @@ def assignment(executable: Executable, **arguments: str) -> Assignment:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Installation:
+def site(tmp_path: Path) -> Site:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("")
@@ -33,11 +33,11 @@ def place(tmp_path: Path) -> Installation:
         "JAVA_HOME": str(tmp_path / "jdk"),
         "STREAMSCHED_DATABASE_URL": "postgresql://u:secret@h/d",
     }
-    return Installation(data_dir=tmp_path, spark_master="local[2]", emit_url="http://e", environ=environ)
+    return Site(data_dir=tmp_path, spark_master="local[2]", emit_url="http://e", environ=environ)
 
 
-def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(place: Installation) -> None:
-    made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), place, Path("/told"))
+def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(site: Site) -> None:
+    made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), site, Path("/told"))
 
     assert made.argv[1:] == ("-c", "x")
     assert made.env["STREAMSCHED_ARG_TRIGGER_JOB"] == "j"
@@ -46,12 +46,12 @@ def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(place: I
     assert "STREAMSCHED_DATABASE_URL" not in made.env
 
 
-def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(place: Installation, tmp_path: Path) -> None:
+def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: Site, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("")
     job = SparkJob(str(main), ("--day", "{day}"), conf={"spark.ui.enabled": "true"})
 
-    made = command(assignment(job, day="7"), place, Path("/told"))
+    made = command(assignment(job, day="7"), site, Path("/told"))
 
     text = " ".join(made.argv)
     assert "--master local[2] --deploy-mode client --name job.r1" in text
@@ -61,24 +61,24 @@ def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(place: 
     assert made.env["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_the_programs_own_master_wins(place: Installation, tmp_path: Path) -> None:
+def test_the_programs_own_master_wins(site: Site, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("")
 
-    made = command(assignment(SparkJob(str(main), master="spark://s:7077")), place, Path("/told"))
+    made = command(assignment(SparkJob(str(main), master="spark://s:7077")), site, Path("/told"))
 
     assert "spark://s:7077" in made.argv
     assert "SPARK_LOCAL_IP" not in made.env
 
 
-def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(place: Installation, tmp_path: Path) -> None:
+def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(site: Site, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"main file {tmp_path}/gone.py does not exist"):
-        command(assignment(SparkJob(f"{tmp_path}/gone.py")), place, Path("/told"))
+        command(assignment(SparkJob(f"{tmp_path}/gone.py")), site, Path("/told"))
 
 
 @pytest.mark.parametrize("main", ["s3a://jobs/{day}/join.py", "http://jobs/{day}/join.py"])
-def test_a_main_file_with_a_url_is_fetched_by_spark_submit(place: Installation, main: str) -> None:
-    made = command(assignment(SparkJob(main, ("--x",)), day="7"), place, Path("/told"))
+def test_a_main_file_with_a_url_is_fetched_by_spark_submit(site: Site, main: str) -> None:
+    made = command(assignment(SparkJob(main, ("--x",)), day="7"), site, Path("/told"))
 
     assert made.argv[-2:] == (main.format(day="7"), "--x")
 
@@ -92,11 +92,11 @@ def test_an_unknown_argument_is_named() -> None:
         filled("{day}", {})
 
 
-def test_an_old_java_is_named_with_its_version(place: Installation, tmp_path: Path) -> None:
+def test_an_old_java_is_named_with_its_version(site: Site, tmp_path: Path) -> None:
     (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
 
     with pytest.raises(ConfigurationError, match=r"Java 17 or newer is needed: .* is Java 8"):
-        find_java(place.environ)
+        find_java(site.environ)
 
 
 def test_no_java_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from streamsched.domain.run import RunState
 from streamsched.domain.schedule import BashJob, Program
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runs import Assignment, Ending, Stop
-from streamsched.spark.command import Installation
-from streamsched.spark.runner import Pace, Runner
+from streamsched.spark.command import Site
+from streamsched.spark.runner import Runner, Timing
 
 RUN = "default.app.plain.1.1.r1"
 
@@ -51,8 +51,8 @@ class DeafBook:
 
 
 async def executed(book: DeafBook, data_dir: Path) -> Ending | None:
-    place = Installation(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
-    return await Runner(book, SystemClock(), place, Pace(heartbeat=timedelta(milliseconds=10))).execute(RUN)
+    site = Site(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
+    return await Runner(book, SystemClock(), site, Timing(heartbeat=timedelta(milliseconds=10))).execute(RUN)
 
 
 @pytest.mark.timeout(60)
