@@ -26,6 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.claim import claimed, sync_folder
 from streamsched.emit.draft import hive_values
@@ -128,9 +129,11 @@ class Store:
         """Says, in their order, the commits whose event is not out and whose writer is gone; which these were.
 
         Raises:
-            Whatever `say` raises: that commit and those after it stay unannounced.
+            InvalidError: a commit's event was refused for what it says; those after it were said all the same.
+            Whatever else `say` raises: that commit and those after it stay unannounced.
         """
-        said = []
+        said: list[str] = []
+        refused: InvalidError | None = None
         known = {path.name for path in self._announced.glob("*")}
         for path in sorted(self._manifests.glob("*.json")):
             commit = commit_of(path.name)
@@ -144,8 +147,12 @@ class Store:
                         say(Manifest.decode(path.read_bytes()))
                         self.announced(commit)
                         said.append(commit)
+                except InvalidError as exc:
+                    refused = refused or exc
                 finally:
                     self._clear(commit)
+        if refused is not None:
+            raise refused
         return said
 
     def recover(self) -> list[str]:

@@ -188,12 +188,9 @@ class PartitionedFileSet:
         if self._emitter is None and not self._environ.get(EMIT_URL):
             return
         try:
-            said = self._store.announce_missing(self._say)
+            self._store.announce_missing(self._say_late)
         except StreamschedError as exc:
             log.warning("commit.unannounced dataset=%s why=%s", self.dataset, exc)
-            return
-        for commit in said:
-            log.warning("commit.announced_late dataset=%s commit=%s", self.dataset, commit)
 
     def _announce(self, manifest: Manifest) -> bool:
         try:
@@ -214,6 +211,10 @@ class PartitionedFileSet:
         )
         with nullcontext(self._emitter) if self._emitter else self._from_environment() as emitter:
             emitter.emit(event)
+
+    def _say_late(self, manifest: Manifest) -> None:
+        self._say(manifest)
+        log.warning("commit.announced_late dataset=%s commit=%s", self.dataset, manifest.commit)
 
     def _from_environment(self) -> Emitter:
         url = self._environ.get(EMIT_URL)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.ports.clock import SystemClock
 from streamsched.spark.commit import Columns, Phase, Store
@@ -158,6 +159,37 @@ def test_an_announcement_that_fails_is_left_to_the_next_use(tmp_path: Path) -> N
         store(tmp_path).announce_missing(refuse)
 
     assert store(tmp_path).announce_missing(lambda _: None) == ["one"]
+
+
+def test_a_commit_that_is_refused_for_good_keeps_no_later_one_from_being_announced(tmp_path: Path) -> None:
+    for day, name in enumerate(("one", "two", "three", "four")):
+        commit(tmp_path, name, [day])
+    tried: list[str] = []
+
+    def say(manifest: Manifest) -> None:
+        tried.append(manifest.commit)
+        if manifest.commit in ("two", "three"):
+            raise RefusedError([Refusal(0, "$.data", f"not {manifest.commit}")], 0)
+
+    for expected in (["one", "two", "three", "four"], ["two", "three"]):
+        with pytest.raises(RefusedError, match="not two"):
+            store(tmp_path).announce_missing(say)
+        assert tried == expected
+        tried.clear()
+
+
+def test_while_the_far_end_is_away_no_commit_is_announced_before_an_older_one(tmp_path: Path) -> None:
+    commit(tmp_path, "one", [1])
+    commit(tmp_path, "two", [2])
+
+    def say(manifest: Manifest) -> None:
+        if manifest.commit == "one":
+            raise UnavailableError("nobody there")
+
+    with pytest.raises(UnavailableError):
+        store(tmp_path).announce_missing(say)
+
+    assert store(tmp_path).announce_missing(lambda _: None) == ["one", "two"]
 
 
 def test_a_live_writer_is_left_alone(tmp_path: Path) -> None:
