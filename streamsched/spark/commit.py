@@ -90,8 +90,9 @@ class Store:
 
         Waits for another process that writes the same commit.
         """
+        _make(self.root)
         for folder in (self._staging, self._manifests, self._announced):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
         with claimed(self._lock(commit), create=True, wait=True):
             try:
                 yield self._staging / commit / "data"
@@ -210,9 +211,8 @@ class Store:
             (self.root / target).parent.mkdir(parents=True, exist_ok=True)
             path.rename(self.root / target)
             self._watch(Phase.MOVING)
-        for folder in {(self.root / target).parent for _, target in moves}:
+        for folder in {self.root / above for _, target in moves for above in Path(target).parents}:
             sync_folder(folder)
-        sync_folder(self.root)
 
     def _next_sequence(self) -> int:
         """Later than every commit we see, whatever its clock said. Two at once are ordered by commit id."""
@@ -231,6 +231,14 @@ def _rows(path: Path) -> int:
     import pyarrow.parquet as pq  # noqa: PLC0415 (reading a file set needs no Arrow)
 
     return pq.read_metadata(path).num_rows
+
+
+def _make(folder: Path) -> None:
+    """Makes it and what is missing above it, durably."""
+    missing = [above for above in (folder, *folder.parents) if not above.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_folder(made.parent)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
+from streamsched.emit.claim import sync_folder
 from streamsched.ports.clock import SystemClock
+from streamsched.spark import commit as commit_module
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.manifest import Manifest, Mode, visible
 
@@ -95,6 +97,30 @@ def test_nothing_staged_is_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path, "one", []) is None
     assert keys(tmp_path) == []
     assert leftovers(tmp_path) == []
+
+
+def test_every_folder_above_the_data_is_durable_before_the_commit_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure must not take a folder whose files a manifest lists; any may be new, all the way up."""
+    root = tmp_path / "lake" / "flights"
+    synced: list[Path] = []
+
+    def sync(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
+
+    monkeypatch.setattr(commit_module, "sync_folder", sync)
+    with store(root).writing("one") as folder:
+        for month in (1, 2):
+            stage(folder / "year=2013" / f"month={month}", [1, 2])
+        monkeypatch.setattr(commit_module, "_write", lambda *_: synced.append(Path("manifest")))
+        store(root).publish("one", COLUMNS, Mode.APPEND)
+
+    before = synced[: len(synced) - synced[::-1].index(Path("manifest"))]
+    leaves = {root / "year=2013" / f"month={month}" / f"day={day}" for month in (1, 2) for day in (1, 2)}
+    above = {root / "year=2013" / f"month={month}" for month in (1, 2)}
+    assert set(before) >= {*leaves, *above, root / "year=2013", root, tmp_path / "lake", tmp_path}
 
 
 def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
