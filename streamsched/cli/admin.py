@@ -179,11 +179,17 @@ def state_export(file: Annotated[Path, typer.Argument(help="Where to; `-` is sta
 def state_import(
     file: Annotated[Path, typer.Argument(help="What `state export` wrote; `-` is standard input.")],
 ) -> None:
-    """Makes the shards' tables what was exported. Workers must be stopped; what came since is not counted again."""
-    from streamsched.admin.state import restore
+    """Makes the shards' tables what was exported. Workers and launchers must be stopped; what came since is not counted
+    again.
+    """
+    from streamsched.admin.restoration import restore
+    from streamsched.ports.leases import Holder
+
+    settings = settings_here()
 
     async def run(at: Installation) -> int:
-        return await restore(at.broker, await at.probe.facts(), at.numbers, lines)
+        me = Holder(f"import-{os.getpid()}", socket.gethostname(), os.getpid())
+        return await restore(lines, broker=at.broker, leases=at.leases, me=me, numbers=at.numbers, ttl=settings.lease)
 
     with sys.stdin.buffer if str(file) == "-" else _opened(file, "rb") as lines:
         typer.echo(f"{_administer(run)} rows written")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +14,7 @@ import asyncpg
 from streamsched.admin import resync, state
 from streamsched.admin.doctor import Health, examine
 from streamsched.admin.installation import Installation, open_installation
+from streamsched.admin.restoration import restore
 from streamsched.admin.topics import create_topics
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.receipt import acknowledged
@@ -118,6 +119,12 @@ class Site:
         return [
             row["id"] for row in await self.pool.fetch("SELECT id FROM jobs ORDER BY schedule, generation, sequence")
         ]
+
+    async def restore(self, lines: Iterable[bytes]) -> int:
+        at, me = self.at, leases.Holder("import", "localhost", 1)
+        return await restore(
+            lines, broker=at.broker, leases=at.leases, me=me, numbers=at.numbers, ttl=timedelta(seconds=5)
+        )
 
     async def doctor(self) -> dict[str, Health]:
         findings = await examine(

@@ -95,9 +95,8 @@ async def test_a_shard_that_is_behind_its_own_jobs_is_found_and_told(site: Site)
 
 
 async def restored(site: Site, lines: list[bytes]) -> None:
-    facts = await site.at.probe.facts()
-    await state.restore(site.at.broker, facts, site.at.numbers, lines)
-    assert await state.restore(site.at.broker, facts, site.at.numbers, lines) == 0
+    await site.restore(lines)
+    assert await site.restore(lines) == 0
 
 
 async def _unknown(site: Site) -> bool:
