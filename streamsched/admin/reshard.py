@@ -3,7 +3,8 @@
 Offline: no worker and no launcher runs meanwhile; emitters and the API go on, what they write waits. The shards are run
 to the end of their signals, without taking new events in. Then every row of their tables moves to its new home, in
 topics of a new generation, and is compared there with what it was. Publishing the new layout is one record, the last
-one: killed at any moment before, the old one stands, and the next attempt begins with fresh topics.
+one: killed at any moment before, the old one stands, and the next attempt begins with fresh topics. Killed just before
+it, when the old shards have been told that they live on elsewhere, they refuse to start until that attempt.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import orjson
 import structlog
 
 from streamsched.admin.changelog import positions, table
+from streamsched.admin.portions import portions
 from streamsched.admin.sole import alone
 from streamsched.admin.state import shown
 from streamsched.catalog.progress import ProgressCopy
@@ -55,8 +57,6 @@ _WRITER: Final = "reshard"
 _RELAY: Final = "relay"
 _ATTEMPT: Final = b"attempt"
 _SCHEDULE: Final = b"schedule:"
-#: Records for one commit.
-_BATCH: Final = 2_000
 _LOOK_AGAIN: Final = 0.02
 
 #: The rows of every table: (changelog, shard) → key → value.
@@ -224,8 +224,8 @@ async def _write(broker: Broker, shard: int, tables: Tables, reached: Positions)
     rows.append(Outgoing(TRIGGERS_CHANGELOG, shard, POSITION_KEY, encode_positions(reached)))
     writer = await broker.writer(f"{APP_ID}-{shard}")
     try:
-        for start in range(0, len(rows), _BATCH):
-            await writer.commit(rows[start : start + _BATCH])
+        for portion in portions([row] for row in rows):
+            await writer.commit(portion)
     finally:
         await writer.close()
 

@@ -11,6 +11,7 @@ from itertools import count
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryWriter
 
+from streamsched.admin.changelog import table
 from streamsched.admin.reshard import compared, rehomed, reshard
 from streamsched.admin.state import show
 from streamsched.codec import wakeup as wakeup_codec
@@ -27,7 +28,7 @@ from streamsched.ports.broker import Outgoing
 from streamsched.ports.generation import of_generation, read_layout
 from streamsched.ports.leases import Holder, Lease, View
 from streamsched.ports.progress import Copied
-from streamsched.ports.topics import CHANGELOGS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
+from streamsched.ports.topics import CHANGELOGS, SEEN_CHANGELOG, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
 from streamsched.stream.shard import ShardSettings
 from streamsched.testing.clock import SettableClock
 from streamsched.testing.town import Town, event_ids, schedule
@@ -49,6 +50,7 @@ class Mortal(MemoryBroker):
 
     log: MemoryLog
     lives: float = float("inf")
+    largest: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(self.log)
@@ -74,6 +76,8 @@ class Pen(MemoryWriter):
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
         self._broker.spend()
+        size = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+        self._broker.largest = max(self._broker.largest, size)
         await super().commit(records)
         self._broker.spend()
 
@@ -141,6 +145,7 @@ class Site:
     rack: Rack = field(default_factory=Rack)
     model: Model = field(default_factory=Model)
     woken: dict[bytes | None, Wake] = field(default_factory=dict)
+    largest: int = 0
 
     async def reshard(self, shards: int, *, lives: float = float("inf")) -> None:
         broker = Mortal(self.log, lives)
@@ -148,6 +153,7 @@ class Site:
             log_=broker, leases=self.rack, me=ME, progress=self.model, shards=shards, retention=RETENTION, ttl=TTL,
             settings=QUICK,
         )  # fmt: skip
+        self.largest = broker.largest
 
     async def wake(self, town: Town, now: datetime) -> bool:
         """Answers the wake-ups that are due and have not been answered, as the timers would."""
@@ -163,6 +169,20 @@ class Site:
         if layout is None:
             return await Town.found(broker, OUTLETS)
         return Town(of_generation(broker, layout.generation), layout.shards)
+
+
+async def test_large_rows_move_in_commits_that_every_log_takes() -> None:
+    site = Site(MemoryLog(SettableClock()))
+    town = await site.town()
+    rows = {b"partition:default.d%d" % number: bytes(1 << 20) for number in range(20)}
+    for key, value in rows.items():
+        at = home(key, OUTLETS)
+        await town.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
+
+    await site.reshard(1)
+
+    assert await table((await site.town()).broker, SEEN_CHANGELOG, 0) == rows
+    assert site.largest <= 8 << 20
 
 
 async def tale(dice: random.Random, cuts: Mapping[int, int], *, mortal: bool = False) -> list[object]:
