@@ -73,6 +73,7 @@ class Tenure:
         self._ending.set()
 
     async def _one_life(self) -> None:
+        self._caution.begin()
         shard = self._make_shard()
         try:
             await shard.start()

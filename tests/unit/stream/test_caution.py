@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import cycle
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from structlog.testing import capture_logs
 from streamsched.admin import letters
 from streamsched.codec import express
 from streamsched.codec import halt as halt_codec
-from streamsched.domain.errors import ConflictError, TooLargeError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, ConflictError, NotFoundError, TooLargeError, UnavailableError
 from streamsched.domain.event import CustomHappened, Event
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.signal import Replay
@@ -40,22 +42,35 @@ class Log:
         self.sizes = sizes
         self.at = [0] * len(sizes)
 
-    def read(self) -> list[Chunk]:
+    def read(self, answers: Answers) -> list[Chunk]:
+        waiting = [part for part, (at, size) in enumerate(zip(self.at, self.sizes, strict=True)) if at < size]
+        read = answers(waiting) if waiting else ()
         return [
-            Chunk("t", part, [Record(n, None, None, 0) for n in range(at, size)], size)
-            for part, (at, size) in enumerate(zip(self.at, self.sizes, strict=True))
-            if at < size
+            Chunk(
+                "t", part, [Record(n, None, None, 0) for n in range(self.at[part], self.sizes[part])], self.sizes[part]
+            )
+            for part in read
         ]
 
 
-def searched(sizes: Sequence[int], fails: Callable[[set[tuple[int, int]]], bool]) -> tuple[list[tuple[int, int]], int]:
+#: Of the partitions where something waits, those whose leaders have answered when a read is over.
+Answers = Callable[[Sequence[int]], Sequence[int]]
+
+
+def everybody(waiting: Sequence[int]) -> Sequence[int]:
+    return waiting
+
+
+def searched(
+    sizes: Sequence[int], fails: Callable[[set[tuple[int, int]]], bool], answers: Answers = everybody
+) -> tuple[list[tuple[int, int]], int]:
     """Which records were refused, and how many lives it took; every other record was taken exactly once, in order."""
     log, caution = Log(sizes), Caution()
     refused: list[tuple[int, int]] = []
     done: list[tuple[int, int]] = []
     lives, left = 1, list[Chunk]()
-    for _ in range(100_000):
-        chunks = left or log.read()
+    for _ in range(5_000):
+        chunks = left or log.read(answers)
         if not chunks:
             assert sorted(done) == [(part, n) for part, size in enumerate(sizes) for n in range(size)]
             assert all([n for p, n in done if p == part] == list(range(size)) for part, size in enumerate(sizes))
@@ -86,6 +101,48 @@ def test_exactly_the_records_that_fail_a_turn_of_their_own_are_refused(sizes: li
     assert lives <= 1 + 14 * len(bad)
 
 
+@given(st.lists(st.integers(1, 60), min_size=2, max_size=4), st.randoms(use_true_random=False), st.data())
+def test_they_are_found_whoever_answers_first(sizes: list[int], dice: Random, data: st.DataObject) -> None:
+    names = [(part, n) for part, size in enumerate(sizes) for n in range(size)]
+    bad = set(data.draw(st.lists(st.sampled_from(names), max_size=4)))
+
+    refused, _ = searched(
+        sizes, lambda turn: bool(turn & bad), lambda waiting: dice.sample(waiting, dice.randint(1, len(waiting)))
+    )
+
+    assert sorted(refused) == sorted(bad)
+
+
+def test_a_search_goes_on_past_traffic_that_has_nothing_to_do_with_it() -> None:
+    """The poison's node answers every other time; what comes from the other node goes well."""
+    caution, poison = Caution(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(64)], 64)
+    for life in range(9):
+        innocent = Chunk("t", 1, [Record(life, None, None, 0)], life + 1)
+        taken, left = caution.share([innocent])
+        assert (taken, left) == ([innocent], [])
+        caution.went_well(taken)
+        taken, left = caution.share([poison])
+        if caution.condemned(taken):
+            return
+        caution.failed(taken, TooLargeError("t", 2, 1))
+    taken, _ = caution.share([poison])
+    assert caution.condemned(taken) is not None
+
+
+def test_two_that_fail_in_turns_are_both_found() -> None:
+    """Of two nodes now this one answers first, now that one, and each has a record that fails."""
+    order = cycle((0, 1))
+
+    refused, lives = searched(
+        [40, 40],
+        lambda turn: bool(turn & {(0, 17), (1, 23)}),
+        lambda waiting: [part for part in (next(order),) if part in waiting] or waiting,
+    )
+
+    assert sorted(refused) == [(0, 17), (1, 23)]
+    assert lives <= 30
+
+
 def test_one_bad_record_among_eight_thousand_costs_a_dozen_lives() -> None:
     refused, lives = searched([8000], lambda turn: (0, 5000) in turn)
 
@@ -105,6 +162,39 @@ def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
         caution.failed([chunk], UnavailableError("away"))
 
     assert caution.condemned([chunk]) is None
+    assert not caution.searching
+
+
+@pytest.mark.parametrize(
+    "fault", [ConfigurationError("PostgreSQL: permission denied for table log"), NotFoundError("topic", "launch")]
+)
+def test_where_the_installation_is_wrong_nothing_is_ever_refused(fault: Exception) -> None:
+    caution, chunk = Caution(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    for _ in range(10):
+        caution.failed([chunk], fault)
+
+    assert caution.condemned([chunk]) is None
+    assert not caution.searching
+
+
+def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
+    caution, chunk = Caution(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    hurries = list[bool]()
+    for _ in range(10):
+        caution.begin()
+        caution.failed([chunk], TooLargeError("t", 2, 1))
+        hurries.append(caution.searching)
+
+    assert hurries == [True] * 5 + [False] * 5, "three turns of its own, and three ways to refuse it"
+
+
+def test_a_life_that_ends_outside_a_turn_is_no_part_of_a_search() -> None:
+    caution, chunk = Caution(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(9)], 9)
+    caution.failed([chunk], TooLargeError("t", 2, 1))
+    assert caution.searching
+
+    caution.begin()
+
     assert not caution.searching
 
 
