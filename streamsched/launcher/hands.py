@@ -114,17 +114,27 @@ class QuickHands:
         """
         self._news.clear()
         if self._given:
-            asked = list(self._given)
-            claimed = await self._crowd.claim(asked, runner=str(self.runner), log_path=None, now=self._clock.now())
-            self.begin(claimed)
-            for run in asked:
-                del self._given[run]
+            await self._claim(list(self._given))
         stored = await self._store()
         now = asyncio.get_running_loop().time()
         if len(self._held) > len(self._ended) and now - self._beat_at >= self._heartbeat:
             await self._beat()
             self._beat_at = now
         return stored
+
+    async def _claim(self, runs: Sequence[str]) -> None:
+        """Begins what it gets of them; apart, when one of them cannot be read, which is left to be found."""
+        try:
+            self.begin(await self._crowd.claim(runs, runner=str(self.runner), log_path=None, now=self._clock.now()))
+        except InvalidError as exc:
+            half = len(runs) // 2
+            if half:
+                await self._claim(runs[:half])
+                await self._claim(runs[half:])
+                return
+            log.error("hands.unreadable", run=runs[0], reason=str(exc))
+        for run in runs:
+            del self._given[run]
 
     async def _store(self) -> int:
         ended = list(islice(self._ended, _AT_ONCE))

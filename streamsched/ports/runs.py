@@ -155,6 +155,7 @@ class RunCrowd(Protocol):
         """What `RunBook.claim` answers for each of them, without those that somebody else got or that ended.
 
         Raises:
+            InvalidError: what is stored of one of them cannot be read; all may be claimed, and asked for again.
             UnavailableError: PostgreSQL is away.
         """
         ...

@@ -279,3 +279,15 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world
     assert (await world.runs.get(run(2))).reason == "what was told of its end cannot be stored"
     assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [3]
     assert not staffed.hands.holds(run(4))
+
+
+async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(world: World) -> None:
+    await satisfied(world, SAY, jobs=3)
+    await world.launcher.run_once()  # without hands: they are given later
+    await world.pool.execute('UPDATE runs SET executable = \'{"type": "publish"}\' WHERE id = $1', run(2))
+    staffed = Staffed(world)
+
+    await staffed.once()
+
+    assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
+    assert not staffed.hands.holds(run(2))
