@@ -280,6 +280,21 @@ async def test_a_topic_that_takes_less_than_ours_says_so_by_its_name(broker: Kaf
     assert await values(broker, TopicPartition("topic", 0)) == []
 
 
+async def test_an_append_that_its_topic_is_too_small_for_is_refused_alone(broker: KafkaBroker) -> None:
+    await broker.create_topics([TopicSpec("small", 1), TopicSpec("topic", 1)])
+    real = broker._link.address.prefix + "small"
+    await administration.change(broker._link, real, {"max.message.bytes": "2000"})
+    at, small = TopicPartition("topic", 0), TopicPartition("small", 0)
+    outcomes = await asyncio.gather(
+        *(broker.append([Outgoing(*(at if n % 2 else small), None, b"x" * 5000)]) for n in range(4)),
+        broker.append([Outgoing(*small, None, b"fits")]),
+        return_exceptions=True,
+    )
+
+    assert [getattr(outcome, "limit", outcome) for outcome in outcomes] == [2000, None, 2000, None, None]
+    assert (set(await values(broker, at)), await values(broker, small)) == ({b"x" * 5000}, [b"fits"])
+
+
 # -- writers
 
 

@@ -43,7 +43,7 @@ class KafkaBroker:
         self._link = link
         self._address = link.address
         self._catalog = Catalog(link)
-        self._appender = Appender(link.address)
+        self._appender = Appender(link)
         self._groups = Groups(link)
         self._opened: set[KafkaReader | KafkaWriter] = set()
 

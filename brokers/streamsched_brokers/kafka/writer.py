@@ -10,13 +10,13 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka
 
-from streamsched.domain.errors import FencedError, TooLargeError, UnavailableError
+from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.batches import check_sizes
 from streamsched_brokers.kafka.catalog import Catalog
 from streamsched_brokers.kafka.failure import translated
 from streamsched_brokers.kafka.link import Link, Place
+from streamsched_brokers.kafka.refusal import too_large
 from streamsched_brokers.kafka.sending import OversizedError, abandon, begin, death, send, shut
 
 #: How long a commit waits to become visible. Longer only while somebody else's open transaction stands in front of it:
@@ -65,7 +65,7 @@ class KafkaWriter:
                     reached = await self._transaction(records)
                 self._broken = False
             except OversizedError as exc:
-                raise await self._too_large(records, exc.at) from exc
+                raise await too_large(self._link, records, exc.at) from exc
             except _FENCED as exc:
                 self._fenced = True
                 raise FencedError(self._name) from exc
@@ -92,15 +92,6 @@ class KafkaWriter:
         except (AssertionError, kafka.IllegalOperation) as exc:  # how aiokafka says that its sender has died
             raise death(self._producer) from exc
         return reached
-
-    async def _too_large(self, records: Sequence[Outgoing], at: TopicPartition) -> TooLargeError:
-        """Somebody has made the topic take less than ours take: the largest record, or all that went there together."""
-        topic = self._link.address.prefix + at.topic
-        limit = int((await administration.settings(self._link, [topic]))[topic]["max.message.bytes"])
-        sizes = [len(each.key or b"") + len(each.value or b"") for each in records if each[:2] == at]
-        if max(sizes) > limit:
-            return TooLargeError(at.topic, max(sizes), limit)
-        return TooLargeError(at.topic, sum(sizes), limit, together=True)
 
     async def _visible(self, reached: Mapping[TopicPartition, int]) -> None:
         """Kafka acknowledges a commit once it is certain; readers see it when its markers are written, soon after."""
