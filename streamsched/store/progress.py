@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Final
 
 import asyncpg
 
@@ -12,6 +14,17 @@ from streamsched.store.pool import translated
 from streamsched.store.sql import queries
 
 _SQL = queries("progress")
+#: Bytes of a key that an index takes beside a schedule's name, with room to spare: it refuses rows above 2704.
+_INDEXED: Final = 1000
+_BEGINNING: Final = 400
+
+
+def _fitting(key: str) -> tuple[str, str | None]:
+    """What an index takes for this key, and the key itself where that is not the same."""
+    raw = key.encode()
+    if len(raw) <= _INDEXED:
+        return key, None
+    return f"{raw[:_BEGINNING].decode(errors='ignore')}…{sha256(raw).hexdigest()}", key
 
 
 class PostgresProgress:
@@ -39,7 +52,7 @@ class PostgresProgress:
                     await connection.execute(_SQL["remove"], gone)
                     await connection.execute(_SQL["forget_keys"], gone)
                 if copied.keys:
-                    keys = [(str(k.schedule), k.key, k.generation, k.state, k.at) for k in copied.keys]
+                    keys = [(str(k.schedule), *_fitting(k.key), k.generation, k.state, k.at) for k in copied.keys]
                     await connection.execute(_SQL["put_keys"], *zip(*keys, strict=True))
                 if copied.halted:
                     halts = [(str(h.schedule), h.halt, h.at) for h in copied.halted]
@@ -47,7 +60,7 @@ class PostgresProgress:
                 if copied.healed:
                     await connection.execute(_SQL["remove_halts"], [str(ref) for ref in copied.healed])
                 if copied.closed:
-                    closed = [(str(ref), key) for ref, key in copied.closed]
+                    closed = [(str(ref), _fitting(key)[0]) for ref, key in copied.closed]
                     await connection.execute(_SQL["close_keys"], *zip(*closed, strict=True))
         return True
 
@@ -64,5 +77,5 @@ class PostgresOpenKeys:
 
     async def of(self, schedule: ScheduleRef, *, after: str, limit: int) -> Sequence[OpenKey]:
         with translated():
-            rows = await self._pool.fetch(_SQL["keys"], str(schedule), after, limit)
+            rows = await self._pool.fetch(_SQL["keys"], str(schedule), _fitting(after)[0], limit)
         return [OpenKey(schedule, row["key"], row["generation"], row["state"], row["updated_at"]) for row in rows]

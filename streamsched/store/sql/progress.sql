@@ -28,8 +28,8 @@ DELETE FROM trigger_progress WHERE schedule = ANY ($1::text[]);
 
 -- name: put_keys
 -- The newest state of each open key of one read.
-INSERT INTO open_keys (schedule, key, generation, state, updated_at)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::jsonb[], $5::timestamptz[])
+INSERT INTO open_keys (schedule, key, whole, generation, state, updated_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::jsonb[], $6::timestamptz[])
 ON CONFLICT (schedule, key) DO UPDATE SET
     generation = excluded.generation, state = excluded.state, updated_at = excluded.updated_at;
 
@@ -54,7 +54,7 @@ DELETE FROM schedule_halts WHERE schedule = ANY ($1::text[]);
 
 -- name: keys
 -- A page of the open keys of a schedule.
-SELECT schedule, key, generation, state, updated_at FROM open_keys
-WHERE schedule = $1 AND key > $2
-ORDER BY key
+SELECT schedule, coalesce(whole, key) AS key, generation, state, updated_at FROM open_keys
+WHERE schedule = $1 AND open_keys.key > $2
+ORDER BY open_keys.key
 LIMIT $3;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from random import Random
 
 import pytest
 
@@ -164,6 +165,34 @@ async def copied(progress: ProgressCopy) -> int:
     for _ in range(2 * SHARDS):
         stored += await progress.run_once(timeout=0)
     return stored
+
+
+async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(house: House) -> None:
+    dice = Random("incompressible")
+    short, *long = ["0", *(str(n) + "".join(dice.choices("äb€defgh0123456789", k=6_000)) for n in (1, 2, 2))]
+    definition = Definition(WEEKLY, 1, True, Per(Partitions(FLIGHTS.dataset, 2), ("path",)))
+    head = f"schedule:{WEEKLY}".encode()
+    shard = home(head, SHARDS)
+    fact = PartitionsAdded(FLIGHTS.dataset, (Partition("x", {"path": "x"}),), 1)
+    folded = fold(TriggerState(definition), Occurred(Event("x", "test", NOON, fact)), at=NOON)
+    (cell,) = (each for each in folded.cells.values() if each is not None)
+    state = state_codec.encode_key(definition, cell)
+    rows = [Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + key.encode(), state) for key in (short, *long)]
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head, state_codec.encode(TriggerState(definition)))])
+    await house.broker.append(rows)
+
+    await copied(copy(house))
+    keys = PostgresOpenKeys(house.pool)
+    shown: list[str] = []
+    while page := await keys.of(WEEKLY, after=shown[-1] if shown else "", limit=2):
+        shown += [each.key for each in page]
+    assert shown[:2] == [short, long[0]]
+    assert sorted(shown) == sorted([short, *long])
+
+    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + long[1].encode(), None)])
+    await copied(copy(house))
+    left = await keys.of(WEEKLY, after="", limit=9)
+    assert sorted(each.key for each in left) == sorted([short, long[0], long[2]])
 
 
 async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(house: House) -> None:

@@ -1,0 +1,12 @@
+"""Open keys of any length."""
+
+from __future__ import annotations
+
+from streamsched.store.migrate import run_beside
+
+revision = "0025_pre"
+down_revision = "0024_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)
