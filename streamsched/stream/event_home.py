@@ -38,6 +38,9 @@ class _Known(NamedTuple):
     forward: tuple[tuple[int, bytes], ...]
 
 
+_UNHEARD: Final = _Known(None, ())
+
+
 class EventHome:
     """The subscriptions and seen ids of one shard's event keys. The tables' bytes are the truth, the rest is derived.
 
@@ -109,23 +112,25 @@ class EventHome:
         if after is before:
             return
         derived, row = self._derived(after), None if after is None else subscriptions_codec.encode(after)
-        self._known[key] = derived
         if row is not None:
+            self._known[key] = derived
             self._subscriptions[key] = row
         else:
+            del self._known[key]
             del self._subscriptions[key]
 
     def _listeners(self, key: bytes) -> _Known:
         known = self._known.get(key)
         if known is None:
             raw = self._subscriptions.get(key)
-            known = self._derived(None if raw is None else subscriptions_codec.decode(key.decode(), raw))
-            self._known[key] = known
+            if raw is None:  # nothing is kept of it: keys that name a run or a day would fill the memory
+                return _UNHEARD
+            known = self._known[key] = self._derived(subscriptions_codec.decode(key.decode(), raw))
         return known
 
     def _derived(self, subscriptions: Subscriptions | None) -> _Known:
         if subscriptions is None:
-            return _Known(None, ())
+            return _UNHEARD
         keys = [schedule_key(schedule).encode() for schedule in subscriptions.listeners]
         return _Known(subscriptions, tuple((home(key, self._shards), key) for key in keys))
 

@@ -12,14 +12,28 @@ from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signal import Occurred, Signal, Subscribe, Unsubscribe
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
+from streamsched.stream.emission import Emit
 from streamsched.stream.event_home import EventHome
 from streamsched.stream.memo import Memo
 
 GO = EventName("default", "go")
 KEY = "event:default.go"
 JOIN, REPORT, TIDY = (ScheduleRef("default", "app", name) for name in ("join", "report", "tidy"))
-WENT = Occurred(Event("1", "test", datetime(2013, 1, 1, tzinfo=UTC), CustomHappened(GO)))
+NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
+WENT = Occurred(Event("1", "test", NOON, CustomHappened(GO)))
 SHARDS = 3
+
+
+def made(emit: Emit) -> EventHome:
+    return EventHome(
+        shard=0,
+        shards=SHARDS,
+        subscriptions={},
+        seen={},
+        emit=emit,
+        memo=Memo(),
+        horizon=timedelta(days=1),
+    )
 
 
 def emitted(signals: Sequence[Signal]) -> list[tuple[str, int, bytes | None, bytes | None]]:
@@ -29,15 +43,7 @@ def emitted(signals: Sequence[Signal]) -> list[tuple[str, int, bytes | None, byt
     def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         said.append((topic, partition, key, value))
 
-    station = EventHome(
-        shard=0,
-        shards=SHARDS,
-        subscriptions={},
-        seen={},
-        emit=emit,
-        memo=Memo(),
-        horizon=timedelta(days=1),
-    )
+    station = made(emit)
     records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
     station.take(Chunk(SIGNALS, 0, records, len(records)))
     return said
@@ -55,3 +61,16 @@ def test_an_event_goes_as_it_came_to_everyone_who_listens_and_to_nobody_else() -
 
 def test_an_event_before_anybody_listens_goes_to_nobody() -> None:
     assert emitted([WENT, Subscribe(KEY, JOIN, 1)]) == []
+
+
+def test_keys_to_which_nobody_listens_leave_nothing_in_memory() -> None:
+    """A key that names a run or a day comes once and never again."""
+    station = made(lambda *_: None)
+    once = [Occurred(Event(str(n), "test", NOON, CustomHappened(EventName("default", f"go-{n}")))) for n in range(99)]
+    before = [Subscribe(KEY, JOIN, 1), WENT, Unsubscribe(KEY, JOIN, 1)]
+    signals: list[Signal] = [*before, *once]
+
+    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
+    station.take(Chunk(SIGNALS, 0, records, len(records)))
+
+    assert len(station._known) == 0
