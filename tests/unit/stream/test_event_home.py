@@ -65,7 +65,10 @@ def test_an_event_before_anybody_listens_goes_to_nobody() -> None:
 
 def test_keys_to_which_nobody_listens_leave_nothing_in_memory() -> None:
     """A key that names a run or a day comes once and never again."""
-    station = made(lambda *_: None)
+
+    def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None: ...
+
+    station = made(emit)
     once = [Occurred(Event(str(n), "test", NOON, CustomHappened(EventName("default", f"go-{n}")))) for n in range(99)]
     before = [Subscribe(KEY, JOIN, 1), WENT, Unsubscribe(KEY, JOIN, 1)]
     signals: list[Signal] = [*before, *once]
