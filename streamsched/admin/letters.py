@@ -7,7 +7,7 @@ than its retention; putting them away before that hides them, by a position in P
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -74,8 +74,9 @@ async def letters(broker: Broker, away: PutAway, *, limit: int = 100) -> Sequenc
     for place in at:
         async for record in records(broker, place, start=hidden.get(place.partition, 0), end=ends[place]):
             found.append(_letter(place, record))
-        found = sorted(found, key=lambda letter: letter.at, reverse=True)[:limit]
-    return found
+            if len(found) > 2 * limit:  # with what they hold, all of them may be more than fits
+                found = _newest(found, limit)
+    return _newest(found, limit)
 
 
 async def letter(broker: Broker, name: str) -> Letter:
@@ -164,6 +165,10 @@ def _parsed(name: str) -> tuple[TopicPartition, int]:
     if not (slash and partition.isdecimal() and offset.isdecimal()):
         raise InvalidError("$", f"'{name}' is no letter: write partition/offset, as `dlq list` does")
     return TopicPartition(DEAD_LETTER, int(partition)), int(offset)
+
+
+def _newest(some: Iterable[Letter], limit: int) -> list[Letter]:
+    return sorted(some, key=lambda letter: letter.at, reverse=True)[:limit]
 
 
 def _letter(place: TopicPartition, record: Record) -> Letter:
