@@ -10,6 +10,8 @@ from datetime import timedelta
 
 from redis import asyncio as aioredis
 from redis import exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError, UnavailableError
 from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Record, TopicPartition, TopicSpec
@@ -22,14 +24,15 @@ _RECHECK_SECONDS = 1.0
 
 
 async def open_broker(url: str) -> RedisBroker:
-    """Opens the log behind `redis://host:port/database`.
+    """Opens the log behind `redis://host:port/database`. The client repeats nothing by itself, whatever the URL says:
+    what Redis took without our hearing of it would be there twice.
 
     Raises:
         UnavailableError: no Redis answers.
         ConfigurationError: the URL is wrong, or Redis refuses us.
     """
     try:
-        client = aioredis.Redis.from_url(url, max_connections=64)
+        client = aioredis.Redis.from_url(url, max_connections=64, retry=Retry(NoBackoff(), 0))
     except ValueError as exc:
         raise ConfigurationError(f"the log's URL must be redis://host:port/database: {exc}") from exc
     async with translated():
