@@ -6,13 +6,14 @@ once for those that come after it, so the docket of one program is decided as if
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, named, weigh
+from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, WaitUntil, named, weigh
 from streamsched.domain.arguments import arguments
 from streamsched.domain.constraint import Constraint
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded, taking_along
@@ -20,15 +21,17 @@ from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id
 from streamsched.domain.load import Gate, Load
 from streamsched.domain.overlap import Overlap
+from streamsched.domain.pace import Bucket
 from streamsched.domain.plugin import PlugIn, Question
 from streamsched.domain.pool import Line, Pool, slots_name
-from streamsched.domain.rate import drawn, meter_of, program_scope
+from streamsched.domain.rate import Meter, Rate, drawn, meter_of, program_scope
 from streamsched.domain.run import run_id
 from streamsched.domain.schedule import OnTimeout, Program, Schedule
 
 #: When a job looks again whose pool has a free place that those before it have not taken.
 _TURN: Final = timedelta(seconds=5)
-
+#: How much later than the next token a job looks that waits for a later one.
+_PATIENCE: Final = timedelta(minutes=1)
 
 #: What plug-ins said, by job.
 Opinions = Mapping[str, Mapping[PlugIn, Opinion]]
@@ -43,12 +46,14 @@ def judge(docket: Docket, *, now: datetime, opinions: Opinions = _NOTHING_SAID) 
     docket, order = _lined_up(docket)
     rulings: dict[str, Ruling] = {}
     waiting = dict(docket.waiting)
-    newest, scopes = _newest(docket.cases), _Scopes(docket)
+    newest, scopes, queues = _newest(docket.cases), _Scopes(docket), Counter[Meter]()
     for case in order:
         ruling = _rule(docket, case, waiting, newest, now=now, opinions=opinions.get(case.job, {}))
         lane, place = case.lane, case.place
         match ruling:
             case Wait():
+                if docket.meters:
+                    ruling = _one_by_one(docket, case, ruling, queues, now)
                 waiting[lane] = min(place, waiting.get(lane, place))
             case Admit():
                 ruling = _metered(ruling, scopes(case))
@@ -253,6 +258,32 @@ def _asking(schedule: Schedule, facts: Facts, wait: Wait, job: str, now: datetim
     again = now + _ASK_AGAIN if asks or untimed else wait.until
     until = again if wait.until is None or again is None else min(again, wait.until)
     return replace(wait, asks=asks, until=until)
+
+
+def _one_by_one(docket: Docket, case: Case, wait: Wait, queues: Counter[Meter], now: datetime) -> Wait:
+    """The ruling with the time of the job's own token, when nothing but rates holds it: of several that wait for one
+    bucket each looks when those before it have had theirs, not all of them at each token. It looks a minute after the
+    next token at the latest, for those before it may have ended without a word.
+    """
+    schedule, program = case.schedule, docket.program
+    if schedule is None or program is None or wait.until is None:
+        return wait
+    held_by = [n for n, verdict in enumerate(wait.verdicts) if not isinstance(verdict, Satisfied)]
+    rates = [
+        each for n in held_by if n < len(schedule.constraints) and isinstance(each := schedule.constraints[n], Rate)
+    ]
+    if not rates or len(rates) < len(held_by):
+        return wait
+    turns: dict[Meter, datetime] = {}
+    for meter in (meter_of(rate, program.ref, case.lane) for rate in rates):
+        bucket = docket.meters.get(meter) or meter.full(now)
+        turns[meter] = meter.pace.next_at(Bucket(bucket.left - queues[meter], bucket.at), now)
+    last = max(turns, key=lambda meter: turns[meter])
+    queues[last] += 1
+    token = max(verdict.at for verdict in wait.verdicts if isinstance(verdict, WaitUntil))
+    until = min(turns[last], token + _PATIENCE)
+    deadline = None if schedule.timeout is None else case.ready.satisfied_at + schedule.timeout
+    return replace(wait, until=until if deadline is None else min(until, deadline))
 
 
 def _in_line(docket: Docket, case: Case, schedule: Schedule, wait: Wait, now: datetime) -> Wait:

@@ -83,6 +83,18 @@ async def test_a_burst_of_one_spreads_runs_evenly(world: World) -> None:
         world.clock.advance(MINUTE)
 
 
+async def test_a_token_that_comes_wakes_one_of_those_that_wait_and_not_all(world: World) -> None:
+    quick = metered("quick", Rate(60, MINUTE, burst=1))
+    await world.define(quick)
+    await world.satisfy(*(world.ready(quick, n) for n in range(1, 31)))
+    assert await world.launcher.run_once() == 30
+
+    for done in range(2, 6):
+        world.clock.advance(timedelta(seconds=1))
+        assert await world.launcher.run_once() == 1
+        assert list((await world.states()).values()).count("PENDING_LAUNCH") == done
+
+
 async def test_a_schedule_and_each_of_its_keys_have_tokens_of_their_own(world: World) -> None:
     one = metered("one", Rate(1, MINUTE, of=Metered.SCHEDULE))
     other = metered("other", Rate(1, MINUTE, of=Metered.KEY))
