@@ -15,7 +15,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, WaitUntil, named, weigh
 from streamsched.domain.arguments import arguments
-from streamsched.domain.constraint import Constraint
+from streamsched.domain.constraint import Constraint, LastRun
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded, taking_along
 from streamsched.domain.group import Group, Occupancy
 from streamsched.domain.job import JobFact, Lane, Order, Place, ReadyJob, job_id
@@ -231,10 +231,10 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
 
 def _spared(constraints: Sequence[Constraint], admission: Admission) -> bool:
     """Whether the end of a run cannot let the job go: a time is to come first, at which it is looked at; or all that
-    holds it wakes who waits for it by itself.
+    holds it wakes who waits for it by itself. Nor can it end the job, before that time.
     """
     if admission.wait_until is not None:
-        return True
+        return not any(isinstance(each, LastRun) and not each.wait for each in constraints)
     held_by = [n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied)]
     return all(n < len(constraints) and isinstance(constraints[n], Group | Load | Pool) for n in held_by)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.admission import Satisfied
+from streamsched.domain.admission import Satisfied, WaitUntil
 from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
 from streamsched.domain.event import CustomHappened, Event
@@ -299,7 +299,9 @@ def test_the_end_of_every_run_lets_none_go_that_is_spared_the_look_at_it(docket:
         if isinstance(ruling, Wait) and ruling.spared:
             for ended in (docket.last_completed_at, NOW):
                 [then] = judge(replace(alone, active_runs=(), own_runs={}, last_completed_at=ended), now=NOW)
-                assert isinstance(then, Wait), "slots and places wake who waits for them, and time comes by itself"
+                assert not isinstance(then, Admit), "slots and places wake who waits for them, and time comes by itself"
+                timed = any(isinstance(verdict, WaitUntil) for verdict in ruling.verdicts)
+                assert isinstance(then, Wait) or not timed, "what was to end it, ends it when it comes"
 
 
 @given(dockets())
