@@ -162,6 +162,30 @@ async def test_what_was_lost_is_told_when_the_beat_that_saw_it_failed(
     assert (await a.step()).lost == tuple(NAMES)
 
 
+async def test_what_a_clock_that_was_set_back_left_in_the_future_holds_up_nobody(
+    leases: PostgresLeases, pool: asyncpg.Pool
+) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    await a.step()
+    await pool.execute("UPDATE leases SET expires_at = expires_at + interval '1 day'")  # as if it were yesterday again
+    await pool.execute("UPDATE workers SET seen_at = seen_at + interval '1 day'")
+
+    assert (await b.step()).taken == tuple(NAMES), "nobody renewed them since"
+
+
+async def test_a_worker_that_lives_keeps_its_shards_when_the_clock_is_set_back(
+    leases: PostgresLeases, pool: asyncpg.Pool
+) -> None:
+    a, b = member(leases, "a"), member(leases, "b")
+    await a.step()
+    await pool.execute("UPDATE leases SET expires_at = expires_at + interval '1 day'")
+    await pool.execute("UPDATE workers SET seen_at = seen_at + interval '1 day'")
+    await a.step()
+
+    assert (await b.step()).taken == ()
+    assert (await a.step()).lost == ()
+
+
 @pytest.mark.parametrize("call", ["beat", "renew", "allow", "want", "release"])
 async def test_leases_are_locked_in_the_order_of_their_names(
     leases: PostgresLeases, pool: asyncpg.Pool, call: str
@@ -247,7 +271,7 @@ async def test_the_work_of_a_part_stops_when_another_takes_it(leases: PostgresLe
 
     running = asyncio.create_task(Part(leases, "relay", "a", ttl=SHORT).run(work))
     await asyncio.wait_for(began.wait(), 10)
-    await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now() + interval '1 hour'")
+    await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now() + interval '1 second'")
     await asyncio.wait_for(ended.wait(), 10)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,5 +1,7 @@
 -- Leases and the workers that hold them. Expiry is judged by this server's clock alone. Rows are locked in the order of
 -- their names: holders that touch the same ones at the same moment wait for each other, and never in a circle.
+-- What lies ten lease times or more in the future was written before the clock was set back, and by nobody since: it
+-- counts as over. Not one lease time: a clock may go back a little, and holders be told different lease times.
 
 -- name: beat
 -- In one round trip, for a worker with much to do: it lives (its row is made by the first beat), holds on to what is
@@ -25,14 +27,16 @@ WITH alive AS (
 SELECT
     array(
         SELECT (each.id, each.reads) FROM (
-            SELECT id, reads FROM workers WHERE seen_at > now() - $5::interval AND id <> $1
+            SELECT id, reads FROM workers
+            WHERE seen_at > now() - $5::interval AND seen_at < now() + 10 * $5::interval AND id <> $1
             UNION ALL SELECT id, reads FROM alive
         ) each ORDER BY each.id
     ) AS workers,
     array(
-        SELECT (l.name, l.owner, l.epoch, extract(epoch FROM coalesce(r.expires_at, l.expires_at) - now())::float8,
+        SELECT (l.name, l.owner, l.epoch,
+            CASE WHEN until.at < now() + 10 * $5::interval THEN extract(epoch FROM until.at - now()) ELSE 0 END::float8,
             l.wanted_by, l.format)
-        FROM leases l LEFT JOIN renewed r USING (name)
+        FROM leases l LEFT JOIN renewed r USING (name), coalesce(r.expires_at, l.expires_at) AS until (at)
         ORDER BY l.name
     ) AS leases;
 
@@ -52,7 +56,8 @@ INSERT INTO leases (name, owner, epoch, expires_at)
 SELECT name, $2, 1, now() + $3::interval FROM unnest($1::text[]) AS wished (name) ORDER BY name
 ON CONFLICT (name) DO UPDATE
 SET owner = excluded.owner, epoch = leases.epoch + 1, expires_at = excluded.expires_at, wanted_by = NULL
-WHERE (leases.expires_at <= now() OR leases.owner = excluded.owner) AND leases.format <= coalesce($4::integer, leases.format)
+WHERE (leases.expires_at <= now() OR leases.expires_at >= now() + 10 * $3::interval OR leases.owner = excluded.owner)
+    AND leases.format <= coalesce($4::integer, leases.format)
 RETURNING name, epoch;
 
 -- name: allow
