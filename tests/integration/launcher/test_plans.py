@@ -101,6 +101,7 @@ async def archive(database: str) -> AsyncIterator[asyncpg.Connection]:
 HOT = [
     ("docket", "due", "now(), 10"),
     ("docket", "next_due", ""),
+    ("docket", "recall", "now() - interval '1 minute'"),
     ("docket", "due_of_programs", "ARRAY['default.app.p1', 'default.app.p2'], now(), 100"),
     ("docket", "lock_cases", "ARRAY['default.app.s1.1.1000001'], ARRAY['default.app.p1']"),
     ("docket", "siblings", "ARRAY['default.app.s1']"),
