@@ -34,6 +34,7 @@ class ShardApp:
 
     faust: faust.App
     tables: Mapping[str, ShardTable]
+    events: EventHome
     schedules: ScheduleHome
     discard: Callable[[Chunk, Record, InvalidError, bool], None]
 
@@ -133,4 +134,4 @@ def make_app(
             last.close()
 
     tables = {made.changelog_topic_name: made for made in (subscriptions, seen, triggers)}
-    return ShardApp(app, tables, schedules, discard)
+    return ShardApp(app, tables, events, schedules, discard)

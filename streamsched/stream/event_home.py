@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import MutableMapping
 from datetime import timedelta
@@ -29,6 +30,8 @@ SEPARATOR: Final = b"\x1f"
 
 #: At most this many old ids are forgotten for each id that is new, so that forgetting keeps up and never floods a turn.
 _FORGET_PER_NEW: Final = 2
+#: After so many ids that were read back, others have their turn.
+_RECALLED: Final = 5_000
 
 
 class _Known(NamedTuple):
@@ -67,6 +70,10 @@ class EventHome:
         self._seen = Seen(seen, horizon)
         self._ledger = ledger
         self._known: dict[bytes, _Known] = {}
+
+    async def recovered(self) -> None:
+        """The tables have been read back; what is derived from all of them at once is derived now, with pauses."""
+        await self._seen.recall()
 
     def take(self, chunk: Chunk) -> None:
         """Takes the chunk's signals for event keys in order; those for schedules are another station's. One that
@@ -145,6 +152,18 @@ class Seen:
         self._table = table
         self._horizon_ms = int(horizon.total_seconds() * 1000)
         self._oldest_first: deque[tuple[int, bytes]] | None = None
+
+    async def recall(self) -> None:
+        """Puts what the table holds in order. Millions of ids take seconds, in which the worker must go on beating; a
+        changelog is nearly in order already, and then sorting takes little of that.
+        """
+        ages: list[tuple[int, bytes]] = []
+        for nth, (entry, time) in enumerate(self._table.items(), 1):
+            ages.append((int(time), entry))
+            if nth % _RECALLED == 0:
+                await asyncio.sleep(0)
+        ages.sort()
+        self._oldest_first = deque(ages)
 
     def sighted(self, key: bytes, event_id: str, source: str, time_ms: int) -> int | None:
         """When an event that is a repeat was seen first; None when it is new, and it is remembered. One whose id was

@@ -312,4 +312,5 @@ class Shard:
                 f"shard {self.number} was retired by `streamsched reshard`: start anew with the number of shards it "
                 "was told; if it did not come to its end, run it again"
             )
+        await app.events.recovered()
         return recovered

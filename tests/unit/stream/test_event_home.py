@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +14,7 @@ from streamsched.domain.signal import Occurred, Signal, Subscribe, Unsubscribe
 from streamsched.ports.broker import Chunk, Record
 from streamsched.ports.topics import SIGNALS
 from streamsched.stream.emission import Emit
-from streamsched.stream.event_home import EventHome
+from streamsched.stream.event_home import EventHome, Seen
 from streamsched.stream.memo import Memo
 
 GO = EventName("default", "go")
@@ -77,3 +78,20 @@ def test_keys_to_which_nobody_listens_leave_nothing_in_memory() -> None:
     station.take(Chunk(SIGNALS, 0, records, len(records)))
 
     assert len(station._known) == 0
+
+
+async def test_others_have_their_turn_while_known_ids_are_put_in_order() -> None:
+    table = {b"key\x1ftest\x1f%d" % n: b"%d" % (n % 7) for n in range(20_000)}
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    await Seen(table, timedelta(days=1)).recall()
+    beside.cancel()
+
+    assert turns >= 4

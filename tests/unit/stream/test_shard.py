@@ -14,6 +14,7 @@ from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.trigger import CustomEvent, Partitions
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.stream.event_home import Seen
 from streamsched.stream.shard import Shard, ShardSettings
 from streamsched.testing.clock import SettableClock
 from streamsched.testing.town import Town, event_ids, landed, schedule
@@ -125,6 +126,22 @@ async def test_a_repeated_id_of_the_same_source_counts_once(town: Town) -> None:
         ("flights-0", "test"),
         ("flights-0", "other"),
     ]
+
+
+async def test_known_ids_are_in_order_before_the_first_event_comes(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of them in one go, in the middle of a turn, would cost the worker its leases."""
+    await town.start()
+    await town.put(schedule(), Partitions(FLIGHTS, 2))
+    await town.emit(landed(0))
+    await town.settled()
+    await town.stop()
+
+    monkeypatch.delattr(Seen, "_ages")
+    await town.start()
+    await town.emit(landed(0), landed(1))
+    await town.settled()
+
+    assert [event_ids(job) for job in await town.jobs()] == [["flights-0", "flights-1"]]
 
 
 async def test_a_repeat_after_a_restart_still_counts_once(town: Town) -> None:
