@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, assert_never
 
 import orjson
 
-from streamsched.codec.scalar import LARGEST, integer, loads, mapping, name, schedule, sequence, text
+from streamsched.codec.scalar import LARGEST, integer, mapping, name, parsed, schedule, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.finding import KNOWN_BY, AtSchedule, Finding, Ground, Repeated, Unheard, Unread, verdict_of
 from streamsched.domain.lateness import OnLate
@@ -96,7 +96,7 @@ def decode(raw: bytes, *, at: datetime) -> Iterator[Finding]:
     Raises:
         DecodeError: these bytes are no findings of a version we know; some may have been given before.
     """
-    found = mapping(loads(raw), "$")
+    found = mapping(parsed(raw), "$")
     if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     for place, item in enumerate(sequence(found.get("findings"), "$.findings")):

@@ -25,7 +25,7 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec import lateness, native
 from streamsched.codec import trigger as triggers
-from streamsched.codec.scalar import boolean, instant, integer, loads, mapping, name, schedule, text
+from streamsched.codec.scalar import boolean, instant, integer, mapping, name, parsed, schedule, text
 from streamsched.codec.state import consumption, consumption_to_json, trigger
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.event import schedule_key
@@ -74,7 +74,7 @@ def decode(key: bytes, value: bytes) -> Signal:
     Raises:
         DecodeError: the value is no signal, or the key of a control signal is no text.
     """
-    found = mapping(loads(value), "$")
+    found = mapping(parsed(value), "$")
     kind = found.get("signal")
     if kind is None:
         event = native.from_json(found)
@@ -148,7 +148,7 @@ def identity(value: bytes) -> tuple[str, str] | None:
                 return value[7:end].decode(), value[start:last].decode()
             except UnicodeDecodeError as exc:
                 raise DecodeError("$", f"is not UTF-8: {exc}") from exc
-    found = mapping(loads(value), "$")
+    found = mapping(parsed(value), "$")
     if "signal" in found:
         return None
     return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.codec.native import dumps
-from streamsched.codec.scalar import instant, integer, loads, mapping, schedule
+from streamsched.codec.scalar import instant, integer, mapping, parsed, schedule
 from streamsched.domain.effect import Wake
 from streamsched.domain.errors import DecodeError
 
@@ -29,7 +29,7 @@ def decode(value: bytes) -> Wake:
     Raises:
         DecodeError: these bytes are none.
     """
-    found = mapping(loads(value), "$")
+    found = mapping(parsed(value), "$")
     at = found.get("at")
     cell = found.get("cell")
     if not isinstance(cell, str):
