@@ -174,7 +174,7 @@ class Site:
 async def test_large_rows_move_in_commits_that_every_log_takes() -> None:
     site = Site(MemoryLog(SettableClock()))
     town = await site.town()
-    rows = {b"partition:default.d%d" % number: bytes(1 << 20) for number in range(20)}
+    rows = {b"partition:default.d%d" % number: b"1".rjust(1 << 20) for number in range(20)}
     for key, value in rows.items():
         at = home(key, OUTLETS)
         await town.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
