@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, WaitFor, WaitUntil, named, weigh
+from streamsched.domain.admission import Admission, Facts, Opinion, Satisfied, Verdict, WaitFor, WaitUntil, named, weigh
 from streamsched.domain.arguments import arguments
 from streamsched.domain.constraint import Constraint, LastRun
 from streamsched.domain.docket import Admit, Case, Docket, End, Join, Ruling, Wait, superseded, taking_along
@@ -210,7 +210,7 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
             case _:
                 assert_never(schedule.on_timeout)
     until = min((at for at in (admission.wait_until, deadline) if at is not None), default=None)
-    held_by = tuple(n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied))
+    held_by = _unmet(admission.verdicts)
     groups = tuple(
         constraint.name
         for constraint, verdict in zip(schedule.constraints, admission.verdicts, strict=False)
@@ -229,13 +229,18 @@ def _by_admission(case: Case, program: Program, schedule: Schedule, admission: A
     )
 
 
+def _unmet(verdicts: Sequence[Verdict]) -> tuple[int, ...]:
+    """By their places, what holds a job."""
+    return tuple(n for n, verdict in enumerate(verdicts) if not isinstance(verdict, Satisfied))
+
+
 def _spared(constraints: Sequence[Constraint], admission: Admission) -> bool:
     """Whether the end of a run cannot let the job go: a time is to come first, at which it is looked at; or all that
     holds it wakes who waits for it by itself. Nor can it end the job, before that time.
     """
     if admission.wait_until is not None:
         return not any(isinstance(each, LastRun) and not each.wait for each in constraints)
-    held_by = [n for n, verdict in enumerate(admission.verdicts) if not isinstance(verdict, Satisfied)]
+    held_by = _unmet(admission.verdicts)
     return all(n < len(constraints) and isinstance(constraints[n], Group | Load | Pool) for n in held_by)
 
 
@@ -268,7 +273,7 @@ def _one_by_one(docket: Docket, case: Case, wait: Wait, queues: Counter[Meter], 
     schedule, program = case.schedule, docket.program
     if schedule is None or program is None or wait.until is None:
         return wait
-    held_by = [n for n, verdict in enumerate(wait.verdicts) if not isinstance(verdict, Satisfied)]
+    held_by = _unmet(wait.verdicts)
     rates = [
         each for n in held_by if n < len(schedule.constraints) and isinstance(each := schedule.constraints[n], Rate)
     ]
@@ -290,9 +295,9 @@ def _in_line(docket: Docket, case: Case, schedule: Schedule, wait: Wait, now: da
     """The ruling with the place in the line, when nothing but the pool holds the job. While there is a free place and
     those before it have not taken it, it looks again soon: one of them may have ended without a word.
     """
-    held_by = [n for n, verdict in enumerate(wait.verdicts) if not isinstance(verdict, Satisfied)]
+    held_by = _unmet(wait.verdicts)
     pool = schedule.pool
-    if pool is None or [schedule.constraints.index(pool)] != held_by:
+    if pool is None or (schedule.constraints.index(pool),) != held_by:
         return wait
     line = docket.lines.get(pool.name, Line())
     until = wait.until
