@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka
 
 from streamsched.ports.broker import Outgoing, TopicPartition
+from streamsched_brokers.futures import heard
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
 from streamsched_brokers.kafka.failure import patiently
@@ -146,12 +147,6 @@ def _nothing_new() -> asyncio.Future[bool]:
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     done.set_result(False)
     return done
-
-
-def heard(end: asyncio.Future[Any]) -> None:
-    """Whoever waits has been told why it failed; that this future knows it too need trouble nobody."""
-    if not end.cancelled():
-        end.exception()
 
 
 def _is_oversized(end: asyncio.Future[Any]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from streamsched.ports.broker import Outgoing
+from streamsched_brokers.futures import heard
 from streamsched_brokers.postgres.batches import append, locate
 from streamsched_brokers.postgres.catalog import Catalog
 from streamsched_brokers.postgres.connection import translated
@@ -28,7 +29,7 @@ class _Group:
         self.records: list[Outgoing] = []
         self.closed = False
         self.sent = asyncio.create_task(appender._send(self), name="streamsched-log-append")
-        self.sent.add_done_callback(_heard)
+        self.sent.add_done_callback(heard)
 
 
 class Appender:
@@ -68,9 +69,3 @@ class Appender:
             with translated():
                 flat = append(group.records, await self._catalog.covering(()))
                 await self._pool.execute(queries()["append"], *flat)
-
-
-def _heard(end: asyncio.Future[None]) -> None:
-    """That it failed is no surprise when all its callers have gone: they were told that it is not known."""
-    if not end.cancelled():
-        end.exception()
