@@ -109,13 +109,7 @@ def peek(raw: bytes) -> Heading:
     Raises:
         DecodeError: these bytes are no state of a version we know, as far as was looked.
     """
-    found = mapping(loads(raw), "$")
-    _version(found)
-    return Heading(
-        schedule(found.get("schedule"), "$.schedule"),
-        integer(found.get("generation"), "$.generation"),
-        integer(found.get("sequence"), "$.sequence"),
-    )
+    return _heading(mapping(loads(raw), "$"))
 
 
 def numbered(raw: bytes, sequence: int) -> bytes:
@@ -124,9 +118,8 @@ def numbered(raw: bytes, sequence: int) -> bytes:
     Raises:
         DecodeError: as `peek`.
     """
-    if peek(raw).sequence >= sequence:
-        return raw
-    return dumps({**mapping(loads(raw), "$"), "sequence": sequence})
+    found = mapping(loads(raw), "$")
+    return raw if _heading(found).sequence >= sequence else dumps({**found, "sequence": sequence})
 
 
 def encode_key(definition: Definition, cell: Cell, *, version: int = VERSION) -> bytes:
@@ -200,6 +193,15 @@ def _head(definition: Definition) -> bytes:
         object.__setattr__(definition, "encoded", head[:-1])
         return head[:-1]
     return definition.encoded
+
+
+def _heading(found: dict[str, Any]) -> Heading:
+    _version(found)
+    return Heading(
+        schedule(found.get("schedule"), "$.schedule"),
+        integer(found.get("generation"), "$.generation"),
+        integer(found.get("sequence"), "$.sequence"),
+    )
 
 
 def _version(found: dict[str, Any]) -> int:
