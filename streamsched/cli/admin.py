@@ -11,16 +11,16 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
 
 import typer
 
 from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_table
 from streamsched.cli.server import folder_here, full_name
 from streamsched.domain.errors import ConfigurationError, InvalidError
-from streamsched.emit.claim import sync_folder
+from streamsched.durable import sync_folder, whole
 
 if TYPE_CHECKING:
     from streamsched.admin.installation import Installation
@@ -191,7 +191,9 @@ def state_import(
         me = Holder(f"import-{os.getpid()}", socket.gethostname(), os.getpid())
         return await restore(lines, broker=at.broker, leases=at.leases, me=me, numbers=at.numbers, ttl=settings.lease)
 
-    with sys.stdin.buffer if str(file) == "-" else _opened(file, "rb") as lines:
+    with _openable(file):
+        opened = sys.stdin.buffer if str(file) == "-" else file.open("rb")
+    with opened as lines:
         typer.echo(f"{_administer(run)} rows written")
 
 
@@ -253,14 +255,15 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         raise typer.Exit(WRONG)
 
 
-def _opened(file: Path, mode: Literal["rb", "wb"], *, called: Path | None = None) -> BinaryIO:
+@contextmanager
+def _openable(file: Path) -> Iterator[None]:
     """Raises:
-    InvalidError: it cannot be.
+    InvalidError: it cannot be opened.
     """
     try:
-        return file.open(mode)
+        yield
     except OSError as exc:
-        raise InvalidError("FILE", f"{called or file} cannot be opened: {exc.strerror}") from exc
+        raise InvalidError("FILE", f"{file} cannot be opened: {exc.strerror}") from exc
 
 
 @contextmanager
@@ -271,22 +274,13 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
     if str(file) == "-":
         yield sys.stdout.buffer
         return
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        with _opened(file, "wb") as out:
-            yield out
-        return
-    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    opened = _opened(beside, "wb", called=file)
-    try:
-        with opened as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        beside.replace(file)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    sync_folder(file.parent)
+    plain = not file.is_symlink() and (not file.exists() or file.is_file())
+    with ExitStack() as held:
+        with _openable(file):
+            out = held.enter_context(whole(file) if plain else file.open("wb"))
+        yield out
+    if plain:
+        sync_folder(file.parent)
 
 
 def _administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:

@@ -52,12 +52,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
     held = os.fstat(descriptor)
     return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder as durable as a fsync makes a file's bytes."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

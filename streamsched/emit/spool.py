@@ -26,7 +26,8 @@ import orjson
 from streamsched.codec import event as codec
 from streamsched.domain.errors import DecodeError, Refusal
 from streamsched.domain.event import Event
-from streamsched.emit.claim import claimed, sync_folder
+from streamsched.durable import sync_folder
+from streamsched.emit.claim import claimed
 from streamsched.ports.clock import Clock
 
 KEPT: Final = ".events"

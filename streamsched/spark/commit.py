@@ -28,7 +28,8 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import DatasetRef
-from streamsched.emit.claim import claimed, sync_folder
+from streamsched.durable import sync_folder, whole
+from streamsched.emit.claim import claimed
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.spark.manifest import Manifest, Mode, Piece, commit_of
@@ -243,12 +244,8 @@ def _make(folder: Path) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """All of it or nothing, and durable."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
+    with whole(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
     sync_folder(path.parent)
 
 

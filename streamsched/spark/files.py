@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ import structlog
 
 from streamsched.codec import facts
 from streamsched.domain.run import RunState
+from streamsched.durable import whole
 from streamsched.ports.runs import Assignment, Ending
 
 log = structlog.get_logger()
@@ -145,13 +145,5 @@ def last_words(path: Path) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     """All or nothing, also when the machine stops."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    with whole(path) as file:
+        file.write(content)

@@ -13,7 +13,7 @@ import pytest
 
 from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
-from streamsched.emit.claim import sync_folder
+from streamsched.durable import sync_folder
 from streamsched.ports.clock import SystemClock
 from streamsched.spark import commit as commit_module
 from streamsched.spark.commit import Columns, Phase, Store
