@@ -51,6 +51,20 @@ class Halving(MemoryWriter):
             await asyncio.sleep(_PAUSE)
 
 
+class TakesBack(MemoryWriter):
+    """Shows a commit before it is certain, as to readers who do not ask for committed records alone."""
+
+    async def commit(self, records: Sequence[Outgoing]) -> None:
+        await super().commit(records)
+        try:
+            await asyncio.sleep(_PAUSE)
+        except asyncio.CancelledError:
+            for record in records:
+                part = self._log.partition(record.topic, record.partition)
+                part.records = [each for each in part.records if each.value != record.value]
+            raise
+
+
 class Unfenced(MemoryWriter):
     async def commit(self, records: Sequence[Outgoing]) -> None:
         self._log.append(records)
@@ -297,8 +311,9 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     "doubles": (driver(log=Doubling), "a_large_append_comes_back_whole_in_small_reads"),
     "reorders": (driver(log=Reordering), "one_append_to_many_partitions_keeps_the_order_of_each"),
     "mistakes empty for none": (driver(log=ForgettingKeys), "records_come_back_as_they_went"),
-    "shows half": (driver(writer=Halving), "half_a_transaction_is_never_seen"),
-    "shows half by its ends": (driver(writer=Halving), "the_ends_never_show_half_a_transaction_either"),
+    "shows half": (driver(writer=Halving), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
+    "shows what it takes back": (driver(writer=TakesBack), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
+    "tells an end it takes back": (driver(writer=TakesBack), "below_an_end_that_was_told_nothing_changes_any_more"),
     "commits what it can": (driver(writer=Halving), "a_commit_that_cannot_be_made_shows_nothing"),
     "knows no fence": (driver(writer=Unfenced), "an_older_writer_is_fenced_and_shows_nothing"),
     "lets all in": (driver(writer=Unfenced), "of_many_who_open_together_one_remains"),

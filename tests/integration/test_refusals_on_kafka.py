@@ -4,6 +4,7 @@ itself is tested in `tests/unit/stream/test_caution.py`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -50,10 +51,14 @@ async def town(broker: KafkaBroker) -> AsyncIterator[Town]:
 
 
 async def takes(town: Town, topic: str, most: int) -> None:
-    """Somebody has the topic take batches of so many bytes at most."""
+    """Somebody has the topic take batches of so many bytes at most, and Kafka's brokers have heard of it."""
     assert isinstance(town.broker, KafkaBroker)
     link = town.broker._link
-    await administration.change(link, link.address.prefix + topic, {"max.message.bytes": str(most)})
+    name, settings = link.address.prefix + topic, {"max.message.bytes": str(most)}
+    await administration.change(link, name, settings)
+    async with asyncio.timeout(30):
+        while not settings.items() <= (await administration.settings(link, [name]))[name].items():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 def big(number: int, size: int) -> Event:

@@ -1,4 +1,4 @@
-"""What one commit carries becomes visible together, at the latest when it returns, or not at all."""
+"""What one commit carries becomes visible whole, at the latest when it returns, or not at all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.testing.broker_contract.harness import Log, fresh, numbers, outgoing
+from streamsched.ports.broker import Outgoing, Record
+from streamsched.testing.broker_contract.harness import Log, Tail, fresh, numbers, outgoing
 
 
 class Transactions:
@@ -32,50 +32,71 @@ class Transactions:
         assert await log.values(first) == [b"%d" % n for n in range(0, 5000, 2)]
         assert await log.values(second) == [b"%d" % n for n in range(1, 5000, 2)]
 
-    async def test_half_a_transaction_is_never_seen(self, log: Log) -> None:
-        """Whoever has seen one record of a commit finds all others of it, wherever they look next."""
+    async def test_what_was_seen_of_a_commit_is_all_of_it_in_the_end(self, log: Log) -> None:
+        """Whoever reads while commits are made, and given up, has met none of which something is never to come."""
         log.needs("transactional")
         left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
-        other = await log.another()
-        writer = await log.writer()
-        rounds = 60
+        name, done = fresh("writer"), asyncio.Event()
+        tails = [await log.tail(at, broker=await log.another()) for at in (left, right)]
 
         async def write() -> None:
-            for number in range(rounds):
-                records = outgoing(left, b"%d" % number) + outgoing(right, b"%d" % number)
-                await writer.commit(records if number % 2 else records[::-1])
+            for turn in range(30):
+                writer = await log.writer(name)
+                records = [*outgoing(left, b"%d" % turn, b"%d" % turn), *outgoing(right, b"%d" % turn, b"%d" % turn)]
+                commit = asyncio.create_task(writer.commit(records if turn % 2 else records[::-1]))
+                if turn % 3:
+                    await asyncio.wait([commit], timeout=0.0007 * turn)
+                    commit.cancel()
+                await asyncio.gather(commit, return_exceptions=True)
+            await log.writer(name)  # decides the last one
+            done.set()
 
-        async def watch(seen: TopicPartition, implied: TopicPartition) -> None:
-            while (count := len(await log.all(seen, broker=other))) < rounds:
-                await asyncio.sleep(0.001)
-
-                assert len(await log.all(implied, broker=other)) >= count, "half a transaction was visible"
+        async def watch(tail: Tail) -> None:
+            while not done.is_set():
+                await tail.read(timeout=0.01)
 
         async with asyncio.timeout(60):
-            await asyncio.gather(write(), watch(left, right), watch(right, left))
+            await asyncio.gather(write(), *map(watch, tails))
+        final = {at: await log.all(at) for at in (left, right)}
+        seen = {record.value for tail in tails for records in tail.seen.values() for record in records}
 
-    async def test_the_ends_never_show_half_a_transaction_either(self, log: Log) -> None:
+        for tail in tails:
+            for at, records in tail.seen.items():
+                assert records == final[at][: len(records)], "what was seen is not there any more"
+        for value in seen:
+            for at, records in final.items():
+                assert [record.value for record in records].count(value) == 2, f"half of {value!r} at {at} was seen"
+
+    async def test_below_an_end_that_was_told_nothing_changes_any_more(self, log: Log) -> None:
         log.needs("transactional")
-        left, right = await log.topic(partitions=2)
+        (at,) = await log.topic()
+        name, done = fresh("writer"), asyncio.Event()
         other = await log.another()
-        writer = await log.writer()
-        done = asyncio.Event()
+        told: list[tuple[int, list[Record]]] = []
 
         async def write() -> None:
-            for number in range(40):
-                await writer.commit(outgoing(left, b"%d" % number, b"'") + outgoing(right, b"%d" % number, b"'"))
+            for turn in range(30):
+                writer = await log.writer(name)
+                commit = asyncio.create_task(writer.commit(outgoing(at, b"%d" % turn, b"%d" % turn)))
+                if turn % 3:
+                    await asyncio.wait([commit], timeout=0.0007 * turn)
+                    commit.cancel()
+                await asyncio.gather(commit, return_exceptions=True)
             done.set()
 
         async def watch() -> None:
             while not done.is_set():
                 await asyncio.sleep(0.001)
-                end = await log.end(left, other)
-                implied = len(await log.all(right, broker=other))
-
-                assert implied >= len([r for r in await log.all(left) if r.offset < end]), "an end ran ahead"
+                end = await log.end(at, other)
+                told.append((end, [record for record in await log.all(at, broker=other) if record.offset < end]))
 
         async with asyncio.timeout(60):
             await asyncio.gather(write(), watch())
+        await log.writer(name)
+        final = await log.all(at)
+
+        for end, records in told:
+            assert records == [record for record in final if record.offset < end], f"{end} was no end"
 
     async def test_a_commit_that_cannot_be_made_shows_nothing(self, log: Log) -> None:
         log.needs("transactional")
