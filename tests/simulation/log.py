@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -37,18 +38,42 @@ class Bug(StrEnum):
     NO_FENCE = "no fence"
     TABLE_KEPT = "table kept after an aborted turn"
     OUTBOX_POSITION = "outbox position not stored"
+    EARLY_OPENING = "name taken before its last commit is visible everywhere"
 
 
 class WatchedLog(MemoryLog):
-    """A memory log that shows every append to a watcher before it is made."""
+    """A memory log that shows every append to a watcher before it is made. A commit becomes visible at one moment, as
+    in PostgreSQL, or partition after partition, as in Kafka, which marks the end of a transaction in each of them."""
 
-    def __init__(self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None]) -> None:
+    def __init__(
+        self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None], dice: random.Random
+    ) -> None:
         super().__init__(clock)
         self._watch = watch
+        self._dice = dice
+        self._mark_s = dice.choice((0.0, 0.0005, 0.02, 0.2))
+        #: The commits that are certain and not yet visible everywhere, by their writers' names.
+        self.marking: dict[str, asyncio.Future[None]] = {}
 
     def append(self, records: Sequence[Outgoing]) -> None:
         self._watch(records)
         super().append(records)
+
+    async def commit(self, name: str, records: Sequence[Outgoing]) -> None:
+        if not self._mark_s:
+            self.append(records)
+            return
+        self._watch(records)
+        parts: dict[TopicPartition, list[Outgoing]] = {}
+        for record in records:
+            parts.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        marked = self.marking[name] = asyncio.get_running_loop().create_future()
+        for at in self._dice.sample(list(parts), len(parts)):
+            await asyncio.sleep(self._dice.expovariate(1 / self._mark_s))
+            super().append(parts[at])
+        if self.marking[name] is marked:  # without a fence another commit of this name may be under way
+            del self.marking[name]
+        marked.set_result(None)
 
 
 class SimulationReader:
@@ -79,7 +104,7 @@ class SimulationReader:
 class SimulationWriter:
     """A writer over the wire."""
 
-    def __init__(self, log: MemoryLog, name: str, epoch: int, wire: Wire, bug: Bug | None) -> None:
+    def __init__(self, log: WatchedLog, name: str, epoch: int, wire: Wire, bug: Bug | None) -> None:
         self._log = log
         self._name = name
         self._epoch = epoch
@@ -121,7 +146,7 @@ class SimulationWriter:
         await asyncio.sleep(0)
         if self._log.epochs[self._name] != self._epoch and self._bug is not Bug.NO_FENCE:
             raise FencedError(self._name)
-        self._log.append(records)
+        await self._log.commit(self._name, records)
 
     async def close(self) -> None: ...
 
@@ -129,7 +154,7 @@ class SimulationWriter:
 class SimulationBroker(BrokerThrough):
     """One process's view of the log."""
 
-    def __init__(self, log: MemoryLog, wire: Wire, *, bug: Bug | None = None) -> None:
+    def __init__(self, log: WatchedLog, wire: Wire, *, bug: Bug | None = None) -> None:
         super().__init__(MemoryBroker(log))
         self._log = log
         self._wire = wire
@@ -149,4 +174,6 @@ class SimulationBroker(BrokerThrough):
 
     async def _writer(self, name: str) -> SimulationWriter:
         epoch = self._log.epochs[name] = self._log.epochs.get(name, 0) + 1
+        if (marked := self._log.marking.get(name)) is not None and self._bug is not Bug.EARLY_OPENING:
+            await marked
         return SimulationWriter(self._log, name, epoch, self._wire, self._bug)

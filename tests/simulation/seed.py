@@ -70,7 +70,7 @@ async def _world(
 ) -> None:
     dice = random.Random(f"{seed} traffic")
     clock, shards = SimulationClock(loop), dice.choice((1, 2, 3, 4, 6))
-    log, database = WatchedLog(clock, watch.see), Database(clock)
+    log, database = WatchedLog(clock, watch.see, random.Random(f"{seed} marks")), Database(clock)
     broker = MemoryBroker(log)
     await broker.create_topics(topic_specs(shards, timedelta(days=7)))
     town = Town(loop, wire, log, database, max_records=dice.choice((3, 10, 100)), bug=bug)
@@ -100,13 +100,14 @@ async def _keep_house(broker: MemoryBroker, every_s: float) -> None:
         await broker.maintain()
 
 
-def _rests(log: MemoryLog, database: Database) -> bool:
+def _rests(log: WatchedLog, database: Database) -> bool:
     return not _behind(log, database)
 
 
-def _behind(log: MemoryLog, database: Database) -> list[str]:
-    """What has still to be taken, stored or sent."""
-    behind = [f"{len(database.outbox)} in the outbox"] if database.outbox else []
+def _behind(log: WatchedLog, database: Database) -> list[str]:
+    """What has still to be shown, taken, stored or sent."""
+    behind = [f"a commit of {name}" for name in log.marking]
+    behind += [f"{len(database.outbox)} in the outbox"] if database.outbox else []
     behind += [f"{len(database.wakes)} wake-ups"] if database.wakes else []
     for topic in (LAUNCH, WAKEUPS):
         for number, part in enumerate(log.topics[topic]):
