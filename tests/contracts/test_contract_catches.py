@@ -57,7 +57,7 @@ class TakesBack(MemoryWriter):
     async def commit(self, records: Sequence[Outgoing]) -> None:
         await super().commit(records)
         try:
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(10 * _PAUSE)
         except asyncio.CancelledError:
             for record in records:
                 part = self._log.partition(record.topic, record.partition)

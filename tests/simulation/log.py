@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -19,6 +22,7 @@ from tests.simulation.loop import SimulationLoop
 from tests.simulation.wire import Wire
 
 _BEGAN: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_VISIBLE_S: Final = 1.0
 
 
 class SimulationClock:
@@ -41,9 +45,19 @@ class Bug(StrEnum):
     EARLY_OPENING = "name taken before its last commit is visible everywhere"
 
 
+@dataclass(eq=False)
+class Part:
+    """What one append or commit has for one partition: shown once it is marked and nothing unmarked is before it."""
+
+    records: Sequence[Outgoing]
+    marked: bool
+    shown: bool = False
+
+
 class WatchedLog(MemoryLog):
     """A memory log that shows every append to a watcher before it is made. A commit becomes visible at one moment, as
-    in PostgreSQL, or partition after partition, as in Kafka, which marks the end of a transaction in each of them."""
+    in PostgreSQL, or partition after partition, as in Kafka, which marks the end of a transaction in each of them and
+    holds back all that came after it until then."""
 
     def __init__(
         self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None], dice: random.Random
@@ -52,28 +66,57 @@ class WatchedLog(MemoryLog):
         self._watch = watch
         self._dice = dice
         self._mark_s = dice.choice((0.0, 0.0005, 0.02, 0.2))
-        #: The commits that are certain and not yet visible everywhere, by their writers' names.
-        self.marking: dict[str, asyncio.Future[None]] = {}
+        #: In order, what is not shown yet of each partition.
+        self.held: defaultdict[TopicPartition, deque[Part]] = defaultdict(deque)
+        #: The commits that are certain and not marked everywhere, by their writers' names.
+        self._marking: dict[str, asyncio.Future[None]] = {}
 
     def append(self, records: Sequence[Outgoing]) -> None:
         self._watch(records)
-        super().append(records)
+        self._hold(records, marked=True)
 
     async def commit(self, name: str, records: Sequence[Outgoing]) -> None:
+        """As the Kafka driver's: it returns when all of it is shown, or after a second."""
         if not self._mark_s:
             self.append(records)
             return
         self._watch(records)
-        parts: dict[TopicPartition, list[Outgoing]] = {}
-        for record in records:
-            parts.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
-        marked = self.marking[name] = asyncio.get_running_loop().create_future()
+        parts = self._hold(records, marked=False)
+        marking = self._marking[name] = asyncio.get_running_loop().create_future()
         for at in self._dice.sample(list(parts), len(parts)):
             await asyncio.sleep(self._dice.expovariate(1 / self._mark_s))
-            super().append(parts[at])
-        if self.marking[name] is marked:  # without a fence another commit of this name may be under way
-            del self.marking[name]
-        marked.set_result(None)
+            parts[at].marked = True
+            self._show(at)
+        if self._marking[name] is marking:  # without a fence another commit of this name may be under way
+            del self._marking[name]
+        marking.set_result(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_VISIBLE_S):
+                while not all(part.shown for part in parts.values()):
+                    await self.grown.wait()
+
+    async def settled(self, name: str) -> None:
+        """Until what a writer of this name has committed is marked everywhere."""
+        if (marking := self._marking.get(name)) is not None:
+            await marking
+
+    def _hold(self, records: Sequence[Outgoing], *, marked: bool) -> Mapping[TopicPartition, Part]:
+        by_partition: defaultdict[TopicPartition, list[Outgoing]] = defaultdict(list)
+        for record in records:
+            self.partition(record.topic, record.partition)
+            by_partition[TopicPartition(record.topic, record.partition)].append(record)
+        parts = {at: Part(some, marked) for at, some in by_partition.items()}
+        for at, part in parts.items():
+            self.held[at].append(part)
+            self._show(at)
+        return parts
+
+    def _show(self, at: TopicPartition) -> None:
+        held = self.held[at]
+        while held and held[0].marked:
+            part = held.popleft()
+            super().append(part.records)
+            part.shown = True
 
 
 class SimulationReader:
@@ -174,6 +217,6 @@ class SimulationBroker(BrokerThrough):
 
     async def _writer(self, name: str) -> SimulationWriter:
         epoch = self._log.epochs[name] = self._log.epochs.get(name, 0) + 1
-        if (marked := self._log.marking.get(name)) is not None and self._bug is not Bug.EARLY_OPENING:
-            await marked
+        if self._bug is not Bug.EARLY_OPENING:
+            await self._log.settled(name)
         return SimulationWriter(self._log, name, epoch, self._wire, self._bug)

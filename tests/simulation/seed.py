@@ -106,7 +106,7 @@ def _rests(log: WatchedLog, database: Database) -> bool:
 
 def _behind(log: WatchedLog, database: Database) -> list[str]:
     """What has still to be shown, taken, stored or sent."""
-    behind = [f"a commit of {name}" for name in log.marking]
+    behind = [f"not shown yet of {at.topic}/{at.partition}" for at, held in log.held.items() if held]
     behind += [f"{len(database.outbox)} in the outbox"] if database.outbox else []
     behind += [f"{len(database.wakes)} wake-ups"] if database.wakes else []
     for topic in (LAUNCH, WAKEUPS):

@@ -38,7 +38,7 @@ RUN = "default.app.plain.1.1.r1"
 ENDED = {"COMPLETED", "FAILED", "KILLED", "LOST"}
 
 
-async def eventually(asked: Callable[[], Awaitable[Any]], *, seconds: float = 60.0) -> Any:
+async def eventually(asked: Callable[[], Awaitable[Any]], *, seconds: float = 120.0) -> Any:
     """What `asked` answers as soon as it is true; processes of their own give no event to wait for."""
     async with asyncio.timeout(seconds):
         while not (answer := await asked()):
