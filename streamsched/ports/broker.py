@@ -41,8 +41,9 @@ class Capabilities:
     Attributes:
         fenced: a writer that lost its name to a newer one can make nothing visible any more.
         transactional: what one `commit` carries becomes visible whole or not at all. Perhaps partition after partition:
-            Kafka marks each in turn, so who meets a part of it may have to look again for the rest, which is certain.
-            Once a newer writer of its name is open, all of it is visible or never will be.
+            Kafka marks each in turn, so who meets a part of it may have to look again for the rest, which is certain
+            and comes before whatever is appended from then on. Once a newer writer of its name is open, all of it is
+            visible or never will be.
         durable: what was acknowledged survives the death of every process.
         compaction: `Cleanup.COMPACT` is honoured.
         shared: several processes may use the same log.

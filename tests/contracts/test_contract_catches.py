@@ -312,6 +312,10 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     "reorders": (driver(log=Reordering), "one_append_to_many_partitions_keeps_the_order_of_each"),
     "mistakes empty for none": (driver(log=ForgettingKeys), "records_come_back_as_they_went"),
     "shows half": (driver(writer=Halving), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
+    "takes what answers it in between": (
+        driver(writer=Halving),
+        "what_answers_a_part_of_a_commit_comes_after_all_of_it",
+    ),
     "shows what it takes back": (driver(writer=TakesBack), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
     "tells an end it takes back": (driver(writer=TakesBack), "below_an_end_that_was_told_nothing_changes_any_more"),
     "commits what it can": (driver(writer=Halving), "a_commit_that_cannot_be_made_shows_nothing"),

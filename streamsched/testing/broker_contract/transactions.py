@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.broker import Outgoing, Record
+from streamsched.ports.broker import Outgoing, Record, TopicPartition
 from streamsched.testing.broker_contract.harness import Log, Tail, fresh, numbers, outgoing
 
 
@@ -66,6 +66,36 @@ class Transactions:
         for value in seen:
             for at, records in final.items():
                 assert [record.value for record in records].count(value) == 2, f"half of {value!r} at {at} was seen"
+
+    async def test_what_answers_a_part_of_a_commit_comes_after_all_of_it(self, log: Log) -> None:
+        """Though the rest may be shown a moment later: a definition is taken before the events that follow it."""
+        log.needs("transactional")
+        left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
+        other = await log.another()
+        writer = await log.writer()
+        rounds = 40
+
+        async def write() -> None:
+            for turn in range(rounds):
+                records = outgoing(left, b"%d" % turn) + outgoing(right, b"%d" % turn)
+                await writer.commit(records if turn % 2 else records[::-1])
+
+        async def answer(seen: TopicPartition, implied: TopicPartition) -> None:
+            tail, answered = await log.tail(seen, broker=other), 0
+            while answered < rounds:
+                known = len(tail.seen[seen])
+                await tail.read(timeout=1.0)
+                parts = [record.value for record in tail.seen[seen][known:] if record.key is None]
+                await other.append(outgoing(implied, *parts, key=b"answer"))
+                answered += len(parts)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(write(), answer(left, right), answer(right, left))
+
+        for at in (left, right):
+            order = [(record.value, record.key) for record in await log.all(at)]
+            for turn in range(rounds):
+                assert order.index((b"%d" % turn, None)) < order.index((b"%d" % turn, b"answer")), f"{at}: {turn}"
 
     async def test_below_an_end_that_was_told_nothing_changes_any_more(self, log: Log) -> None:
         log.needs("transactional")
