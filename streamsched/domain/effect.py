@@ -1,4 +1,4 @@
-"""Effects: what a fold asks the shell to do. They become visible together with the state that forgets them."""
+"""Effects: what a fold asks the shell to do. They are committed together with the state that forgets them."""
 
 from __future__ import annotations
 
