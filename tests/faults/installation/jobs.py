@@ -26,6 +26,18 @@ Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
 _WAITING: Final = frozenset({JobState.PENDING_CONSTRAINT, JobState.PENDING_LAUNCH})
 
 
+_JOBS: Final = """
+SELECT * FROM jobs WHERE schedule LIKE $1
+UNION ALL
+SELECT j.* FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.schedule LIKE $1
+"""
+_RUNS: Final = """
+SELECT * FROM runs WHERE program LIKE $1
+UNION ALL
+SELECT r.* FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.program LIKE $1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What PostgreSQL holds of one app, and what its runs have written."""
@@ -41,9 +53,10 @@ class Stored:
 
 
 async def stored(pool: asyncpg.Pool, app: str, started: Callable[[], Sequence[str]]) -> Stored:
-    """As it is now. What has `started` is read last: a run that is known to have completed has begun before."""
-    jobs = await pool.fetch("SELECT * FROM jobs WHERE schedule LIKE $1", f"{app}.%")
-    runs = await pool.fetch("SELECT * FROM runs WHERE program LIKE $1", f"{app}.%")
+    """As it is now, with what has left for the history. What has `started` is read last: a run that is known to have
+    completed has begun before."""
+    jobs = await pool.fetch(_JOBS, f"{app}.%")
+    runs = await pool.fetch(_RUNS, f"{app}.%")
     mine = Counter(run for run in started() if run.startswith(f"{app}."))
     return Stored({row["id"]: row for row in jobs}, {row["id"]: row for row in runs}, mine)
 

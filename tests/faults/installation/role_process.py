@@ -1,7 +1,8 @@
 """One role as a process: `python -m tests.faults.installation.role_process ROLE NAME RUNNERS [BUG]`.
 
 It is what `streamsched worker|launcher|api` does, under a name that is given; runs are executed by processes that are
-forked from a warm one (`RUNNERS` is its socket), which takes a fraction of what starting Python anew for each does.
+forked from a warm one (`RUNNERS` is its socket), which takes a fraction of what starting Python anew for each does; and
+what has ended leaves for the history soon.
 With a bug, it is spoilt as `bugged` says.
 """
 
@@ -11,11 +12,15 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from streamsched import bootstrap
 from streamsched.config import Settings
 from streamsched.domain.layout import Layout
+from streamsched.domain.retention import Retention
+from streamsched.launcher import retention
 from streamsched.ports.broker import Broker
 from streamsched.supervisor import run_until_told
 from streamsched.telemetry.logs import configure_logs
@@ -29,6 +34,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
     configure_logs(level=settings.log_level, style=settings.log_format)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     _replace_runners(runners)
+    _hasten_history()
     if bug is Bug.TABLE_KEPT:
         keep_tables()
     elif bug is not None:
@@ -41,6 +47,12 @@ def _replace_runners(socket: Path) -> None:
         return WarmRunners(data_dir, socket)
 
     bootstrap.LocalRunners = made  # type: ignore[assignment, misc]
+
+
+def _hasten_history() -> None:
+    """What has ended leaves within the trial that saw it end, not after an hour."""
+    bootstrap.Retention = partial(Retention, warm=timedelta(seconds=5))  # type: ignore[assignment, misc]
+    retention._PACE = 5.0  # type: ignore[misc]
 
 
 def _spoil_the_log(bug: Bug) -> None:
