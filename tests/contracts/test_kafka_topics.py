@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.ports.records import records
 from streamsched.testing.broker_contract.harness import fresh
+from tests.topic_settings import change, settings_of, told
 
 pytestmark = pytest.mark.kafka
 
@@ -31,25 +31,6 @@ async def broker(kafka_log: str) -> AsyncIterator[KafkaBroker]:
 
 async def values(broker: Broker, at: TopicPartition) -> list[bytes | None]:
     return [record.value async for record in records(broker, at)]
-
-
-async def settings_of(broker: KafkaBroker, topic: str) -> dict[str, str]:
-    name = broker._link.address.prefix + topic
-    return (await administration.settings(broker._link, [name]))[name]
-
-
-async def change(broker: KafkaBroker, topic: str, settings: dict[str, str]) -> None:
-    """By hand; Kafka acknowledges a change before every broker has heard of it."""
-    await administration.change(broker._link, broker._link.address.prefix + topic, settings)
-    await told(broker, topic, settings)
-
-
-async def told(broker: KafkaBroker, topic: str, settings: dict[str, str]) -> dict[str, str]:
-    """All settings, once these are among them."""
-    async with asyncio.timeout(30):
-        while not settings.items() <= (found := await settings_of(broker, topic)).items():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-    return found
 
 
 async def shrink(broker: KafkaBroker, topic: str, size: int) -> None:

@@ -4,11 +4,9 @@ itself is tested in `tests/unit/stream/test_caution.py`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 from structlog.testing import capture_logs
 
@@ -25,6 +23,7 @@ from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS, TRIGGERS_CHAN
 from streamsched.stream import schedule_home
 from streamsched.stream.shard import ShardSettings
 from streamsched.testing.town import NOON, Town, event_ids, landed, schedule
+from tests.topic_settings import change
 
 pytestmark = pytest.mark.kafka
 
@@ -53,12 +52,7 @@ async def town(broker: KafkaBroker) -> AsyncIterator[Town]:
 async def takes(town: Town, topic: str, most: int) -> None:
     """Somebody has the topic take batches of so many bytes at most, and Kafka's brokers have heard of it."""
     assert isinstance(town.broker, KafkaBroker)
-    link = town.broker._link
-    name, settings = link.address.prefix + topic, {"max.message.bytes": str(most)}
-    await administration.change(link, name, settings)
-    async with asyncio.timeout(30):
-        while not settings.items() <= (await administration.settings(link, [name]))[name].items():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await change(town.broker, topic, {"max.message.bytes": str(most)})
 
 
 def big(number: int, size: int) -> Event:
