@@ -5,16 +5,19 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench properties faults outages upgrade simulate diagrams clean
+.PHONY: help demo test test-long check bench properties faults hostile outages upgrade simulate clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo ## a real pipeline on real data: flights and weather of New York 2013, on Spark
 	@$(BIN)/python examples/flights/demo.py
 
-test: check ## everything CI runs: style, types, import rules, all tests on real PostgreSQL and real Spark
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+test: check ## style, types, import rules and the short tests, on real PostgreSQL, Kafka and Spark: at most 10 minutes
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+
+test-long: $(VENV)/.dev ## all other tests: kills, simulation, hostile content, long properties, whole installations
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
 
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
@@ -22,7 +25,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|groups|launch_queue|log|timers: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|groups|known_ids|launch_queue|log|timers: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
@@ -30,6 +33,9 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
 	@$(BIN)/python -m tests.faults.installation.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
+
+hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
+	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)
 
 outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's brokers, cut the network (as root), under load
 	@$(BIN)/python -m tests.faults.kafka_outages --kind $(or $(KIND),one) --trials $(or $(TRIALS),3) --seed $(or $(SEED),0) $(ARGS)
@@ -40,8 +46,10 @@ upgrade: $(VENV)/.dev ## BROKER=postgres|kafka: workers of two releases take ove
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log, clock and network, by seeds, judged by an oracle
 	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-diagrams: $(VENV)/.dev ## redraw docs/states.md from the transition tables
-	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py
+# A folder has the same name.
+.PHONY: docs
+docs: $(VENV)/.dev ## write the pages of docs/reference/ that are made from the code
+	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py
 
 clean: ## forget the environment and everything the demo left
 	rm -rf $(VENV) .streamsched

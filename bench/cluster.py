@@ -1,31 +1,30 @@
-"""How quickly are a dead worker's shards judged again, what does a second worker add, and what do many schedules cost?
+"""Benchmark of workers: takeover time after a crash, speed-up of a second worker, cost of many schedules.
 
     make bench NAME=cluster         python -m bench.cluster [--broker kafka|postgres] [--keys N] [--rounds N] …
 
-Workers are processes (`streamsched worker`), each pinned to a core of its own; Kafka or PostgreSQL, and this process,
-share the cores with them, as they must on a machine with two.
+Workers are processes (`streamsched worker`), each pinned to one core. Kafka or PostgreSQL and this process share the
+cores with them.
 
-Takeover: two workers share 4 shards with twice so many schedules as are to be taken over, each of which has counted one
-of seven events. One worker gets SIGKILL; at once an event comes to each of its shards that completes a schedule which
-had counted one of two. `takeover_s_…`: from the kill until the last of those shards has launched its job, told of both
-events. That is mostly the lease (`--lease`) running out; the table says how much is left after it: from `shard.taken`
-to the job. `stock_recovery_s_100k`: a stock Faust app (`bench.stock`) with as many keys in the partitions of the worker
-that was killed, from the moment they are assigned to the other; its session runs out in 6 s, the least a Kafka allows.
+Takeover: two workers share 4 shards, with twice as many schedules as are taken over, each of which has counted one of
+seven events. One worker gets SIGKILL; at once each of its shards gets an event that completes a schedule with one of
+two events. `takeover_s_…`: from the kill until the last of those shards has launched its job with both events. Most of
+it is the lease (`--lease`); the table also has the time from `shard.taken` to the job. `stock_recovery_s_100k`: the
+same for a stock Faust app (`bench.stock`) with as many keys, from the assignment of the partitions; its session timeout
+is 6 s, Kafka's minimum.
 
-`two_over_one`: a backlog becomes visible at once, in one transaction; each event is heard by one of 400 schedules.
-Events/s until the last job is in the log. What is compared is one core with two: one worker and everything it stands on
-(Kafka, PostgreSQL, this process) pinned to one core, then two workers, each on its core, and everything else on both.
-`two_over_one_with_core_to_spare`: the same two workers over one that leaves the second core to the log, so that the
-second worker has to share with the log what the first had for itself. `two_over_one_by_cpu`: by the CPU time of the
-busiest worker alone, which is what two would do if the log had cores of its own.
+`two_over_one`: throughput of two workers over one. A backlog becomes visible in one transaction; one of 400 schedules
+listens to each event; events/s until the last job is in the log. One worker with everything it needs (Kafka,
+PostgreSQL, this process) is pinned to one core, then two workers have one core each, and everything else uses both.
+`two_over_one_with_core_to_spare`: the two workers over a single one that leaves the second core to the log.
+`two_over_one_by_cpu`: by the CPU time of the busiest worker, as if the log had its own cores.
 
-`cost_100k_over_10_schedules`: CPU of a worker per event at a steady rate when it has 100,000 schedules, over that when
-it has 10; every event is heard by one of them, in turn, and every second one starts a job. The workers of all sizes are
-there together and are measured in turns.
+`cost_100k_over_10_schedules`: a worker's CPU per event at a steady rate with 100,000 schedules, over that with 10. One
+schedule listens to each event, round robin; every second event starts a job. The workers of all sizes run at the same
+time and are measured in turn.
 
-How long an event for a shard that stays with its worker waits during a takeover is printed beside it.
+During a takeover, the longest wait of an event for a shard that keeps its worker is printed too.
 
-`kb_per_1k_schedules`: what workers have grown by with the schedules of the takeover, states decoded, one event counted.
+`kb_per_1k_schedules`: growth of the workers' memory by the schedules taken over, with one event each.
 """
 
 from __future__ import annotations
@@ -47,31 +46,31 @@ import structlog
 import uvloop
 
 from bench import stock
-from bench.crew import Crew, Ground, ground
-from bench.probe import SHARDS, Probe, Town, landed, town
-from bench.town import about
+from bench.installation import about
+from bench.probe import SHARDS, BareInstallation, Probe, bare_installation, landed
+from bench.worker_processes import Servers, WorkerProcesses, fresh_servers
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.domain.triggers.trigger import Partitions, Trigger
 
 CORES = (0, 1)
 WANTED = 7
 PER_JOB = 10
 #: Events a second of the steady rate.
 STEADY = 500
-#: A Kafka allows no shorter session.
+#: Kafka's shortest session timeout.
 LEAST_SESSION_S = 6.0
 
 
 def counting(numbers: range, wanted: int) -> list[tuple[str, Trigger]]:
-    """A schedule for each, which wants so many partitions of its dataset."""
+    """A schedule for each number, which waits for `wanted` partitions of its dataset."""
     return [(f"s{n}", Partitions(DatasetRef("default", f"d{n}"), wanted)) for n in numbers]
 
 
-async def balanced(crew: Crew, seconds: float = 240) -> None:
-    """Every worker runs its share, and all shards are run."""
+async def balanced(workers: WorkerProcesses, seconds: float = 240) -> None:
+    """Waits until all shards run, and every worker runs equally many."""
     async with asyncio.timeout(seconds):
         while True:
-            shares = [crew.shards_of(core) for core in crew.running]
+            shares = [workers.shards_of(core) for core in workers.running]
             if (
                 sorted(shard for share in shares for shard in share) == list(range(SHARDS))
                 and len(set(map(len, shares))) == 1
@@ -81,9 +80,14 @@ async def balanced(crew: Crew, seconds: float = 240) -> None:
 
 
 class Takeover(NamedTuple):
-    """Seconds from the kill, and from the moment the last shard was taken, to the last shard's first correct job; what
-    the new owner says its recovery took, of the shard that took longest; and how long, at most, an event for a shard
-    that it had before waited meanwhile."""
+    """Times of one takeover in seconds.
+
+    Attributes:
+        from_kill, from_taken: from the kill, or from the takeover of the last shard, to the last shard's first correct
+            job.
+        recovery: as logged by the new owner, of the slowest shard.
+        neighbour: longest wait of an event for a shard that it already owned.
+    """
 
     from_kill: float
     from_taken: float
@@ -91,73 +95,73 @@ class Takeover(NamedTuple):
     neighbour: float
 
 
-async def takeovers(place: Ground, *, keys: int, rounds: int, lease_s: float) -> tuple[list[Takeover], float]:
-    """The rounds, and what workers grew by for 1,000 schedules, in KB."""
-    async with town(place, lease_s) as made:
+async def takeovers(servers: Servers, *, keys: int, rounds: int, lease_s: float) -> tuple[list[Takeover], float]:
+    """The rounds, and the growth of the workers' memory per 1,000 schedules in KB."""
+    async with bare_installation(servers, lease_s) as site:
         for core in CORES:
-            made.crew.start(core)
-        await balanced(made.crew)
-        await made.worked_off()
-        before = made.crew.resident_kb()
-        await made.put(counting(range(2 * keys), WANTED))
-        await made.append([landed(n, n) for n in range(2 * keys)])
-        await made.worked_off()
-        grown = (made.crew.resident_kb() - before) / (2 * keys / 1000)
+            site.workers.start(core)
+        await balanced(site.workers)
+        await site.drain()
+        before = site.workers.resident_kb()
+        await site.put(counting(range(2 * keys), WANTED))
+        await site.append([landed(n, n) for n in range(2 * keys)])
+        await site.drain()
+        grown = (site.workers.resident_kb() - before) / (2 * keys / 1000)
         found = []
         for number in range(rounds):
-            await balanced(made.crew)
-            found.append(await takeover(made, number))
-            made.crew.start(next(core for core in CORES if core not in made.crew.running))
+            await balanced(site.workers)
+            found.append(await takeover(site, number))
+            site.workers.start(next(core for core in CORES if core not in site.workers.running))
         return found, grown
 
 
-async def takeover(made: Town, number: int) -> Takeover:
-    dead, heir = CORES[number % 2], CORES[1 - number % 2]
+async def takeover(site: BareInstallation, number: int) -> Takeover:
+    killed_core, survivor = CORES[number % 2], CORES[1 - number % 2]
     probes = [Probe.at(f"probe{number}-{shard}", shard, wanted=2) for shard in range(SHARDS)]
-    await made.put((probe.schedule, probe.trigger) for probe in probes)
-    await made.append([probe.event(1) for probe in probes])
-    await made.worked_off()
-    await balanced(made.crew)
-    orphans = made.crew.shards_of(dead)
-    probes = [probe for probe in probes if probe.heard_in in orphans]
-    neighbour = Neighbour(made, Probe.at(f"neighbour{number}", min(made.crew.shards_of(heir)), wanted=1))
+    await site.put((probe.schedule, probe.trigger) for probe in probes)
+    await site.append([probe.event(1) for probe in probes])
+    await site.drain()
+    await balanced(site.workers)
+    orphans = site.workers.shards_of(killed_core)
+    probes = [probe for probe in probes if probe.key_shard in orphans]
+    neighbour = Neighbour(site, Probe.at(f"neighbour{number}", min(site.workers.shards_of(survivor)), wanted=1))
     await neighbour.settle()
     killed = time.time()
-    made.crew.kill(dead)
-    await made.append([probe.event(2) for probe in probes])
+    site.workers.kill(killed_core)
+    await site.append([probe.event(2) for probe in probes])
     async with asyncio.timeout(300):
-        while not all(probe.schedule in made.launched for probe in probes):
-            await neighbour.look()
+        while not all(probe.schedule in site.launched for probe in probes):
+            await neighbour.poll()
     for probe in probes:
-        assert made.launched[probe.schedule][1] == [probe.name(n) for n in (1, 2)]
-    decided = max(made.launched[probe.schedule][0] for probe in probes)
-    taken = [at for at, line in made.crew.lines(heir, "shard.taken", killed) if line["shard"] in orphans]
-    started = [line for _, line in made.crew.lines(heir, "shard.started", killed) if line["shard"] in orphans]
+        assert site.launched[probe.schedule][1] == [probe.name(n) for n in (1, 2)]
+    decided = max(site.launched[probe.schedule][0] for probe in probes)
+    taken = [at for at, line in site.workers.lines(survivor, "shard.taken", killed) if line["shard"] in orphans]
+    started = [line for _, line in site.workers.lines(survivor, "shard.started", killed) if line["shard"] in orphans]
     recovery = max(sum(float(str(line[part])) for part in ("fence_s", "read_s", "app_s")) for line in started)
     return Takeover(decided - killed, decided - max(taken), recovery, neighbour.longest)
 
 
 class Neighbour:
-    """A schedule of a shard that stays where it is, told of an event whenever it has judged the one before."""
+    """A schedule of a shard that keeps its owner; gets the next event when the job of the previous one is launched."""
 
-    def __init__(self, made: Town, probe: Probe) -> None:
+    def __init__(self, site: BareInstallation, probe: Probe) -> None:
         self.longest = 0.0
-        self._made = made
+        self._made = site
         self._probe = probe
         self._sent = 0
         self._sent_at = 0.0
 
     async def settle(self) -> None:
-        """The schedule is there, and has judged its first event."""
+        """Creates the schedule and waits for its first job."""
         await self._made.put([(self._probe.schedule, self._probe.trigger)])
         await self._send()
         async with asyncio.timeout(60):
             while self._sent == 1:
-                await self.look()
+                await self.poll()
         self.longest = 0.0
 
-    async def look(self) -> None:
-        await self._made.look(timeout=0.05)
+    async def poll(self) -> None:
+        await self._made.poll(timeout=0.05)
         at, events = self._made.launched.get(self._probe.schedule, (0.0, []))
         if events == [self._probe.name(self._sent)]:
             self.longest = max(self.longest, at - self._sent_at)
@@ -169,8 +173,8 @@ class Neighbour:
 
 
 class Rate(NamedTuple):
-    """Events a second by the clock, what they would be if nobody but the workers used their cores, and microseconds of
-    CPU an event: the workers', and everybody else's."""
+    """Events per second by wall-clock time and by the busiest worker's CPU time; microseconds of CPU per event of the
+    workers and of all other processes."""
 
     by_clock: float
     by_cpu: float
@@ -178,68 +182,68 @@ class Rate(NamedTuple):
     others_us: float
 
 
-async def rate(made: Town, place: Ground, batch: int, events: int, schedules: int) -> Rate:
-    """A backlog of events, from when it is visible to its last job. Every tenth event of a schedule is one."""
+async def rate(site: BareInstallation, servers: Servers, batch: int, events: int, schedules: int) -> Rate:
+    """Processes a backlog of events, from its commit to its last job. Every tenth event of a schedule makes a job."""
     records = [landed(batch * events + n, n % schedules) for n in range(events)]
-    writer = await made.broker.writer("bench-backlog")
+    writer = await site.broker.writer("bench-backlog")
     await writer.commit(records)
-    began, before, others = time.perf_counter(), made.crew.cpu_s(), place.cpu_s()
-    made.counted = 0
+    began, before, others = time.perf_counter(), site.workers.cpu_s(), servers.cpu_s()
+    site.counted = 0
     async with asyncio.timeout(300):
-        while made.counted < events // PER_JOB:
-            await made.look(decoded=False)
-    took, after, others = time.perf_counter() - began, made.crew.cpu_s(), place.cpu_s() - others
+        while site.counted < events // PER_JOB:
+            await site.poll(decoded=False)
+    took, after, others = time.perf_counter() - began, site.workers.cpu_s(), servers.cpu_s() - others
     await writer.close()
     spent = [after[core] - before[core] for core in after]
     return Rate(events / took, events / max(spent), 1e6 * sum(spent) / events, 1e6 * others / events)
 
 
-async def rates(place: Ground, *, events: int, rounds: int) -> dict[str, list[Rate]]:
-    """Of one worker that shares a core with all the others, of one that leaves them the second core, and of two."""
+async def rates(servers: Servers, *, events: int, rounds: int) -> dict[str, list[Rate]]:
+    """Rates of one worker on the same core as all servers, of one with a second core for the servers, and of two."""
     schedules, batch = 400, 0
     found: dict[str, list[Rate]] = {}
-    async with town(place, 6.0) as made:
-        await made.put(counting(range(schedules), PER_JOB))
+    async with bare_installation(servers, 6.0) as site:
+        await site.put(counting(range(schedules), PER_JOB))
         for name, workers, others in (("one core", 1, (0,)), ("one worker", 1, CORES), ("two workers", 2, CORES)):
             for core in CORES[:workers]:
-                if core not in made.crew.running:
-                    made.crew.start(core)
-            place.pin(others)
-            await balanced(made.crew)
-            await made.worked_off()
+                if core not in site.workers.running:
+                    site.workers.start(core)
+            servers.pin(others)
+            await balanced(site.workers)
+            await site.drain()
             found[name] = []
             for _ in range(rounds + 1):
-                found[name].append(await rate(made, place, batch, events, schedules))
+                found[name].append(await rate(site, servers, batch, events, schedules))
                 batch += 1
             del found[name][0]  # the first warms up
     return found
 
 
-async def costs(place: Ground, *, sizes: Sequence[int], rounds: int, seconds: float) -> dict[int, list[float]]:
-    """Microseconds of CPU for an event, of one worker that has so many schedules, a few events a turn."""
+async def costs(servers: Servers, *, sizes: Sequence[int], rounds: int, seconds: float) -> dict[int, list[float]]:
+    """A worker's microseconds of CPU per event, by its number of schedules, with a few events per turn."""
     found: dict[int, list[float]] = {size: [] for size in sizes}
     async with AsyncExitStack() as stack:
-        towns = {size: await stack.enter_async_context(town(place, 6.0)) for size in sizes}
-        for size, made in towns.items():
-            made.crew.start(CORES[0])
-            await balanced(made.crew)
-            await made.put(counting(range(size), 2))
-            await made.append([landed(-1 - n, n) for n in range(0, size, 2)])  # so that half of what comes is a second
-            await made.worked_off()
+        installations = {size: await stack.enter_async_context(bare_installation(servers, 6.0)) for size in sizes}
+        for size, site in installations.items():
+            site.workers.start(CORES[0])
+            await balanced(site.workers)
+            await site.put(counting(range(size), 2))
+            await site.append([landed(-1 - n, n) for n in range(0, size, 2)])  # so that half of the events complete
+            await site.drain()
         for number in range(rounds + 1):
-            for size, made in towns.items():
-                found[size].append(await cost(made, size, number, int(STEADY / 10 * seconds)))
+            for size, site in installations.items():
+                found[size].append(await cost(site, size, number, int(STEADY / 10 * seconds)))
     return {size: each[1:] for size, each in found.items()}  # the first warms up
 
 
-async def cost(made: Town, size: int, number: int, ticks: int) -> float:
-    before, began = made.crew.cpu_s()[CORES[0]], time.perf_counter()
+async def cost(site: BareInstallation, size: int, number: int, ticks: int) -> float:
+    before, began = site.workers.cpu_s()[CORES[0]], time.perf_counter()
     for tick in range(ticks):
         first = (number * ticks + tick) * 10
-        await made.append([landed(n, n * 7919 % size) for n in range(first, first + 10)])
+        await site.append([landed(n, n * 7919 % size) for n in range(first, first + 10)])
         await asyncio.sleep(max(0.0, began + (tick + 1) * 10 / STEADY - time.perf_counter()))
     await asyncio.sleep(0.5)
-    return 1e6 * (made.crew.cpu_s()[CORES[0]] - before) / (ticks * 10)
+    return 1e6 * (site.workers.cpu_s()[CORES[0]] - before) / (ticks * 10)
 
 
 def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
@@ -247,48 +251,48 @@ def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
     return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
-def taken_over(place: Ground, asked: argparse.Namespace, result: dict[str, float]) -> None:
-    for name, keys in (("1k", 1000), ("100k", asked.keys)):
-        found, grown = uvloop.run(takeovers(place, keys=keys, rounds=asked.rounds, lease_s=asked.lease))
+def taken_over(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+    for name, keys in (("1k", 1000), ("100k", args.keys)):
+        found, grown = uvloop.run(takeovers(servers, keys=keys, rounds=args.rounds, lease_s=args.lease))
         killed, taken, recovery, neighbours = zip(*found, strict=True)
         print(
             f"takeover of {keys:,} of {2 * keys:,}: {spread(killed, 's')} from the kill, "
-            f"{spread(taken, 's')} from the lease, of which recovery {spread(recovery, 's')}; meanwhile an event for "
-            f"another shard waited {spread(neighbours, 's')} at most"
+            f"{spread(taken, 's')} from the lease, of which recovery {spread(recovery, 's')}; longest wait of an event "
+            f"for another shard {spread(neighbours, 's')}"
         )
         result[f"takeover_s_{name}"] = round(statistics.median(killed), 2)
         result["kb_per_1k_schedules"] = round(grown)
-    print(f"memory: {grown:,.0f} KB for 1,000 of {2 * asked.keys:,} schedules")
-    if place.stock is not None:
+    print(f"memory: {grown:,.0f} KB for 1,000 of {2 * args.keys:,} schedules")
+    if servers.stock is not None:
         there = asyncio.run(
             stock.takeovers(
-                place.stock.servers,
+                servers.stock.servers,
                 f"stock{uuid4().hex[:6]}",
-                keys=asked.keys,
-                rounds=min(asked.rounds, 2),
-                session_s=max(asked.lease, LEAST_SESSION_S),
-                scratch=place.scratch,
+                keys=args.keys,
+                rounds=min(args.rounds, 2),
+                session_s=max(args.lease, LEAST_SESSION_S),
+                scratch=servers.scratch,
             )
         )
         killed, assigned = [each[0] for each in there], [each[1] for each in there]
         print(
-            f"stock Faust, {asked.keys:,} of {2 * asked.keys:,}: {spread(killed, 's')} from the kill, "
+            f"stock Faust, {args.keys:,} of {2 * args.keys:,}: {spread(killed, 's')} from the kill, "
             f"{spread(assigned, 's')} from the assignment"
         )
-        print(f"stock over ours, without finding out: {statistics.median(assigned) / statistics.median(taken):.1f}")
+        print(f"stock over ours, without detection: {statistics.median(assigned) / statistics.median(taken):.1f}")
         result["stock_recovery_s_100k"] = round(statistics.median(assigned), 2)
 
 
-def scaled(place: Ground, asked: argparse.Namespace, result: dict[str, float]) -> None:
-    found = uvloop.run(rates(place, events=asked.events, rounds=asked.rounds))
-    place.pin(CORES)
+def scaled(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+    found = uvloop.run(rates(servers, events=args.events, rounds=args.rounds))
+    servers.pin(CORES)
     middle: dict[str, Rate] = {}
     for name, each in found.items():
         by_clock, by_cpu, workers_us, others_us = zip(*each, strict=True)
         middle[name] = Rate(*map(statistics.median, (by_clock, by_cpu, workers_us, others_us)))
         print(
             f"{name}: {spread(by_clock, 'events/s', 0)}; by the busiest worker's CPU {spread(by_cpu, 'events/s', 0)}; "
-            f"µs of CPU an event: workers {middle[name].workers_us:.0f}, the others {middle[name].others_us:.0f}"
+            f"µs of CPU per event: workers {middle[name].workers_us:.0f}, others {middle[name].others_us:.0f}"
         )
     core, one, two = middle.values()
     over_core, over_one, by_cpu = two.by_clock / core.by_clock, two.by_clock / one.by_clock, two.by_cpu / one.by_cpu
@@ -301,9 +305,9 @@ def scaled(place: Ground, asked: argparse.Namespace, result: dict[str, float]) -
     result["two_over_one_by_cpu"] = round(by_cpu, 2)
 
 
-def charged(place: Ground, asked: argparse.Namespace, result: dict[str, float]) -> None:
-    sizes = (10, 1000, asked.keys)
-    found = uvloop.run(costs(place, sizes=sizes, rounds=asked.rounds, seconds=asked.seconds))
+def charged(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+    sizes = (10, 1000, args.keys)
+    found = uvloop.run(costs(servers, sizes=sizes, rounds=args.rounds, seconds=args.seconds))
     for size, costs_of in found.items():
         print(f"{size:,} schedules, {STEADY} events/s: {spread(costs_of, 'µs of CPU an event', 0)}")
     ratio = statistics.median(found[sizes[-1]]) / statistics.median(found[sizes[0]])
@@ -323,17 +327,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of a steady rate")
     parser.add_argument("--part", choices=tuple(PARTS), nargs="*", default=tuple(PARTS))
     parser.add_argument("--without-stock", action="store_true")
-    asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that child processes are stopped
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     print(about(["aiokafka", "asyncpg", "faust-streaming", "orjson", "uvloop"]))
     print("command: python -m bench.cluster", *sys.argv[1:])
-    print("workers pinned to cores 0 and 1 (the first alone to core 0), which the log and this process share")
+    print("workers pinned to cores 0 and 1 (a single one to core 0), shared with the log and this process")
     result: dict[str, float] = {}
-    with ground(asked.broker, stock=not asked.without_stock) as place:
-        for part in asked.part:
-            PARTS[part](place, asked, result)
+    with fresh_servers(args.broker, stock=not args.without_stock) as servers:
+        for part in args.part:
+            PARTS[part](servers, args, result)
     print("RESULT", orjson.dumps(result).decode())
 
 

@@ -1,15 +1,14 @@
-"""Signals folded per second by one core: decode the record, fold it; the state is encoded at a turn's end.
+"""Benchmark of the fold: signals per second and core, including decoding, and encoding the states once per turn.
 
     make bench NAME=fold            python -m bench.fold --rounds 9
 
-A signal is the forwarded bytes of one event that names one partition. The schedules want 7 partitions of each of 1, 10
-or 100 datasets, which come in turn; so one in 7, 70 or 700 signals fires. States stay decoded in memory between turns
-of 1,000 signals, and a turn's end writes the rows that changed, as in a worker. Measured in CPU seconds of this
-process, so neighbours on the machine blur it less. `…_launching` encodes the ready jobs too, each event once more in
-full.
+A signal is the forwarded record of an event with one partition. Schedules wait for 7 partitions of each of 1, 10 or 100
+datasets, whose events arrive round robin; so one in 7, 70 or 700 signals fires. States stay decoded in memory between
+turns of 1,000 signals, and each turn writes the changed rows at its end, as in a worker. Measured in CPU seconds of
+this process, which other load on the machine affects less. `…_launching` also encodes the ready jobs with all events.
 
-`cost_100k_over_10_schedules` folds into 100,000 schedules in turn and into 10. `cost_after_10k_counted_over_10` counts
-on top of 10,000 accumulated events and of 10. `bytes_per_open` is what the table has of one leaf with 3 events.
+`cost_100k_over_10_schedules` folds into 100,000 schedules round robin and into 10. `cost_after_10k_counted_over_10`
+counts on top of 10,000 accumulated events and of 10. `bytes_per_open` is the size of the rows of a leaf with 3 events.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from time import process_time
 import orjson
 
 from streamsched import __version__
-from streamsched.codec import launch, signal
-from streamsched.domain.event import Event, Partition, PartitionsAdded, schedule_key
-from streamsched.domain.fold import Folded, TriggerState, fold
+from streamsched.codec.records import launch, signal
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded, schedule_key
+from streamsched.domain.fold.fold import Folded, TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import Partitions, Trigger
-from streamsched.stream.accumulated import Accumulated
-from streamsched.stream.worker import GC_THRESHOLDS
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.triggers.trigger import Partitions, Trigger
+from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.stream.agents.accumulated import TriggerStates
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
 TURN = 1_000
@@ -44,7 +43,7 @@ WANTED = 7
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of CPU for each of several rounds of `signals` signals."""
+    """CPU seconds of each round of `signals` signals."""
 
     signals: int
     rounds: tuple[float, ...]
@@ -63,45 +62,45 @@ class Measured:
         return f"{name:<44} {self.per_s:>10,.0f} signals/s   ({spread})   {self.microseconds:.2f} µs"
 
 
-def dataset(place: int) -> DatasetRef:
-    return DatasetRef("default", f"dataset-{place}")
+def dataset(number: int) -> DatasetRef:
+    return DatasetRef("default", f"dataset-{number}")
 
 
 def trigger(leaves: int, wanted: int = WANTED) -> Trigger:
-    several: list[Trigger] = [Partitions(dataset(place), wanted) for place in range(leaves)]
+    several: list[Trigger] = [Partitions(dataset(number), wanted) for number in range(leaves)]
     return reduce(lambda one, other: one & other, several)
 
 
-def schedule(place: int) -> ScheduleRef:
-    return ScheduleRef("default", "bench", f"schedule-{place}")
+def schedule(number: int) -> ScheduleRef:
+    return ScheduleRef("default", "bench", f"schedule-{number}")
 
 
-def created(place: int, wanted: Trigger) -> TriggerState:
-    made = fold(None, Put(schedule(place), 1, True, wanted), at=AT).state
+def created(number: int, wanted: Trigger) -> TriggerState:
+    made = fold(None, Put(schedule(number), 1, True, wanted), at=AT).state
     assert made is not None
     return made
 
 
-def record(place: int, leaves: int) -> tuple[bytes, bytes]:
-    partition = Partition(f"day={place}", {"day": str(place)}, bytes=1_048_576, rows=27_004)
-    fact = PartitionsAdded(dataset(place % leaves), (partition,), 1)
-    return signal.encode(Occurred(Event(f"{place:032x}", "pfs/default.bench", AT, fact)))
+def record(number: int, leaves: int) -> tuple[bytes, bytes]:
+    partition = Partition(f"day={number}", {"day": str(number)}, bytes=1_048_576, rows=27_004)
+    fact = PartitionsAdded(dataset(number % leaves), (partition,), 1)
+    return signal.encode(Occurred(Event(f"{number:032x}", "pfs/default.bench", AT, fact)))
 
 
 class Home:
-    """Schedules as a worker has them: states in memory, and the rows of a table that a turn writes at its end."""
+    """Schedules as in a worker: states in memory, and the table rows that a turn writes at its end."""
 
     def __init__(self, states: Sequence[TriggerState]) -> None:
         self.table: dict[bytes, bytes] = {}
         self.keys = [schedule_key(each.schedule).encode() for each in states]
-        self.accumulated = Accumulated(self.table)
+        self.accumulated = TriggerStates(self.table)
         for key, each in zip(self.keys, states, strict=True):
             self.accumulated.state(key)
             self.accumulated.fold(key, Folded(each))
         self.accumulated.store()
 
     def turn(self, records: Sequence[tuple[bytes, bytes]], first: int = 0, *, launching: bool = False) -> None:
-        """Folds the records into the schedules in turn."""
+        """Folds the records into the schedules, round robin."""
         places, keys, accumulated = len(self.keys), self.keys, self.accumulated
         for number, (key, value) in enumerate(records, first):
             home = keys[number % places]
@@ -116,13 +115,13 @@ class Home:
 
 
 def turns(records: Sequence[tuple[bytes, bytes]], home: Home, size: int = TURN, *, launching: bool = False) -> None:
-    """All records, so many a turn."""
+    """Folds all records in turns of `size`."""
     for start in range(0, len(records), size):
         home.turn(records[start : start + size], start, launching=launching)
 
 
 def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], object]]) -> Measured:
-    """`rounds` rounds, each on fresh states, after one that warms up."""
+    """Measures `rounds` rounds, each on fresh states, after one to warm up."""
     taken: list[float] = []
     for _ in range(rounds + 1):
         work = prepare()
@@ -133,20 +132,20 @@ def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], objec
 
 
 def of_leaves(leaves: int, rounds: int, signals: int, *, launching: bool = False) -> Measured:
-    records = [record(place, leaves) for place in range(signals)]
+    records = [record(number, leaves) for number in range(signals)]
     return measured(
         signals, rounds, lambda: partial(turns, records, Home([created(0, trigger(leaves))]), launching=launching)
     )
 
 
 def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
-    """Decoding and folding: what grows with schedules would show here. Without the rows, of which a turn over 100,000
-    schedules writes 1,000, and one over ten writes ten.
+    """Decodes and folds, to show costs that grow with the number of schedules. Writes no rows: a turn over 100,000
+    schedules would write 1,000, one over ten only ten.
     """
-    records = [record(place, 1) for place in range(1_000)]
+    records = [record(number, 1) for number in range(1_000)]
 
     def prepare() -> Callable[[], object]:
-        states = [created(place, trigger(1)) for place in range(schedules)]
+        states = [created(number, trigger(1)) for number in range(schedules)]
 
         def work() -> None:
             for number in range(signals):
@@ -160,12 +159,12 @@ def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
 
 
 def after_counted(counted: int, rounds: int, signals: int) -> Measured:
-    """Decoding, folding and rows of turns of 100 signals, each on top of what was counted before."""
-    records = [record(place, 1) for place in range(signals)]
+    """Decodes, folds and writes rows in turns of 100 signals, with `counted` events counted before."""
+    records = [record(number, 1) for number in range(signals)]
 
     def prepare() -> Callable[[], object]:
         home = Home([created(0, trigger(1, 10 * (counted + signals)))])
-        turns([record(place, 1) for place in range(counted)], home)
+        turns([record(number, 1) for number in range(counted)], home)
         return partial(turns, records, home, 100)
 
     return measured(signals, rounds, prepare)
@@ -173,7 +172,7 @@ def after_counted(counted: int, rounds: int, signals: int) -> Measured:
 
 def bytes_per_open() -> int:
     home = Home([created(0, trigger(1))])
-    home.turn([record(place, 1) for place in range(3)])
+    home.turn([record(number, 1) for number in range(3)])
     return sum(len(key) + len(value) for key, value in home.table.items())
 
 
@@ -181,8 +180,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--signals", type=int, default=20_000)
-    asked = arguments.parse_args()
-    rounds, signals = asked.rounds, asked.signals
+    args = arguments.parse_args()
+    rounds, signals = args.rounds, args.signals
 
     print(f"machine  {platform.machine()} {platform.system()} {platform.release()}")
     print(f"versions streamsched {__version__}, Python {platform.python_version()}, orjson {orjson.__version__}")

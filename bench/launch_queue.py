@@ -1,28 +1,25 @@
-"""Jobs launched and done per second: claim, every constraint, run, end; beside the queues people know, on the same
-PostgreSQL in the same run.
+"""Benchmark of launchers: jobs per second from decision to the run's end, compared with other queues on the same
+PostgreSQL.
 
     make bench NAME=launch_queue        python -m bench.launch_queue --jobs 12000 --rounds 3
 
-Ours: jobs of 8 schedules of 8 programs wait in `jobs`, each with five constraints that hold just so (concurrency, a
-shared group, a rate, a delay, a window). Launcher processes decide, admit, execute, end the runs as COMPLETED and
-announce that, with the whole history; the clock runs from their release until the last end is stored. The programs are
-of kind `publish`: launchers execute them within their own process (`launcher.hands`, claimed as they are admitted), as
-all the others' tasks are executed in the worker; each leaves its event in the outbox besides. Runs of Spark and bash
-are processes and cost what a process costs. All schedules share the one group, whose lock several launchers take in
-turns. LAST_RUN is left out: it allows one run at a time by its nature. The installation has a past of as many jobs.
+streamsched: jobs of 8 schedules of 8 programs wait in `jobs`, each with five constraints that are satisfied
+(concurrency, a shared group, a rate, a delay, a window). Launcher processes decide, admit, execute, end the runs as
+COMPLETED and announce that, with complete history; measured from their release until the last end is stored. The
+programs are of kind `publish`, which launchers execute inline (`launcher.inline_executor`), as the other queues execute
+tasks in their worker; each also writes its event to the outbox. Runs of Spark and bash would add the cost of a process.
+All schedules share one group, so launchers contend for its lock. LAST_RUN is not used, because it allows one run at a
+time. The installation has a history of as many jobs.
 
-What is compared is not the same work, and neither are the terms, so:
-- Everybody's tables are logged and every commit waits for the disk (`synchronous_commit`).
-- PgQueuer and procrastinate: one worker process each, with a task that does nothing; PgQueuer's history (three lines a
-  job) is written as it ships. A job of ours leaves six lines, three announcements, a run and its slots.
-- Ours takes up to 512 jobs in a transaction, PgQueuer the same, as many as it likes best here; each ends in batches.
-- PgQueuer alone has no constraint to look at; `pgqueuer_limited_per_s` is PgQueuer with the one it knows, a limit of
-  how many jobs of the kind run at a time, as high as ours.
-- Raw: one connection that takes a row with FOR UPDATE SKIP LOCKED and marks it done, one job and two commits at a time;
-  `raw_4_per_s` is four of them, `raw_batch_per_s` one that takes and marks as many as we do in a transaction. Against
-  that one a scheduler has no batches to win by.
-Whoever needs long for it gets fewer jobs (`--slow`). Numbers of one run compare; those of two on a shared machine do
-not.
+The queues do different work:
+- All tables are logged and every commit waits for the disk (`synchronous_commit`).
+- PgQueuer and procrastinate: one worker process each, with a task that does nothing; PgQueuer writes its default
+  history (three rows per job). A job of streamsched writes six history rows, three announcements, a run and its slots.
+- streamsched takes up to 512 jobs in a transaction, PgQueuer too, which is its optimum here; both end jobs in batches.
+- PgQueuer alone checks no constraint; `pgqueuer_limited_per_s` uses its concurrency limit, with the same value.
+- Raw: one connection takes a row with FOR UPDATE SKIP LOCKED and marks it done, one job and two commits at a time;
+  `raw_4_per_s` uses four connections, `raw_batch_per_s` one that takes and marks 512 rows in a transaction.
+Slow queues get fewer jobs (`--slow`). Compare numbers of one run only; on a shared machine two runs differ.
 """
 
 from __future__ import annotations
@@ -50,37 +47,37 @@ from pgqueuer import PgQueuer
 from pgqueuer.types import QueueExecutionMode
 from procrastinate import App, PsycopgConnector
 
-from bench.town import server
+from bench.installation import server
 from streamsched import __version__
-from streamsched.codec import launch
-from streamsched.codec.schedule import program_to_json, schedule_to_json
-from streamsched.domain.constraint import Concurrency, Delay
-from streamsched.domain.event import CustomHappened, Event
-from streamsched.domain.group import Group
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.codec.records import launch
+from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.rate import Rate
+from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.rate import Rate
-from streamsched.domain.schedule import Program, PublishJob, Schedule
-from streamsched.domain.trigger import CustomEvent, leaf_id
-from streamsched.domain.window import TimeWindow
-from streamsched.launcher.followup import FollowUp, Patience
-from streamsched.launcher.hands import QuickHands
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Program, PublishJob, Schedule
+from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
+from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.log.topics import LAUNCH
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.intake import Batch, Satisfaction
+from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
-from streamsched.ports.topics import LAUNCH
+from streamsched.ports.runs import RunEnd
+from streamsched.process.supervision import GC_THRESHOLDS
 from streamsched.spark.processes import this_process
-from streamsched.store.bell import PostgresBell
-from streamsched.store.crowd import PostgresRunCrowd
-from streamsched.store.docket import PostgresDecisions
-from streamsched.store.followup import PostgresFollowUpBook
-from streamsched.store.intake import PostgresIntake
-from streamsched.store.migrate import migrate
-from streamsched.store.pool import open_pool
-from streamsched.stream.worker import GC_THRESHOLDS
+from streamsched.store.connections import open_pool
+from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.server.migrate import migrate
+from streamsched.store.server.notifier import PostgresNotifier
 
 PROGRAMS: Final = 8
 GO: Final = EventName("default", "go")
@@ -100,10 +97,10 @@ SELECT EXISTS (SELECT FROM runs WHERE state IN ('PENDING', 'STARTING', 'RUNNING'
 
 
 class NoProcesses:
-    """`ports.runner.Runners` of a launcher that starts no processes."""
+    """`ports.runner.Runners` for programs that need no processes."""
 
     def spawn(self, run: str) -> None:
-        raise AssertionError(f"{run} wants a process")
+        raise AssertionError(f"{run} needs a process")
 
     def room(self) -> int:
         return 0
@@ -111,29 +108,29 @@ class NoProcesses:
     def alive(self, runner: RunnerId) -> bool | None:
         return True
 
-    def ending(self, run: str) -> Ending | None:
+    def end_note(self, run: str) -> RunEnd | None:
         return None
 
 
-def make(pool: asyncpg.Pool, bell: PostgresBell) -> tuple[QuickHands, Launcher]:
-    """A launcher and its hands, as `bootstrap.launcher_loops` makes them."""
+def make(pool: asyncpg.Pool, bell: PostgresNotifier) -> tuple[InlineExecutor, Launcher]:
+    """A launcher and its inline executor, as in `bootstrap.launcher_loops`."""
     clock = SystemClock()
-    hands = QuickHands(PostgresRunCrowd(pool), this_process(), clock)
-    followup = FollowUp(PostgresFollowUpBook(pool), NoProcesses(), clock, Patience(), hands=hands)
-    return hands, Launcher(PostgresDecisions(pool), followup, bell, clock, hands=hands)
+    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), clock)
+    monitor = RunMonitor(PostgresRunMonitorStore(pool), NoProcesses(), clock, RunTimeouts(), inline=inline)
+    return inline, Launcher(PostgresDecisionStore(pool), monitor, bell, clock, inline=inline)
 
 
 async def launcher(url: str) -> None:
-    """One launcher process: says it is ready, waits for a line, works until it is ended."""
-    pool, bell = await open_pool(url, min_size=4), PostgresBell(url)
-    hands, made = make(pool, bell)
+    """One launcher process: prints `ready`, waits for a line of input, and runs until it is killed."""
+    pool, bell = await open_pool(url, min_size=4), PostgresNotifier(url)
+    inline, launcher = make(pool, bell)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    await asyncio.gather(made.run(), hands.run())
+    await asyncio.gather(launcher.run(), inline.run())
 
 
 async def ours(url: str, jobs: int, launchers: int) -> float:
-    """Jobs per second of so many launcher processes."""
+    """Jobs per second of `launchers` launcher processes."""
     pool = await open_pool(url)
     before = await pool.fetchval("SELECT count(*) FROM jobs")
     await waiting(pool, jobs, before // PROGRAMS)
@@ -149,14 +146,14 @@ async def ours(url: str, jobs: int, launchers: int) -> float:
         for child in children:
             assert child.stdout is not None
             await child.stdout.readline()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         for child in children:
             assert child.stdin is not None
             child.stdin.write(b"go\n")
         async with asyncio.timeout(300):
             while await pool.fetchval(BUSY):
                 await asyncio.sleep(0.01)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - started
     finally:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
@@ -169,16 +166,16 @@ async def ours(url: str, jobs: int, launchers: int) -> float:
 
 
 async def waiting(pool: asyncpg.Pool, jobs: int, before: int) -> None:
-    """Definitions, and ready jobs as the intake leaves them; each schedule had so many before."""
+    """Stores definitions, and ready jobs as the intake does; `before`: jobs that each schedule already has."""
     now = datetime.now(UTC)
     await pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
     await pool.execute("INSERT INTO apps VALUES ('default.bench', 'default', $1, $1) ON CONFLICT DO NOTHING", now)
     leaf = CustomEvent(GO)
-    readies: list[Satisfaction] = []
-    for place in range(PROGRAMS):
-        program = Program(ProgramRef("default", "bench", f"p{place}"), PublishJob(DONE))
+    readies: list[ReadyJobRow] = []
+    for number in range(PROGRAMS):
+        program = Program(ProgramRef("default", "bench", f"p{number}"), PublishJob(DONE))
         known = Schedule(
-            ScheduleRef("default", "bench", f"s{place}"), program.ref, leaf, CONSTRAINTS, overlap=Overlap.QUEUE
+            ScheduleRef("default", "bench", f"s{number}"), program.ref, leaf, CONSTRAINTS, overlap=Overlap.QUEUE
         )
         await pool.execute(
             "INSERT INTO programs VALUES ($1, 'default.bench', $2, $3, $3) ON CONFLICT DO NOTHING",
@@ -189,19 +186,19 @@ async def waiting(pool: asyncpg.Pool, jobs: int, before: int) -> None:
             *(str(known.ref), str(program.ref), schedule_to_json(known), now),
         )
         for sequence in range(before + 1, before + jobs // PROGRAMS + 1):
-            event = Event(f"{place}-{sequence}", "bench", now, CustomHappened(GO))
+            event = Event(f"{number}-{sequence}", "bench", now, CustomHappened(GO))
             ready = ReadyJob(known.ref, 1, sequence, now, (Contribution(leaf_id(leaf), 1, (event,)),))
-            readies.append(Satisfaction(ready.id, str(known.ref), 1, sequence, now, launch.encode(ready).decode()))
+            readies.append(ReadyJobRow(ready.id, str(known.ref), 1, sequence, now, launch.encode(ready).decode()))
     intake = PostgresIntake(pool)
     at = (await intake.positions(LAUNCH, 1))[0]
-    taken = await intake.take(LAUNCH, [Batch(0, at, at + len(readies), readies)], now=now)
+    taken = await intake.take(LAUNCH, [IntakeBatch(0, at, at + len(readies), readies)], now=now)
     assert taken.stored == jobs
     await pool.execute("TRUNCATE outbox")  # as the relay leaves it
     await pool.execute("VACUUM ANALYZE")
 
 
 async def raw(url: str, jobs: int, connections: int = 1) -> float:
-    """A loop that takes and marks, one row at a time."""
+    """Takes and marks one row at a time."""
     pool = await asyncpg.create_pool(url, min_size=connections, max_size=connections)
     await pool.execute("DROP TABLE IF EXISTS raw")
     await pool.execute("CREATE TABLE raw (id bigint PRIMARY KEY, state text NOT NULL, payload text)")
@@ -219,33 +216,33 @@ async def raw(url: str, jobs: int, connections: int = 1) -> float:
             while (found := await take.fetchval()) is not None:
                 await done.fetchval(found)
 
-    begun = time.perf_counter()
+    started = time.perf_counter()
     await asyncio.gather(*(loop() for _ in range(connections)))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     await pool.close()
     return jobs / seconds
 
 
 async def batched(url: str, jobs: int) -> float:
-    """Takes and marks as many rows at a time as a launcher does jobs, and nothing else."""
+    """Takes and marks 512 rows at a time, like a launcher."""
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE batched (id bigint PRIMARY KEY, state text NOT NULL, payload text)")
     await connection.execute("CREATE INDEX ON batched (id) WHERE state = 'ready'")
     await connection.execute("INSERT INTO batched SELECT n, 'ready', 'x' FROM generate_series(1, $1::bigint) n", jobs)
     await connection.execute("ANALYZE batched")
-    begun = time.perf_counter()
+    started = time.perf_counter()
     while taken := await connection.fetch(
         "UPDATE batched SET state = 'taken' WHERE id IN (SELECT id FROM batched WHERE state = 'ready' ORDER BY id "
         "LIMIT 512 FOR UPDATE SKIP LOCKED) RETURNING id"
     ):
         await connection.execute("UPDATE batched SET state = 'done' WHERE id = ANY($1)", [row["id"] for row in taken])
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     await connection.close()
     return jobs / seconds
 
 
 async def pgqueuer(url: str, jobs: int, limit: int = 0) -> float:
-    """PgQueuer, one worker; unless it is 0, the database sees to it that no more than `limit` jobs run at a time."""
+    """PgQueuer with one worker; `limit`: its concurrency limit, 0: none."""
     pool = await asyncpg.create_pool(url, min_size=4, max_size=8)
     queue = PgQueuer.from_asyncpg_pool(pool)
     queries = queue.qm.queries
@@ -256,16 +253,16 @@ async def pgqueuer(url: str, jobs: int, limit: int = 0) -> float:
         """Nothing."""
 
     await queries.enqueue(["noop"] * jobs, [b"x"] * jobs, [0] * jobs)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     await queue.run(batch_size=512, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(seconds=1))
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     await queries.uninstall()
     await pool.close()
     return jobs / seconds
 
 
 async def procrastinate(url: str, jobs: int) -> float:
-    """procrastinate, one worker with 50 tasks at a time."""
+    """procrastinate with one worker and 50 concurrent tasks."""
     app = App(connector=PsycopgConnector(conninfo=url, max_size=10))
 
     @app.task(name="noop")
@@ -275,9 +272,9 @@ async def procrastinate(url: str, jobs: int) -> float:
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
         await noop.batch_defer_async(*({} for _ in range(jobs)))
-        begun = time.perf_counter()
+        started = time.perf_counter()
         await app.run_worker_async(wait=False, concurrency=50, listen_notify=False, install_signal_handlers=False)
-        return jobs / (time.perf_counter() - begun)
+        return jobs / (time.perf_counter() - started)
 
 
 async def fresh(url: str, name: str) -> str:
@@ -290,17 +287,17 @@ async def fresh(url: str, name: str) -> str:
 
 
 async def measured(name: str, rounds: int, measure: Callable[[], Awaitable[float]]) -> float:
-    """The median of the rounds, and a line with their spread."""
+    """The median of the rounds; prints a line with their spread."""
     found = [await measure() for _ in range(rounds)]
     print(f"{name:<34} {statistics.median(found):>9,.0f} jobs/s   ({min(found):,.0f} – {max(found):,.0f})", flush=True)
     return statistics.median(found)
 
 
 async def compare(url: str, jobs: int, rounds: int, slow: int) -> dict[str, float]:
-    """Everybody in turn."""
+    """Measures all queues, one after the other."""
     database = await fresh(url, "ours")
     await asyncio.to_thread(migrate, database)
-    await ours(database, jobs, 1)  # without a past the plans would be those of empty tables
+    await ours(database, jobs, 1)  # without history, plans would be for empty tables
 
     async def elsewhere(run: Callable[[str, int], Awaitable[float]], count: int = jobs) -> float:
         return await run(await fresh(url, "other"), count)
@@ -327,25 +324,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measures and prints; the last line is RESULT with the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=12_000)
-    parser.add_argument("--slow", type=int, default=2000, help="jobs for those that take one at a time")
+    parser.add_argument("--slow", type=int, default=2000, help="jobs for queues that take one at a time")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--launcher", metavar="URL", help="be one launcher process")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--launcher", metavar="URL", help="run one launcher process (internal)")
+    args = parser.parse_args(argv)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     logging.disable(logging.WARNING)
     gc.set_threshold(*GC_THRESHOLDS)
-    if asked.launcher:
-        uvloop.run(launcher(asked.launcher))
+    if args.launcher:
+        uvloop.run(launcher(args.launcher))
         return
-    if asked.jobs % PROGRAMS or asked.jobs < PROGRAMS:
+    if args.jobs % PROGRAMS or args.jobs < PROGRAMS:
         parser.error(f"--jobs must be a multiple of {PROGRAMS}")
     print(f"machine  {platform.machine()} {platform.system()}, streamsched {__version__}")
     print(
-        f"command  python -m bench.launch_queue --jobs {asked.jobs} --rounds {asked.rounds} --slow {asked.slow}\n",
+        f"command  python -m bench.launch_queue --jobs {args.jobs} --rounds {args.rounds} --slow {args.slow}\n",
         flush=True,
     )
     with server() as url:
-        results = uvloop.run(compare(url, asked.jobs, asked.rounds, asked.slow))
+        results = uvloop.run(compare(url, args.jobs, args.rounds, args.slow))
     print("RESULT " + orjson.dumps({name: round(value) for name, value in results.items()}).decode())
 
 

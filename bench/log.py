@@ -1,11 +1,10 @@
-"""The log on PostgreSQL alone: what a commit costs, how fast records go in and come out, how soon a reader wakes.
+"""Benchmark of the log on PostgreSQL: cost of a commit, throughput of writes and reads, wake-up time of a reader.
 
     make bench NAME=log             python -m bench.log --rounds 7 [--url postgresql://…]
 
-Records have keys of 28 bytes and values of 250, about what a signal has, over four partitions of one topic. Commits
-are fenced and durable (`synchronous_commit` on), one after the other. Reading counts until there are `Record`s. Waking
-is from the commit's return to the return of a read that waited in another broker's connections. Wall-clock times: run
-it on a machine that does nothing else.
+Records have keys of 28 bytes and values of 250, like signals, in four partitions of one topic. Commits are fenced,
+durable (`synchronous_commit` on) and sequential. Reads include decoding to `Record`. Wake-up: from the return of a
+commit to the return of a waiting read on another broker's connections. Wall-clock times: run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ import orjson
 from streamsched_brokers.postgres.driver import PostgresBroker, open_broker
 
 from streamsched.ports.broker import Outgoing, TopicPartition, TopicSpec
-from streamsched.store.server import start_server, stop_server
+from streamsched.store.server.embedded_server import start_server, stop_server
 
 PARTITIONS = 4
 VALUE = b'{"id":"0b9f6a","source":"pfs/default.sales","type":"partitions"}'.ljust(250, b".")
@@ -41,7 +40,7 @@ def records(topic: str, count: int) -> list[Outgoing]:
 
 
 async def timed(work: Callable[[], Awaitable[object]], times: int) -> list[float]:
-    """Seconds of each of `times` calls, after one that warms up."""
+    """Seconds of each of `times` calls, after one to warm up."""
     await work()
     taken: list[float] = []
     for _ in range(times):
@@ -116,23 +115,23 @@ async def measure(url: str, rounds: int) -> dict[str, float]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("--url", help="a database to use (its log grows); otherwise a server of our own")
-    asked = arguments.parse_args()
-    with nullcontext(asked.url) if asked.url else server() as url:
+    arguments.add_argument("--url", help="a database to use (its log grows); default: a temporary server")
+    args = arguments.parse_args()
+    with nullcontext(args.url) if args.url else server() as url:
         print(f"machine  {platform.machine()} {platform.system()} {platform.release()}, {os.cpu_count()} cores")
         print(
             f"versions streamsched {version('streamsched')}, Python {platform.python_version()},"
             f" asyncpg {asyncpg.__version__}, PostgreSQL {asyncio.run(server_version(url))}"
         )
         print(f"command  python -m bench.log {' '.join(sys.argv[1:])}".rstrip())
-        print(f"rounds   {asked.rounds}; median (least – most); load {os.getloadavg()[0]:.1f} when it began\n")
-        result = asyncio.run(measure(url, asked.rounds))
+        print(f"rounds   {args.rounds}; median (least – most); load {os.getloadavg()[0]:.1f} when it began\n")
+        result = asyncio.run(measure(url, args.rounds))
     print(f"\nRESULT {orjson.dumps(result).decode()}")
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """URL of a PostgreSQL of our own, gone afterwards."""
+    """URL of a temporary PostgreSQL server."""
     with TemporaryDirectory(prefix="ss-bench-", ignore_cleanup_errors=True) as scratch:
         Path(scratch).chmod(0o755)  # as root the server runs as another user
         folder = Path(scratch) / "pg"

@@ -1,12 +1,12 @@
-"""How fast is the way of an event, from the log to the row of its job, on the postgres broker?
+"""Benchmark of the pipeline from the log to the job's row in PostgreSQL, on the postgres broker.
 
-Throughput: events wait in the public topics; the clock runs from the worker's start of work to the last job row. Beside
-it, the raw loop: the same records read by the same reader and decoded by orjson, nothing else. `events_per_s`,
-`raw_per_s` and their `ratio` are of events appended one by one, as emitters do; `batch_…` of appends of 500.
-`cpu_us_per_event` is the CPU time of this process (worker, intake and driver; PostgreSQL is another), which neighbours
-on the machine blur less. Compare ratios of equal `--events` only: of single appends the raw loop reads ever slower,
-the longer the backlog (of 12,000 at 250,000/s, of 60,000 at 160,000/s).
-Latency: from the emitter's append call to the commit that makes the job row visible, at a steady rate.
+Throughput: events wait in the public topics; measured from the worker's start to the last job row. For comparison, the
+raw loop reads the same records with the same reader and decodes them with orjson. `events_per_s`, `raw_per_s` and their
+`ratio` are for events appended one by one, as emitters do; `batch_…` for appends of 500. `cpu_us_per_event` is the CPU
+time of this process (worker, intake and driver, without PostgreSQL), which other load on the machine affects less.
+Compare ratios of equal `--events` only: with single appends the raw loop slows down as the backlog grows (12,000 events
+at 250,000/s, 60,000 at 160,000/s).
+Latency: from the emitter's append call to the commit of the job row, at a steady rate.
 
     python -m bench.pipeline [--events N] [--rounds N] [--seconds N]
 """
@@ -28,19 +28,19 @@ import orjson
 import structlog
 import uvloop
 
-from bench.town import SHARDS, Installation, about, installation, server
+from bench.installation import SHARDS, Installation, about, fresh_installation, server
 from streamsched.codec import event as event_codec
-from streamsched.domain.event import Event, Partition, PartitionsAdded
-from streamsched.domain.home import home
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.signals.home import home
+from streamsched.domain.triggers.trigger import Partitions
 from streamsched.launcher.intake import Intake
+from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.intake import Batch, IntakeStore, Satisfaction, Taken
-from streamsched.ports.topics import PARTITIONS
-from streamsched.store.intake import PostgresIntake
-from streamsched.stream.worker import GC_THRESHOLDS
+from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
+from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.store.jobs.intake import PostgresIntake
 
 DATASETS = 100
 PER_JOB = 10
@@ -48,16 +48,16 @@ PER_JOB = 10
 
 @dataclass(slots=True)
 class Timed:
-    """An intake's store that counts the jobs that became visible, and notes in `seen`, if given, when each did."""
+    """An intake store that counts committed jobs and stores in `seen` the commit time of each event's job."""
 
-    store: IntakeStore[Satisfaction]
+    store: IntakeStore[ReadyJobRow]
     seen: dict[str, float] | None = None
     jobs: int = 0
 
     async def positions(self, topic: str, partitions: int) -> Mapping[int, int]:
         return await self.store.positions(topic, partitions)
 
-    async def take(self, topic: str, batches: Sequence[Batch[Satisfaction]], *, now: datetime) -> Taken:
+    async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         taken = await self.store.take(topic, batches, now=now)
         at = time.perf_counter()
         self.jobs += taken.stored
@@ -70,27 +70,27 @@ class Timed:
 
 
 def record(number: int) -> Outgoing:
-    """Event `number`: one partition of one of the datasets."""
+    """Event `number`: one new partition of one of the datasets."""
     dataset = DatasetRef("default", f"d{number % DATASETS}")
     day = Partition(f"day={number}", {"day": str(number)}, 1_000_000, 10_000)
     event = Event(f"e{number}", "bench", datetime.now(UTC), PartitionsAdded(dataset, (day,), 1))
     return Outgoing(PARTITIONS, home(event.key, SHARDS), event.key.encode(), event_codec.encode(event))
 
 
-async def preload(town: Installation, events: int, batch: int) -> None:
-    """Puts the events in the log, `batch` of them with each append, as many emitters would."""
-    gate = asyncio.Semaphore(8)
+async def preload(site: Installation, events: int, batch: int) -> None:
+    """Appends the events, `batch` per append, with 8 concurrent appends."""
+    limit = asyncio.Semaphore(8)
 
     async def append(start: int) -> None:
-        async with gate:
-            await town.broker.append([record(n) for n in range(start, min(start + batch, events))])
+        async with limit:
+            await site.broker.append([record(n) for n in range(start, min(start + batch, events))])
 
     await asyncio.gather(*(append(start) for start in range(0, events, batch)))
 
 
-async def raw(town: Installation, events: int) -> float:
-    """Seconds to read and decode them all, nothing else."""
-    reader = await town.broker.reader({TopicPartition(PARTITIONS, n): 0 for n in range(SHARDS)})
+async def raw(site: Installation, events: int) -> float:
+    """Seconds to read and decode all events."""
+    reader = await site.broker.reader({TopicPartition(PARTITIONS, n): 0 for n in range(SHARDS)})
     began, read = time.perf_counter(), 0
     while read < events:
         for chunk in await reader.read(max_records=8000, timeout=5):
@@ -103,7 +103,7 @@ async def raw(town: Installation, events: int) -> float:
 
 
 class Throughput(NamedTuple):
-    """Events per second through the whole way and through the raw loop, and what the whole way cost an event."""
+    """Events per second of the pipeline and of the raw loop; the pipeline's CPU microseconds per event."""
 
     ours: float
     raw: float
@@ -111,17 +111,17 @@ class Throughput(NamedTuple):
 
 
 async def throughput(url: str, events: int, batch: int) -> Throughput:
-    async with installation(url) as town:
-        await town.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), PER_JOB) for n in range(DATASETS)})
-        store = Timed(PostgresIntake(town.pool))
-        intake = Intake(town.broker, store, SystemClock())
-        async with town.worker():
-            await preload(town, 1000, 1000)  # everything is up and warm before the clock starts
+    async with fresh_installation(url) as site:
+        await site.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), PER_JOB) for n in range(DATASETS)})
+        store = Timed(PostgresIntake(site.pool))
+        intake = Intake(site.broker, store, SystemClock())
+        async with site.worker():
+            await preload(site, 1000, 1000)  # warms up
             while store.jobs < 1000 // PER_JOB:
                 await intake.run_once(timeout=1)
-        await preload_more(town, events, batch)
+        await preload_more(site, events, batch)
         jobs = 1000 // PER_JOB + events // PER_JOB
-        async with town.worker() as worker:
+        async with site.worker() as worker:
             taking = asyncio.create_task(intake.run())
             began, cpu = time.perf_counter(), time.process_time()
             while store.jobs < jobs:
@@ -130,29 +130,29 @@ async def throughput(url: str, events: int, batch: int) -> Throughput:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
             assert len(worker.shards) == SHARDS
-        return Throughput(events / took, (events + 1000) / await raw(town, events + 1000), 1e6 * cpu / events)
+        return Throughput(events / took, (events + 1000) / await raw(site, events + 1000), 1e6 * cpu / events)
 
 
-async def preload_more(town: Installation, events: int, batch: int) -> None:
-    gate = asyncio.Semaphore(8)
+async def preload_more(site: Installation, events: int, batch: int) -> None:
+    limit = asyncio.Semaphore(8)
 
     async def append(start: int) -> None:
-        async with gate:
-            await town.broker.append([record(1000 + n) for n in range(start, min(start + batch, events))])
+        async with limit:
+            await site.broker.append([record(1000 + n) for n in range(start, min(start + batch, events))])
 
     await asyncio.gather(*(append(start) for start in range(0, events, batch)))
 
 
 async def latency(url: str, rate: int, seconds: float) -> list[float]:
-    """Milliseconds from emit to job row of each event."""
-    async with installation(url) as town:
-        await town.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(DATASETS)})
+    """Milliseconds from emit to job row of each event, sorted."""
+    async with fresh_installation(url) as site:
+        await site.deploy({f"s{n}": Partitions(DatasetRef("default", f"d{n}"), 1) for n in range(DATASETS)})
         seen: dict[str, float] = {}
-        store = Timed(PostgresIntake(town.pool), seen)
-        taking = asyncio.create_task(Intake(town.broker, store, SystemClock()).run())
+        store = Timed(PostgresIntake(site.pool), seen)
+        taking = asyncio.create_task(Intake(site.broker, store, SystemClock()).run())
         sent: dict[str, float] = {}
-        async with town.worker():
-            await town.broker.append([record(10_000_000 + n) for n in range(DATASETS)])
+        async with site.worker():
+            await site.broker.append([record(10_000_000 + n) for n in range(DATASETS)])
             while store.jobs < DATASETS:
                 await asyncio.sleep(0.01)
             pending: set[asyncio.Task[None]] = set()
@@ -160,7 +160,7 @@ async def latency(url: str, rate: int, seconds: float) -> list[float]:
             for number in range(int(rate * seconds)):
                 await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
                 sent[f"e{number}"] = time.perf_counter()
-                task = asyncio.create_task(town.broker.append([record(number)]))
+                task = asyncio.create_task(site.broker.append([record(number)]))
                 pending.add(task)
                 task.add_done_callback(pending.discard)
             async with asyncio.timeout(30):
@@ -180,8 +180,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=100_000, help="events of a throughput round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a latency round")
-    asked = parser.parse_args()
-    if asked.events % (DATASETS * PER_JOB):
+    args = parser.parse_args()
+    if args.events % (DATASETS * PER_JOB):
         parser.error(f"--events must be a multiple of {DATASETS * PER_JOB}: {PER_JOB} for each job of {DATASETS}")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     gc.set_threshold(*GC_THRESHOLDS)
@@ -190,19 +190,19 @@ def main() -> None:
     result: dict[str, float] = {}
     with server() as url:
         for name, batch in (("", 1), ("batch_", 500)):
-            rounds = [uvloop.run(throughput(url, asked.events, batch)) for _ in range(asked.rounds)]
+            rounds = [uvloop.run(throughput(url, args.events, batch)) for _ in range(args.rounds)]
             ours, raws, cpu = zip(*rounds, strict=True)
             what = "one append each" if batch == 1 else f"appends of {batch}"
-            print(f"{asked.events:,} events, {what}: {spread(ours)} events/s; raw read and decode {spread(raws)}")
+            print(f"{args.events:,} events, {what}: {spread(ours)} events/s; raw read and decode {spread(raws)}")
             result[f"{name}events_per_s"] = round(statistics.median(ours))
             result[f"{name}raw_per_s"] = round(statistics.median(raws))
             result[f"{name}ratio"] = round(statistics.median(ours) / statistics.median(raws), 3)
             result[f"{name}cpu_us_per_event"] = round(statistics.median(cpu), 1)
         for rate in (50, 500):
-            values = uvloop.run(latency(url, rate, asked.seconds))
+            values = uvloop.run(latency(url, rate, args.seconds))
             p50, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
             print(
-                f"{rate} events/s for {asked.seconds:g} s: p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {values[-1]:.1f} ms"
+                f"{rate} events/s for {args.seconds:g} s: p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {values[-1]:.1f} ms"
             )
             result[f"p50_ms_at_{rate}"], result[f"p99_ms_at_{rate}"] = round(p50, 1), round(p99, 1)
     print("RESULT", orjson.dumps(result).decode())

@@ -1,5 +1,5 @@
-"""An installation without a catalog: the log is told of schedules as the relay would tell it, workers are processes,
-and probes say when all of it is done."""
+"""An installation without a catalog: schedules are appended to the log as the relay would append them, workers are
+processes, and probes detect when all events have been processed."""
 
 from __future__ import annotations
 
@@ -15,36 +15,41 @@ from uuid import uuid4
 
 import asyncpg
 
-from bench.crew import Crew, Ground
+from bench.worker_processes import Servers, WorkerProcesses
 from streamsched.codec import event as event_codec
-from streamsched.codec import launch as launch_codec
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.event import Event, Partition, PartitionsAdded, schedule_key
-from streamsched.domain.home import home
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded, schedule_key
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Put, Subscribe
-from streamsched.domain.trigger import Partitions, Trigger, event_keys
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Put, Subscribe
+from streamsched.domain.triggers.trigger import Partitions, Trigger, event_keys
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import LAUNCH, PARTITIONS, SIGNALS, topic_specs
 from streamsched.ports.broker import Broker, Outgoing, Reader, TopicPartition
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import LAUNCH, PARTITIONS, SIGNALS, topic_specs
-from streamsched.store.migrate import migrate
+from streamsched.store.server.migrate import migrate
 
 SHARDS = 4
 APPEND = 2000
 
 
 @dataclass(slots=True)
-class Town:
-    """An empty installation and its workers."""
+class BareInstallation:
+    """An installation without schedules, and its workers.
+
+    Attributes:
+        launched: schedule → when its newest job was read from the log, and the ids of the job's events.
+        counted: jobs read so far.
+    """
 
     broker: Broker
-    crew: Crew
+    workers: WorkerProcesses
     launched: dict[str, tuple[float, list[str]]]
     counted: int = 0
     reader: Reader | None = None
 
     async def put(self, names: Iterable[tuple[str, Trigger]]) -> None:
-        """Tells the log of enabled schedules, as the relay would."""
+        """Appends the signals of enabled schedules, as the relay would."""
         records: list[Outgoing] = []
         for name, trigger in names:
             ref = ScheduleRef("default", "bench", name)
@@ -57,8 +62,8 @@ class Town:
         for start in range(0, len(records), size):
             await self.broker.append(records[start : start + size])
 
-    async def look(self, timeout: float = 0.2, *, decoded: bool = True) -> None:
-        """Reads on what was launched: schedule → when we saw it, and the events of its newest job; or counts alone."""
+    async def poll(self, timeout: float = 0.2, *, decoded: bool = True) -> None:
+        """Reads new jobs into `launched` and `counted`; not `decoded`: only counts them."""
         if self.reader is None:
             self.reader = await self.broker.reader({TopicPartition(LAUNCH, n): 0 for n in range(SHARDS)})
         for chunk in await self.reader.read(max_records=50_000, timeout=timeout):
@@ -69,47 +74,47 @@ class Town:
                 ids = dict.fromkeys(event.id for each in job.contributions for event in each.events)
                 self.launched[job.schedule.name] = at, list(ids)
 
-    async def worked_off(self) -> None:
-        """Until everything that was told before is done: a probe has gone every way that an event can take, from the
-        shard that takes it in, which is the home of its key, to the home of who listens.
+    async def drain(self) -> None:
+        """Waits until everything appended before has been processed: one probe event has passed from each shard, as the
+        home of its event key, to each shard, as the home of a listening schedule.
         """
         mark = uuid4().hex[:6]
-        ways = product(range(SHARDS), range(SHARDS))
-        probes = [Probe.at(f"mark-{mark}-{a}-{b}", b, wanted=1, heard_in=a) for a, b in ways]
+        pairs = product(range(SHARDS), range(SHARDS))
+        probes = [Probe.at(f"mark-{mark}-{a}-{b}", b, wanted=1, key_shard=a) for a, b in pairs]
         await self.put((probe.schedule, probe.trigger) for probe in probes)
         await self.append([probe.event(1) for probe in probes])
         async with asyncio.timeout(600):
             while not all(probe.schedule in self.launched for probe in probes):
-                await self.look()
+                await self.poll()
 
 
 class Probe(NamedTuple):
-    """A schedule in one shard that listens to a dataset of which another (or the same) is the home."""
+    """A schedule whose home is one shard, listening to a dataset whose home is another (or the same) shard."""
 
     schedule: str
     trigger: Trigger
-    about: DatasetRef
-    heard_in: int
+    dataset: DatasetRef
+    key_shard: int
 
     @classmethod
-    def at(cls, name: str, shard: int, wanted: int, *, heard_in: int | None = None) -> Probe:
-        place = shard if heard_in is None else heard_in
+    def at(cls, name: str, shard: int, wanted: int, *, key_shard: int | None = None) -> Probe:
+        key_home = shard if key_shard is None else key_shard
         names = (f"{name}-{n}" for n in range(10_000))
         schedule = next(n for n in names if home(schedule_key(ScheduleRef("default", "bench", n)), SHARDS) == shard)
-        datasets = (DatasetRef("default", f"{name}-{n}") for n in range(10_000))
-        heard = next(d for d in datasets if home(next(iter(event_keys(Partitions(d, 1)))), SHARDS) == place)
-        return cls(schedule, Partitions(heard, wanted), heard, place)
+        candidates = (DatasetRef("default", f"{name}-{n}") for n in range(10_000))
+        dataset = next(d for d in candidates if home(next(iter(event_keys(Partitions(d, 1)))), SHARDS) == key_home)
+        return cls(schedule, Partitions(dataset, wanted), dataset, key_home)
 
     def event(self, number: int) -> Outgoing:
-        """It goes to the partition where all of its kind are taken in, behind them."""
-        return Outgoing(PARTITIONS, self.heard_in, None, event_codec.encode(_event(self.name(number), self.about)))
+        """Its event number `number`, for the ingest partition of its event key."""
+        return Outgoing(PARTITIONS, self.key_shard, None, event_codec.encode(_event(self.name(number), self.dataset)))
 
     def name(self, number: int) -> str:
         return f"{self.schedule}.{number}"
 
 
 def landed(number: int, dataset: int) -> Outgoing:
-    """A partition of a dataset."""
+    """An event with a new partition of a dataset."""
     event = _event(f"e{number}", DatasetRef("default", f"d{dataset}"))
     return Outgoing(PARTITIONS, home(event.key, SHARDS), None, event_codec.encode(event))
 
@@ -120,20 +125,20 @@ def _event(name: str, dataset: DatasetRef) -> Event:
 
 
 @asynccontextmanager
-async def town(place: Ground, lease_s: float) -> AsyncIterator[Town]:
+async def bare_installation(servers: Servers, lease_s: float) -> AsyncIterator[BareInstallation]:
     name = f"cluster_{uuid4().hex[:10]}"
-    admin = await asyncpg.connect(place.postgres)
+    admin = await asyncpg.connect(servers.postgres)
     await admin.execute(f'CREATE DATABASE "{name}"')
-    database = place.postgres.replace("/postgres?", f"/{name}?")
+    database = servers.postgres.replace("/postgres?", f"/{name}?")
     await asyncio.to_thread(migrate, database)
-    log = place.log(database)
+    log = servers.log(database)
     broker = await open_broker(log)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    crew = Crew(database, log, SHARDS, lease_s, place.scratch)
+    workers = WorkerProcesses(database, log, SHARDS, lease_s, servers.scratch)
     try:
-        yield Town(broker, crew, {})
+        yield BareInstallation(broker, workers, {})
     finally:
-        crew.stop()
+        workers.stop()
         await broker.close()
         await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         await admin.close()

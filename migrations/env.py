@@ -1,4 +1,4 @@
-"""Alembic's way in. The connection is always handed over by `streamsched.store.migrate`, which holds the lock."""
+"""Alembic's environment. `streamsched.store.server.migrate` passes the connection and holds the migration lock."""
 
 from __future__ import annotations
 

@@ -1,34 +1,50 @@
-"""streamsched: starts the right Spark job seconds after its inputs are complete."""
+"""streamsched: starts the right Spark job seconds after its inputs are complete.
+
+Names are imported at first use, so that definitions (`App`, `partitions` …), jobs (`PartitionedFileSet`, `current_run`,
+`Emitter` …) and the command line import only what they need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 __version__ = "0.1.0"
 
-from streamsched.define.again import failures, retry
-from streamsched.define.app import App
-from streamsched.define.days import calendar
-from streamsched.define.limit import catch_up, group, load, plugin, pool, rate, window
-from streamsched.define.phrase import When, at_least, silence, then
-from streamsched.define.promise import finish_by, start_by, takes_at_most
-from streamsched.define.when import (
-    at,
-    cron,
-    event,
-    every,
-    glob,
-    partitions,
-    program,
-    stream_size,
-    total,
-)
+if TYPE_CHECKING:
+    from streamsched.define.app import App
+    from streamsched.define.calendars import calendar
+    from streamsched.define.combinators import TriggerExpression, at_least, silence, then
+    from streamsched.define.deadlines import finish_by, start_by, takes_at_most
+    from streamsched.define.limits import catch_up, group, load, plugin, pool, rate, window
+    from streamsched.define.retries import failures, retry
+    from streamsched.define.triggers import (
+        at,
+        cron,
+        event,
+        every,
+        glob,
+        partitions,
+        program,
+        stream_size,
+        total,
+    )
+    from streamsched.emit import Emitter, partitions_added
+    from streamsched.spark.context import current_run
+    from streamsched.spark.pfs import PartitionedFileSet
 
 __all__ = [
     "App",
-    "When",
+    "Emitter",
+    "PartitionedFileSet",
+    "TriggerExpression",
     "__version__",
     "at",
     "at_least",
     "calendar",
     "catch_up",
     "cron",
+    "current_run",
     "event",
     "every",
     "failures",
@@ -37,6 +53,7 @@ __all__ = [
     "group",
     "load",
     "partitions",
+    "partitions_added",
     "plugin",
     "pool",
     "program",
@@ -50,3 +67,48 @@ __all__ = [
     "total",
     "window",
 ]
+
+#: Name → its module.
+_LAZY: Final = {
+    "App": "streamsched.define.app",
+    "Emitter": "streamsched.emit",
+    "PartitionedFileSet": "streamsched.spark.pfs",
+    "TriggerExpression": "streamsched.define.combinators",
+    "at": "streamsched.define.triggers",
+    "at_least": "streamsched.define.combinators",
+    "calendar": "streamsched.define.calendars",
+    "catch_up": "streamsched.define.limits",
+    "cron": "streamsched.define.triggers",
+    "current_run": "streamsched.spark.context",
+    "event": "streamsched.define.triggers",
+    "every": "streamsched.define.triggers",
+    "failures": "streamsched.define.retries",
+    "finish_by": "streamsched.define.deadlines",
+    "glob": "streamsched.define.triggers",
+    "group": "streamsched.define.limits",
+    "load": "streamsched.define.limits",
+    "partitions": "streamsched.define.triggers",
+    "partitions_added": "streamsched.emit",
+    "plugin": "streamsched.define.limits",
+    "pool": "streamsched.define.limits",
+    "program": "streamsched.define.triggers",
+    "rate": "streamsched.define.limits",
+    "retry": "streamsched.define.retries",
+    "silence": "streamsched.define.combinators",
+    "start_by": "streamsched.define.deadlines",
+    "stream_size": "streamsched.define.triggers",
+    "takes_at_most": "streamsched.define.deadlines",
+    "then": "streamsched.define.combinators",
+    "total": "streamsched.define.triggers",
+    "window": "streamsched.define.limits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a lazy name and stores it, so it is called once per name."""
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'streamsched' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value

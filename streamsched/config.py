@@ -1,4 +1,4 @@
-"""Settings: read once, at the edge, from a mapping passed in; a wrong one names its variable."""
+"""Settings, read once from a mapping such as the environment. Errors name the variable."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import parse_qsl, urlsplit
 
-from streamsched.domain.duration import duration_text, parse_duration
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
+from streamsched.domain.time.duration import duration_text, parse_duration
 
 PREFIX: Final = "STREAMSCHED_"
 
@@ -19,36 +20,38 @@ _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One installation's settings; every field is a variable `STREAMSCHED_<FIELD>`. Durations are written as
-    everywhere else (`domain.duration`); `0` is one too.
+    """One installation's settings; each field is read from the variable `STREAMSCHED_<FIELD>`. Durations have the
+    format of `domain.time.duration`, or are `0`.
 
     Attributes:
-        database_url: PostgreSQL, the truth of schedules, jobs and runs.
-        broker_url: the log; the database when not given.
-        shards: parts of the work; `streamsched reshard` changes their number.
-        data_dir: where run logs, Spark's scratch files and (embedded) PostgreSQL live.
-        emit_url: where programs of runs send their events: an API, or the log; the API on their launcher's own machine
-            when not given. Nobody there: events wait in `<data_dir>/spool`, from which launchers send them each minute.
-        api_host, api_port: where the API answers, its health and metrics too.
-        log_level, log_format: what processes log, and how: `auto` is `console` at a terminal, else `json`.
-        spark_master: where programs run that name no master of their own.
-        dedupe_horizon: how long a repeated event id is recognised.
-        retention: how long the log keeps records: public ones, and what is on its way (signals, ready jobs, wake-ups,
-            verdicts, late events, dead letters).
-        verdicts_keep: how long it can be asked what became of an event; 0 keeps nothing of the kind.
-        jobs_keep: how long jobs and runs that have ended can be seen, with what was decided about them.
-        audit_keep: how long it can be seen what was done to schedules, programs and groups.
-        health_host, health_port: where workers and launchers answer `/health/live`, `/health/ready` and `/metrics`;
-            port 0: nowhere. An API answers them there too, besides on its own port.
-        lease: how long a silent owner keeps its shard or part.
-        stuck_after: after this long in which a shard, or the whole worker, gets nothing done, the worker ends itself;
-            0: never.
-        heartbeat: how often a live run says so.
-        lost_after: after this long without a sign, a run's process is looked for; lost when it is gone.
-        clusters: whose load can be asked: `name=URL` with commas between; URLs as `spark/clusters.py` has them.
-        run_attempts: how many runs a job gets when they are lost.
-        launches_per_second: how quickly runs may be started in the long run, by all launchers together; 0: at any pace.
-        launch_burst: how many at once after a quiet time.
+        database_url: PostgreSQL, which stores schedules, jobs and runs.
+        broker_url: the log; default: the database.
+        shards: number of shards; `streamsched reshard` changes it.
+        data_dir: folder of run logs, Spark's scratch files and the embedded PostgreSQL.
+        emit_url: where programs of runs send their events: an API or the log; default: the API on their launcher's
+            machine. When it is unreachable, events are spooled in `<data_dir>/spool`, which launchers drain.
+        api_host, api_port: address of the API, with its health checks and metrics.
+        api_allowed_hosts: additional host names of the API, comma-separated, such as that of a proxy:
+            `scheduler.example.org`, `*.example.org` for its subdomains, `*` for any. Always allowed: loopback names and
+            addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
+        log_level, log_format: minimum level and format of logs; `auto` is `console` at a terminal, else `json`.
+        spark_master: default master of Spark programs.
+        dedupe_horizon: how long a duplicate event id is recognised.
+        retention: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead
+            letters.
+        verdicts_keep: how long verdicts of events are kept; 0 stores none.
+        jobs_keep: how long ended jobs and runs are kept, with the decisions about them.
+        audit_keep: how long the history of schedules, programs and groups is kept.
+        health_host, health_port: address of `/health/live`, `/health/ready` and `/metrics` of workers and launchers;
+            port 0: none. An API serves them there in addition to its own port.
+        lease: how long a shard or role stays with an owner that does not renew its lease.
+        stuck_after: the worker ends itself when a shard, or the whole worker, makes no progress for so long; 0: never.
+        heartbeat: interval between two heartbeats of a run.
+        lost_after: after so long without a heartbeat, the run's process is checked; the run is lost if it has ended.
+        clusters: clusters whose load can be queried: comma-separated `name=URL`, URLs as in `spark/clusters.py`.
+        run_attempts: most runs of a job when runs are lost.
+        launches_per_second: long-term rate limit of run starts, for all launchers together; 0: unlimited.
+        launch_burst: largest number of runs started at once within that rate.
         body_limit: largest request body in bytes.
     """
 
@@ -58,6 +61,7 @@ class Settings:
     data_dir: Path = Path(".streamsched")
     api_host: str = "127.0.0.1"
     api_port: int = 8765
+    api_allowed_hosts: str = ""
     health_host: str = "127.0.0.1"
     health_port: int = 0
     emit_url: str = ""
@@ -93,11 +97,15 @@ class Settings:
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
-        _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (at any pace)")
+        _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
+        for listed in filter(None, (each.strip() for each in self.api_allowed_hosts.split(","))):
+            host = listed.removeprefix("*.")
+            bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
+            _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
         for name in ("dedupe_horizon", "retention", "jobs_keep", "audit_keep", "lease", "heartbeat", "lost_after"):
-            _require(getattr(self, name) > timedelta(0), name, "must be longer than nothing")
+            _require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
         _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
         _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")
         _require(self.lost_after > self.heartbeat, "lost_after", "must be longer than the heartbeat")
@@ -106,10 +114,10 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], **given: object) -> Self:
-        """Settings from `STREAMSCHED_*`; what is `given` (an option of the command line) wins, None gives nothing.
+        """Settings from `STREAMSCHED_*`. Fields that are `given` and not None (command line options) take precedence.
 
         Raises:
-            ConfigurationError: a variable is missing, cannot be read, or is out of its bounds; the message names it.
+            ConfigurationError: a variable is missing, malformed, or out of bounds; the message names it.
         """
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         for field in fields(cls):
@@ -124,21 +132,28 @@ class Settings:
         return cls(**values)
 
     def cluster_urls(self) -> dict[str, str]:
-        """The URL of each cluster's probe, by its name."""
+        """The URL of each cluster's probe, by cluster name."""
         pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
         return {name.strip(): url.strip() for name, _, url in pairs}
 
+    @property
+    def installation(self) -> str:
+        """A display name of the installation: host and name of its database."""
+        parts = urlsplit(self.database_url)
+        host = dict(parse_qsl(parts.query)).get("host") or parts.netloc.rpartition("@")[2]
+        return f"{host or 'localhost'}/{parts.path.lstrip('/')}"
+
     def runs_emit_to(self) -> str:
-        """Where programs of runs send their events."""
+        """`emit_url`, or its default."""
         return self.emit_url or url_here(self.api_host, self.api_port)
 
     def variables(self) -> dict[str, str]:
-        """The variables from which `from_env` reads equal settings: what a child process is given."""
+        """The variables from which `from_env` reads equal settings, for a child process."""
         return {_variable(field.name): _written(getattr(self, field.name)) for field in fields(self)}
 
 
 def url_here(host: str, port: int) -> str:
-    """Where a client on the same machine finds who listens there."""
+    """The URL at which a client on the same machine reaches a server bound to this address."""
     if host in {"0.0.0.0", "::", ""}:
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,11 +1,11 @@
-"""`streamsched dev`: PostgreSQL, the log in it, worker, launcher, timers, relay and API, in one process for one folder.
+"""`streamsched dev`: an embedded PostgreSQL with the log, worker, launcher, timers, relay and API in one process.
 
-Everything that matters is in the folder. Killed at any moment, with or without its PostgreSQL, the next start goes on
-where it was.
+All state is in one folder. After a crash at any time, also of PostgreSQL, the next start continues.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -15,31 +15,40 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from streamsched.api.serving import bind, url_of
 from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
-from streamsched.domain.errors import ConfigurationError
-from streamsched.store.migrate import migrate
-from streamsched.store.server import start_server, stop_server
-from streamsched.supervisor import run_until_told
+from streamsched.domain.errors import ConfigurationError, StreamschedError
+from streamsched.domain.jobs.run import RunState
+from streamsched.ports.runs import RunRecord
+from streamsched.process.supervision import run_until_signal
+from streamsched.store.connections import open_pool
+from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.server.embedded_server import start_server, stop_server
+from streamsched.store.server.migrate import migrate
 from streamsched.telemetry.logs import configure_logs
 
 log = structlog.get_logger()
 
-#: Stands in for the database's URL until the embedded server has one.
-_TO_COME = "postgresql://to-come"
+#: Most runs listed when it stops.
+SHOWN_RUNS: Final = 20
+_ACTIVE: Final = (RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED)
+
+#: Placeholder for the database's URL until the embedded server has started.
+_PLACEHOLDER = "postgresql://to-come"
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a person needs to know of a scheduler that is up.
+    """Information for the user when the scheduler has started.
 
     Attributes:
-        resumed: the folder held an earlier one's state.
-        warnings: what will not work, and what to do about it.
+        resumed: whether the folder had state of an earlier start.
+        warnings: what will not work, and how to fix it.
     """
 
     url: str
@@ -49,37 +58,43 @@ class Started:
 
 
 def run_dev(
-    environ: Mapping[str, str], *, data_dir: Path, announce: Callable[[Started], None], **options: object
+    environ: Mapping[str, str],
+    *,
+    data_dir: Path,
+    announce: Callable[[Started], None],
+    announce_end: Callable[[Stopped], None] = lambda _: None,
+    **options: object,
 ) -> None:
-    """Runs it all in `data_dir` until SIGINT or SIGTERM, then stops it all, PostgreSQL too.
+    """Runs everything in `data_dir` until SIGINT or SIGTERM, then stops everything including PostgreSQL.
 
-    `announce` is called once, when the API answers. `options` are fields of `Settings` given on the command line.
+    `announce` is called once, when the API answers; `announce_end` when everything but PostgreSQL has stopped.
+    `options` are fields of `Settings` given on the command line.
 
     Raises:
-        ConfigurationError: another one runs in this folder, the port is in use, or a setting is wrong; nothing was
-            started.
-        UnavailableError: PostgreSQL does not come up.
+        ConfigurationError: another process runs in this folder, the port is in use, or a setting is invalid; nothing
+            was started.
+        UnavailableError: PostgreSQL does not start.
     """
     folder = data_dir.expanduser().resolve()
     given = {"log_level": environ.get("STREAMSCHED_LOG_LEVEL") or "warning", **_present(options)}
-    settings = Settings.from_env(environ, **given, database_url=_TO_COME, data_dir=folder)
-    with ExitStack() as held:
-        held.enter_context(_alone(folder))
-        bound = held.enter_context(bind(settings.api_host, settings.api_port))
+    settings = Settings.from_env(environ, **given, database_url=_PLACEHOLDER, data_dir=folder)
+    with ExitStack() as stack:
+        stack.enter_context(_locked(folder))
+        bound = stack.enter_context(bind(settings.api_host, settings.api_port))
         configure_logs(level=settings.log_level, style=settings.log_format, file=folder / "dev.log")
         postgres = folder / "postgres"
         resumed = postgres.exists()
-        held.callback(stop_server, postgres)
+        stack.callback(stop_server, postgres)
         server = start_server(postgres)
         migrate(server.url)
-        here = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
-        given = {"broker_url": server.url, **given, **here}
+        own = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
+        given = {"broker_url": server.url, **given, **own}
         settings = Settings.from_env(environ, **given)
-        held.enter_context(_findable(folder, bound, settings))
+        stack.enter_context(_published(folder, bound, settings))
         started = Started(url_of(bound), folder, resumed, tuple(_warnings(environ)))
         for warning in started.warnings:
-            log.info("dev.warned", warning=warning)
-        run_until_told(
+            log.info("dev.warning", warning=warning)
+        run_until_signal(
             serve(
                 settings,
                 Role.ALL,
@@ -89,15 +104,28 @@ def run_dev(
                 ready=lambda: announce(started),
             )
         )
+        announce_end(Stopped(folder, _active_runs(server.url)))
         log.info("dev.stopped")
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Information for the user when the scheduler has stopped.
+
+    Attributes:
+        runs: runs whose processes continue, newest first, at most `SHOWN_RUNS`; None when they could not be queried.
+    """
+
+    folder: Path
+    runs: tuple[RunRecord, ...] | None
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Holds the folder; the operating system lets go of it when this process dies, however it dies.
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds a lock on the folder, which the operating system releases when this process ends.
 
     Raises:
-        ConfigurationError: another process holds it, or it cannot be made.
+        ConfigurationError: another process holds it, or the folder cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,8 +149,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _findable(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
-    """While it runs, `dev.json` tells the command line where the API is, and administrators where everything is."""
+def _published(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
+    """Writes `dev.json` while it runs: the API's URL for clients, the settings for administration commands."""
     note = folder / "dev.json"
     unfinished = folder / "dev.json.new"
     unfinished.touch(mode=0o600)
@@ -135,8 +163,25 @@ def _findable(folder: Path, bound: socket.socket, settings: Settings) -> Iterato
         note.unlink(missing_ok=True)
 
 
+def _active_runs(dsn: str) -> tuple[RunRecord, ...] | None:
+    """Runs with their own process, which continues without this one."""
+
+    async def query() -> tuple[RunRecord, ...]:
+        pool = await open_pool(dsn, max_size=1)
+        try:
+            return tuple(await PostgresRunQueries(pool).recent(states=_ACTIVE, limit=SHOWN_RUNS))
+        finally:
+            pool.terminate()
+
+    try:
+        return asyncio.run(query())
+    except StreamschedError as exc:
+        log.warning("dev.runs_unknown", reason=str(exc))
+        return None
+
+
 def _warnings(environ: Mapping[str, str]) -> Iterator[str]:
-    """What this machine lacks."""
+    """Missing prerequisites of this machine."""
     home = environ.get("JAVA_HOME")
     if shutil.which("java", path=environ.get("PATH")) is None and not (home and (Path(home) / "bin/java").exists()):
         yield (

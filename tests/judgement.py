@@ -51,7 +51,7 @@ class Judgement:
             self.spoil(f"{what}: came in another order")
 
     def add(self, other: Judgement) -> None:
-        """Its counts; whoever tells of a trial has told its words."""
+        """Its counts; the report of a trial has shown its words."""
         self.lost += other.lost
         self.doubled += other.doubled
         self.wrong += other.wrong

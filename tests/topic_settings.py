@@ -1,4 +1,4 @@
-"""A Kafka topic's settings, changed as somebody would by hand."""
+"""A Kafka topic's settings, changed as an operator would."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ async def settings_of(broker: KafkaBroker, topic: str) -> Mapping[str, str]:
 async def change(broker: KafkaBroker, topic: str, settings: Mapping[str, str]) -> None:
     """Kafka acknowledges a change before every broker has heard of it; this waits until they have."""
     await administration.change(broker._link, broker._link.address.prefix + topic, settings)
-    await told(broker, topic, settings)
+    await reported(broker, topic, settings)
 
 
-async def told(broker: KafkaBroker, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+async def reported(broker: KafkaBroker, topic: str, settings: Mapping[str, str]) -> Mapping[str, str]:
     """All settings, once these are among them."""
     async with asyncio.timeout(30):
         while not settings.items() <= (found := await settings_of(broker, topic)).items():  # noqa: ASYNC110

@@ -1,4 +1,4 @@
-"""Futures for which more than one waits."""
+"""Futures whose exception may have no awaiter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import asyncio
 from typing import Any
 
 
-def heard(end: asyncio.Future[Any]) -> None:
-    """Whoever waits has been told why it failed, or has gone and knows that nobody can tell; that this future knows it
-    too need trouble nobody. For `add_done_callback`.
-    """
+def retrieve_exception(end: asyncio.Future[Any]) -> None:
+    """Retrieves the exception so that asyncio does not log it as never retrieved. For `add_done_callback`."""
     if not end.cancelled():
         end.exception()

@@ -1,7 +1,7 @@
-"""The log in a list: the reference driver, complete and short, the one to copy.
+"""The log in lists: the reference driver, complete and short; a template for new drivers.
 
-A `MemoryLog` is the "server"; every `MemoryBroker` on it is what another process would be. Everything that changes the
-log happens between two awaits, so it is atomic on one event loop, and nothing here is safe across threads.
+A `MemoryLog` corresponds to the server, each `MemoryBroker` on it to a process. Every change of the log happens without
+an await in between, so it is atomic on one event loop. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=False, comp
 
 
 async def open_broker(url: str) -> MemoryBroker:
-    """A log of its own behind any `memory://` URL; to share one, pass a `MemoryLog` to several `MemoryBroker`s."""
+    """A new log per call with a `memory://` URL. To share one, pass a `MemoryLog` to several `MemoryBroker`s."""
     if not url.startswith("memory://"):
         raise ConfigurationError(f"not a memory:// URL: '{url}'")
     return MemoryBroker(MemoryLog())
 
 
 @dataclass(slots=True)
-class Partition:
-    """Records with growing offsets, and the end. Offsets are never given twice, whatever is cleaned away.
+class MemoryPartition:
+    """Records with ascending offsets, and the end. An offset is never reused.
 
-    `buried` says when a tombstone was first kept by a pass that had removed all it covers (offset to milliseconds):
-    its grace counts from there, so that a reader who has seen the covered value still meets the tombstone.
+    Attributes:
+        cleaned: by offset of a tombstone, the time (ms) of the pass that first removed everything it covers. Its grace
+            starts then, so that a reader that has read a covered value still reads the tombstone.
     """
 
     records: list[Record] = field(default_factory=list)
     end: int = 0
-    buried: dict[int, int] = field(default_factory=dict)
+    cleaned: dict[int, int] = field(default_factory=dict)
 
     def append(self, key: bytes | None, value: bytes | None, time_ms: int) -> None:
         self.records.append(Record(self.end, key, value, time_ms))
@@ -47,35 +48,35 @@ class Partition:
         """Index of the first record at or after `position`."""
         return bisect_left(self.records, position, key=attrgetter("offset"))
 
-    # Neither of the two takes the last record: a reader must be able to get to the end.
+    # Neither of the next two methods removes the last record, so that a reader can reach the end.
 
     def expire(self, oldest: datetime) -> None:
-        """Drops the records appended up to `oldest`."""
+        """Removes the records appended up to `oldest`."""
         self.records = [r for r in self.records if r.time_ms > milliseconds(oldest) or r is self.records[-1]]
 
     def compact(self, now: datetime, grace: timedelta) -> None:
-        """Keeps the newest record of each key, in order, and drops a tombstone after its grace."""
+        """Keeps the newest record of each key, in order, and removes tombstones after their grace."""
         newest = {record.key: record.offset for record in self.records}
-        stay = [r for r in self.records if r.key is None or newest[r.key] == r.offset]
+        kept = [r for r in self.records if r.key is None or newest[r.key] == r.offset]
         at = milliseconds(now)
-        self.buried = {r.offset: self.buried.get(r.offset, at) for r in stay if r.value is None}
-        gone_at = milliseconds(now - grace)
-        self.records = [r for r in stay if r is stay[-1] or self.buried.get(r.offset, at + 1) > gone_at]
+        self.cleaned = {r.offset: self.cleaned.get(r.offset, at) for r in kept if r.value is None}
+        grace_end = milliseconds(now - grace)
+        self.records = [r for r in kept if r is kept[-1] or self.cleaned.get(r.offset, at + 1) > grace_end]
 
 
 class MemoryLog:
-    """Topics, fences and time: what all brokers on one log share. Times come from `clock`."""
+    """Topics, fences and time: the state that all brokers on one log share. Times are those of `clock`."""
 
     def __init__(self, clock: Clock | None = None, *, tombstone_grace: timedelta = timedelta(days=1)) -> None:
         self.clock: Clock = clock or SystemClock()
         self.tombstone_grace = tombstone_grace
         self.specs: dict[str, TopicSpec] = {}
-        self.topics: dict[str, list[Partition]] = {}
+        self.topics: dict[str, list[MemoryPartition]] = {}
         self.epochs: dict[str, int] = {}
         self.grown = asyncio.Event()
 
-    def partition(self, topic: str, partition: int) -> Partition:
-        """The partition asked for.
+    def partition(self, topic: str, partition: int) -> MemoryPartition:
+        """A partition of a topic.
 
         Raises:
             NotFoundError: no such topic or partition.
@@ -88,7 +89,7 @@ class MemoryLog:
         return partitions[partition]
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """All of them or, when one names no partition we have, none."""
+        """Appends all records, or none when one names an unknown partition."""
         time_ms = milliseconds(self.clock.now())
         targets = [self.partition(record.topic, record.partition) for record in records]
         for target, record in zip(targets, records, strict=True):
@@ -98,7 +99,7 @@ class MemoryLog:
 
 
 class MemoryReader:
-    """Reads from positions it keeps itself."""
+    """Reads from positions, which it keeps."""
 
     def __init__(self, log: MemoryLog, positions: Mapping[TopicPartition, int]) -> None:
         self._log = log
@@ -136,7 +137,7 @@ class MemoryReader:
 
 
 class MemoryWriter:
-    """Writes while its epoch is the newest of its name."""
+    """Commits as long as its epoch is the newest of its name."""
 
     def __init__(self, log: MemoryLog, name: str) -> None:
         self._log = log
@@ -171,7 +172,7 @@ class MemoryBroker:
                     f" wanted {spec.partitions} partitions, cleanup '{spec.cleanup}'"
                 )
             self._log.specs[spec.name] = spec
-            self._log.topics.setdefault(spec.name, [Partition() for _ in range(spec.partitions)])
+            self._log.topics.setdefault(spec.name, [MemoryPartition() for _ in range(spec.partitions)])
 
     async def append(self, records: Sequence[Outgoing]) -> None:
         await asyncio.sleep(0)

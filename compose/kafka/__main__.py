@@ -1,4 +1,4 @@
-"""`python -m compose.kafka start | stop`: a Kafka for people without Docker."""
+"""`python -m compose.kafka start | stop | kill`: a local Kafka without Docker."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from compose.kafka.properties import Address, Shape
 
 
 def main() -> int:
-    """Starts or stops the cluster of a folder; the exit code says whether it could."""
+    """Starts or stops the cluster of a folder. Exit code 1: it could not be started."""
     parser = argparse.ArgumentParser(prog="python -m compose.kafka", description=__doc__)
     parser.add_argument("what", choices=("start", "stop", "kill"))
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
-    parser.add_argument("--port", type=int, default=9092, help="of the first broker; each takes two (9092 and 9093, …)")
-    parser.add_argument("--folder", type=Path, default=Path(".kafka"), help="data, logs and pids")
-    asked = parser.parse_args()
-    nodes = tuple(Address(asked.port + 2 * n, asked.port + 2 * n + 1) for n in range(asked.brokers))
-    cluster = Cluster(asked.folder.absolute(), Shape(nodes))
-    match asked.what:
+    parser.add_argument(
+        "--port", type=int, default=9092, help="port of the first broker; each uses two (9092 and 9093, …)"
+    )
+    parser.add_argument("--folder", type=Path, default=Path(".kafka"), help="folder of data, logs and pids")
+    args = parser.parse_args()
+    nodes = tuple(Address(args.port + 2 * n, args.port + 2 * n + 1) for n in range(args.brokers))
+    cluster = Cluster(args.folder.absolute(), Shape(nodes))
+    match args.what:
         case "start":
             try:
                 cluster.start()

@@ -1,4 +1,4 @@
-"""A certificate that signs itself, for 127.0.0.1: for trying TLS on one machine."""
+"""A self-signed certificate for 127.0.0.1, to try TLS on one machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from compose.kafka.properties import Security
 
 
 def make_security(folder: Path, users: Mapping[str, str]) -> Security:
-    """Makes key and certificate with openssl; clients trust `truststore` (`cafile=` of the log's URL).
+    """Creates key and certificate with openssl; clients trust `truststore` (`cafile=` of the log's URL).
 
     Raises:
-        MissingError: there is no openssl.
+        MissingError: openssl is not installed.
     """
     key, certificate, both = folder / "key.pem", folder / "certificate.pem", folder / "keystore.pem"
     try:

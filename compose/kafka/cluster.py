@@ -1,7 +1,7 @@
-"""One Kafka broker, or three, on loopback in KRaft mode: started, waited for, killed, found again, stopped.
+"""One or three Kafka brokers on loopback in KRaft mode, as local processes.
 
-A cluster is a folder: `node-1`, `node-2` … each with its `server.properties`, data, `kafka.log` and `pid`. Whoever has
-the folder can stop what another process started; started again, it goes on with its data.
+A cluster is a folder: `node-1`, `node-2` … each with its `server.properties`, data, `kafka.log` and `pid`. Any process
+with access to the folder can stop the cluster; a new start continues with its data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STARTED: Final = "Kafka Server started"
 
 
 class NotReadyError(Exception):
-    """A node ended, or did not begin to serve in time; the message has the end of its log."""
+    """A node ended, or was not ready in time; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +55,30 @@ class Cluster:
         return range(1, len(self.shape.nodes) + 1)
 
     def start(self, *numbers: int) -> None:
-        """Starts these nodes (all, without numbers) that do not run, and returns when they serve.
+        """Starts those of these nodes (default: all) that do not run, and returns when they are ready.
 
         Raises:
-            MissingError: no Java, or no Maven to get Kafka with.
-            NotReadyError: a node does not come up.
+            MissingError: Java, or Maven to download Kafka, is not installed.
+            NotReadyError: a node did not become ready.
         """
         begun = [(number, self._launch(number)) for number in numbers or self.numbers if self.pid(number) is None]
         for number, (process, already) in begun:
             self._await_ready(number, process, already)
 
     def stop(self, *numbers: int) -> None:
-        """Ends these nodes (all, without numbers) in good order; those that take too long are killed."""
+        """Stops these nodes (default: all) with SIGTERM, and kills them after a timeout."""
         self._end(numbers or self.numbers, signal.SIGTERM, STOP_SECONDS)
         self.kill(*numbers)
 
     def kill(self, *numbers: int) -> None:
-        """SIGKILL."""
+        """Kills these nodes (default: all) with SIGKILL."""
         self._end(numbers or self.numbers, signal.SIGKILL, STOP_SECONDS)
 
     def pid(self, number: int) -> int | None:
         """The process of a node, if it runs."""
         with suppress(FileNotFoundError, ValueError):
             pid = int((self._home(number) / "pid").read_text())
-            if str(self._home(number)) in _command(pid):  # a number may have been given away
+            if str(self._home(number)) in _command(pid):  # the pid may have been reused
                 return pid
         return None
 
@@ -107,10 +107,10 @@ class Cluster:
         return process, already
 
     def _format(self, properties: Path) -> None:
-        """Makes the data folder. Nodes of one cluster share an id, kept beside them."""
+        """Formats the data folder. All nodes of a cluster share an id, stored in the cluster's folder."""
         identity = self.folder / "cluster-id"
         if not identity.exists():
-            # 16 bytes in base64, as Kafka wants it; one that began with a dash would be read as an option
+            # 16 bytes in base64, as Kafka requires; an id that starts with a dash would be parsed as an option
             identity.write_text(base64.urlsafe_b64encode(b"s" + uuid4().bytes[1:]).rstrip(b"=").decode())
         users = self.shape.security.users.items() if self.shape.security else ()
         scram = [
@@ -129,8 +129,8 @@ class Cluster:
         while _STARTED.encode() not in log.read_bytes()[already:]:
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                said = log.read_bytes()[already:].decode(errors="replace")
-                raise NotReadyError(f"Kafka node {number} does not come up; the end of {log}:\n{said[-3000:]}")
+                tail = log.read_bytes()[already:].decode(errors="replace")[-3000:]
+                raise NotReadyError(f"Kafka node {number} did not start; the end of {log}:\n{tail}")
             time.sleep(0.05)
 
     def _end(self, numbers: Iterable[int], how: signal.Signals, seconds: float) -> None:
@@ -144,9 +144,9 @@ class Cluster:
 
 
 def free_addresses(nodes: int) -> tuple[Address, ...]:
-    """Ports nobody listens on now."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(2 * nodes)]
+    """Addresses with free ports."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * nodes)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         ports = [each.getsockname()[1] for each in sockets]
@@ -154,7 +154,7 @@ def free_addresses(nodes: int) -> tuple[Address, ...]:
 
 
 def _kafka(heap_mb: int) -> tuple[str, ...]:
-    """Java with Kafka's classes: a small heap, a collector without threads, and no optimising for hours ahead."""
+    """Java with Kafka's classes: a small heap, the serial collector, and only fast JIT compilation."""
     return (
         java(),
         f"-Xmx{heap_mb}m",
@@ -168,7 +168,7 @@ def _kafka(heap_mb: int) -> tuple[str, ...]:
 
 
 def _alive(pid: int) -> bool:
-    """Whether it runs; one that ended and whose parent has not asked for its end yet does not."""
+    """Whether the process runs; a zombie does not."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     return bool(_command(pid))
@@ -176,8 +176,8 @@ def _alive(pid: int) -> bool:
 
 def _command(pid: int) -> str:
     """The command line of a process; empty when there is none, or it has ended."""
-    asked = subprocess.run(
+    listed = subprocess.run(
         ("ps", "-ww", "-o", "stat=,command=", "-p", str(pid)), capture_output=True, text=True, check=False
     )
-    state, _, command = asked.stdout.strip().partition(" ")
+    state, _, command = listed.stdout.strip().partition(" ")
     return "" if state.startswith("Z") else command

@@ -1,4 +1,4 @@
-"""Apache Kafka's jars: resolved once by Maven, as `pom.xml` names them, and kept in a cache folder."""
+"""Apache Kafka's jars: the artifacts of `pom.xml`, downloaded once by Maven into a cache folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESOLVE_SECONDS: Final = 600.0
 
 
 class MissingError(Exception):
-    """A program this needs is not on this machine; the message says which, and how to get it."""
+    """A required program is not installed; the message says which, and how to install it."""
 
 
 def version() -> str:
@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where the jars are kept: `STREAMSCHED_KAFKA_CACHE`, or the user's cache folder."""
+    """The folder of the jars: `STREAMSCHED_KAFKA_CACHE`, or in the user's cache folder."""
     given = environ.get("STREAMSCHED_KAFKA_CACHE")
     if given:
         return Path(given)
@@ -37,10 +37,10 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def java() -> str:
-    """The Java that runs Kafka: `JAVA_HOME`'s, or the one on the PATH.
+    """The Java that runs Kafka: of `JAVA_HOME`, else in PATH.
 
     Raises:
-        MissingError: there is none.
+        MissingError: Java is not installed.
     """
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
@@ -52,38 +52,38 @@ def java() -> str:
 
 
 def jars(folder: Path) -> Path:
-    """The folder of Kafka's jars, filled when it is not there yet (45 jars, 43 MB from Maven Central). Several
-    processes may ask at once: what is there is always whole.
+    """The folder of Kafka's jars; downloads them if it does not exist (45 jars, 43 MB from Maven Central). Safe for
+    concurrent processes: the complete folder is renamed into place.
 
     Raises:
-        MissingError: the jars are not there and Maven is not either, or Maven cannot get them.
+        MissingError: Maven is needed but not installed, or the download failed.
     """
     if folder.is_dir():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingError(
-            f"Maven is needed once, to get Kafka's jars into {folder} (Debian: apt-get install maven); "
-            "or use the Kafka of compose/compose.yaml, or any other, by its URL"
+            f"Maven is needed once, to download Kafka's jars into {folder} (Debian: apt-get install maven); "
+            "or use the Kafka of compose/kafka.yaml, or any other, by its URL"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as scratch:
-        got = Path(scratch) / "jars"
-        asked = subprocess.run(
+        downloaded = Path(scratch) / "jars"
+        done = subprocess.run(
             (
                 *(maven, "--batch-mode", "--quiet", "--file", str(POM)),
-                *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={got}"),
+                *("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={downloaded}"),
             ),
             capture_output=True,
             text=True,
             timeout=RESOLVE_SECONDS,
             check=False,
         )
-        if asked.returncode != 0 or not got.is_dir():
-            raise MissingError(f"Maven could not get Kafka's jars:\n{asked.stdout[-2000:]}{asked.stderr[-1000:]}")
+        if done.returncode != 0 or not downloaded.is_dir():
+            raise MissingError(f"Maven could not download Kafka's jars:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
         try:
-            got.rename(folder)
+            downloaded.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was quicker
+            if not folder.is_dir():  # else another process has created it
                 raise
     return folder

@@ -1,4 +1,4 @@
-"""What a node is told: `server.properties` of a small cluster on one machine, as text."""
+"""`server.properties` of a small Kafka cluster on one machine, as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-#: For tests: compaction and retention look for work many times a second instead of every few minutes.
+#: For tests: compaction and retention run many times a second instead of every few minutes.
 BUSY_CLEANER: Final[Mapping[str, str]] = {
     "log.cleaner.backoff.ms": "100",
     "log.retention.check.interval.ms": "200",
@@ -18,7 +18,7 @@ BUSY_CLEANER: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a node listens: for clients and other brokers, and for the controllers' quorum."""
+    """Ports of a node: for clients and other brokers, and for the controllers' quorum."""
 
     port: int
     quorum_port: int
@@ -32,7 +32,7 @@ class Security:
     Attributes:
         keystore: PEM file with the nodes' private key and certificate.
         truststore: PEM file with the certificate clients must trust.
-        users: SCRAM-SHA-512 users and their passwords; the first is what the brokers call each other by.
+        users: SCRAM-SHA-512 users and their passwords; the first is used between brokers.
     """
 
     keystore: Path
@@ -42,7 +42,7 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A cluster: its nodes' addresses, its security if any, and properties that win over those made here."""
+    """A cluster: its nodes' addresses, its security if any, and properties that override those made here."""
 
     nodes: Sequence[Address]
     security: Security | None = None
@@ -50,9 +50,9 @@ class Shape:
 
 
 def server_properties(shape: Shape, node: int, data: Path) -> str:
-    """For node 1, 2, … of the shape. Small: few threads, few partitions of the inner topics, nothing waits to grow.
+    """Properties of node 1, 2, … of the cluster: few threads, few partitions of internal topics, no start delays.
 
-    A transaction nobody finishes is looked for every second instead of every ten, for it holds up all readers.
+    Abandoned transactions, which block readers, are aborted within one second instead of ten.
     """
     at, nodes = shape.nodes[node - 1], len(shape.nodes)
     copies, safe = str(min(nodes, 3)), str(2 if nodes > 2 else 1)

@@ -1,4 +1,4 @@
-"""Two programs and two schedules: a join whenever a week of both inputs is new, a report whenever a join succeeded.
+"""Two programs and two schedules: a join for every seven new days of both inputs, a report after every successful join.
 
 FLIGHTS_DATA=/data/flights streamsched deploy examples/flights/app.py
 """
@@ -10,7 +10,7 @@ from streamsched import App, partitions, program
 
 DATA = str(Path(os.environ.get("FLIGHTS_DATA", "flights-data")).resolve())
 
-# For a few thousand rows on a laptop: most of such a job is the JVM's start, and this halves it.
+# For a few thousand rows on a laptop: the JVM's start dominates such a job, and these options halve it.
 SMALL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.memory": "1g",
@@ -21,7 +21,7 @@ app = App("flights")
 join = app.spark("join", main="join.py", arguments=["--data", "{data}"], conf=SMALL)
 report = app.spark("report", main="report.py", conf=SMALL)
 
-# Seven new days of each, whoever landed them, in whatever order, in one commit or in seven.
+# Seven new days of each input, from any writer, in any order, in one commit or in seven.
 app.schedule(
     "weekly-join",
     join,
@@ -30,7 +30,7 @@ app.schedule(
     description="delay by wind and visibility, for exactly the days that are new",
 )
 
-# Its input is not a partition but a success. Only one report draws at a time; the next one waits.
+# Triggered by a successful run, not by partitions. Only one report runs at a time; the next one waits.
 app.schedule(
     "weekly-report",
     report,

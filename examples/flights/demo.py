@@ -1,7 +1,7 @@
-"""`make demo`: a real pipeline on real data, from the first partition to the picture, while you watch.
+"""`make demo`: a pipeline on real data, from the first partition to the report, shown live.
 
-Starts a scheduler of its own, deploys `app.py`, runs `land.py` (somebody else's upstream job), and shows what the
-scheduler makes of it. The scheduler's state stays in .streamsched/demo, the data of each demo in a new folder there.
+Starts a scheduler, deploys `app.py`, runs `land.py` (the upstream job), and shows events, jobs and runs. The state of
+the scheduler is in .streamsched/demo, the data of each demo in a new folder there.
 """
 
 import argparse
@@ -28,12 +28,12 @@ PATIENCE = 600.0
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why and what to do."""
+    """The demo failed; the message has the cause and a remedy."""
 
 
 def require_java() -> None:
     """Raises:
-    DemoError: Spark needs Java 17 or newer, and there is none.
+    DemoError: Java 17 or newer, which Spark needs, is not installed.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
@@ -42,30 +42,28 @@ def require_java() -> None:
             "Spark needs Java 17 or newer, and there is no `java` "
             + (f"in JAVA_HOME ({home})." if home else "on the PATH.")
             + "\nInstall it (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17)"
-            + "\nor point JAVA_HOME at one, and say `make demo` again."
+            + "\nor set JAVA_HOME, and run `make demo` again."
         )
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', printed)
     if version and int(version[1]) < 17:
-        raise DemoError(
-            f"Spark needs Java 17 or newer, and {java} is Java {version[1]}. Point JAVA_HOME at a newer one."
-        )
+        raise DemoError(f"Spark needs Java 17 or newer, and {java} is Java {version[1]}. Set JAVA_HOME to a newer one.")
 
 
 def observed(api: Api, since: datetime) -> Moment:
-    """What the scheduler says now of all that became ready since then; what earlier demos left is not ours."""
+    """Progress, jobs and runs since then, without those of earlier demos."""
     schedules = api.schedules()
     jobs = [job for each in schedules.values() for job in api.jobs(each["id"]) if when(job["satisfiedAt"]) >= since]
-    mine = {job["id"] for job in jobs}
-    runs = [run for name in ("join", "report") for run in api.runs(f"default.flights.{name}") if run["job"] in mine]
+    job_ids = {job["id"] for job in jobs}
+    runs = [run for name in ("join", "report") for run in api.runs(f"default.flights.{name}") if run["job"] in job_ids]
     return Moment(counted(schedules["weekly-join"]), tuple(jobs), tuple(sorted(runs, key=lambda run: run["createdAt"])))
 
 
 def landed(data: Path) -> list[Commit]:
-    """What the upstream job has committed, from the manifests."""
+    """The commits of the upstream job, from the manifests."""
     manifests = [Manifest.decode(path.read_bytes()) for path in data.glob("[fw]*/_manifest/*.json")]
     return [
-        Commit(m.at, m.dataset.name, tuple(p.values["day"] for p in m.pieces), sum(p.rows for p in m.pieces))
+        Commit(m.at, m.dataset.name, tuple(p.values["day"] for p in m.partitions), sum(p.rows for p in m.partitions))
         for m in sorted(manifests, key=lambda m: m.at)
     ]
 
@@ -73,10 +71,10 @@ def landed(data: Path) -> list[Commit]:
 def watch(
     api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, *, weeks: int, since: datetime
 ) -> Moment:
-    """Shows what happens until all of it has; the last moment.
+    """Shows the progress until the pipeline is complete; returns the last state.
 
     Raises:
-        DemoError: a program failed, or it takes too long.
+        DemoError: a program failed, or the timeout expired.
     """
     deadline = time.monotonic() + PATIENCE
     with screen.watching():
@@ -86,7 +84,7 @@ def watch(
             days = sum(len(commit.days) for commit in commits)
             screen.show(moment, landing=_landing(upstream, days))
             if upstream.poll():
-                raise DemoError(f"land.py failed; its last words:\n{_tail(data / 'land.log')}")
+                raise DemoError(f"land.py failed; the end of its log:\n{_tail(data / 'land.log')}")
             if (run := moment.failed()) is not None:
                 raise DemoError(f"run {run['id']} is {run['state']}: {run['reason']}\n{api.log(run['id'])}")
             if upstream.poll() == 0 and moment.complete(weeks):
@@ -105,11 +103,11 @@ def demo(screen: Screen, folder: Path, weeks: int) -> None:
         screen.say(f"  scheduler: {api.url}   state: {folder}")
         deploy(HERE / "app.py", api, {"FLIGHTS_DATA": str(data)})
         screen.say("  deployed:  7 new days of flights and 7 new days of weather → join;   join succeeded → report\n")
-        with (data / "land.log").open("wb") as said:
+        with (data / "land.log").open("wb") as log:
             upstream = subprocess.Popen(
                 [sys.executable, str(HERE / "land.py"), "--data", str(data), "--weeks", str(weeks)],
                 env={**os.environ, "STREAMSCHED_EMIT_URL": api.url, "STREAMSCHED_SPOOL": str(folder / "spool")},
-                stdout=said,
+                stdout=log,
                 stderr=subprocess.STDOUT,
             )
         try:
@@ -124,7 +122,7 @@ def demo(screen: Screen, folder: Path, weeks: int) -> None:
 
 
 def where_next(screen: Screen, folder: Path, data: Path, moment: Moment) -> None:
-    """Paths to open and commands to try."""
+    """Prints paths to open and commands to try."""
     shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     join = next(run for run in moment.runs if run["program"].endswith(".join"))
     screen.say("\n[bold]Where to look next[/]")
@@ -150,16 +148,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weeks", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(".streamsched/demo"))
-    asked = parser.parse_args()
+    args = parser.parse_args()
     screen = Screen(Console())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # however it is stopped, its scheduler stops with it
+        signal.signal(number, signal.default_int_handler)  # so that the scheduler is stopped too
     try:
         require_java()
-        demo(screen, asked.folder.resolve(), asked.weeks)
+        demo(screen, args.folder.resolve(), args.weeks)
     except (DemoError, SchedulerError) as exc:
         screen.console.print(str(exc), style="red", markup=False, highlight=False, soft_wrap=True)
-        screen.say(f"  its log: {asked.folder / 'dev.log'}" if isinstance(exc, SchedulerError) else "")
+        screen.say(f"  its log: {args.folder / 'dev.log'}" if isinstance(exc, SchedulerError) else "")
         return 1
     except KeyboardInterrupt:
         screen.say("stopped; what was reached is kept")

@@ -1,4 +1,4 @@
-"""Delay at departure by wind and by visibility, for exactly the days that started this run."""
+"""Departure delay by wind and by visibility, for exactly the days that started this run."""
 
 import argparse
 from pathlib import Path
@@ -14,18 +14,18 @@ VISIBILITY = [("under 1 mile", 1), ("1 to 3", 3), ("3 to 6", 6), ("6 to 10", 10)
 
 
 def band(value: Column, bands: list[tuple[str, int | None]], part: str) -> Column:
-    """The place (`order`) or the name (`band`) of the band a value is in; an upper bound belongs to the next band."""
+    """The index (`part="order"`) or name (`part="band"`) of the band with a value; upper bounds are exclusive."""
     found = f.lit(None)
     for order, (name, below) in reversed(list(enumerate(bands))):
-        told = f.lit(order if part == "order" else name)
-        found = told if below is None else f.when(value < below, told).otherwise(found)
+        shown = f.lit(order if part == "order" else name)
+        found = shown if below is None else f.when(value < below, shown).otherwise(found)
     return f.when(value.isNotNull(), found)
 
 
 def delays(flights: DataFrame, weather: DataFrame) -> DataFrame:
     """Flights, cancellations and mean delay in minutes for each band of wind and of visibility.
 
-    A flight meets the weather of its airport in the hour it was to leave; one without an observation is left out.
+    Joins each flight with the weather of its airport in its scheduled hour; flights without an observation are dropped.
     """
     observed = weather.select("origin", "time_hour", "wind_speed", "visib").dropDuplicates(["origin", "time_hour"])
     both = flights.join(observed, ["origin", "time_hour"]).cache()
@@ -65,7 +65,7 @@ def main() -> None:
     print(f"run {run.run_id}: joining {days[0]} to {days[-1]}")
     result = delays(flights, weather).withColumn("week", f.lit(days[0]))
 
-    # The run's id as the commit's: should this run be tried again after it wrote, the second write changes nothing.
+    # The run id as commit id makes the write idempotent: if this run is retried after it wrote, nothing changes.
     commit = PartitionedFileSet("delays", data / "delays").write(
         result.coalesce(1), partition_by=["week"], mode="overwrite_partitions", commit_id=run.run_id
     )

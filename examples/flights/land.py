@@ -1,10 +1,10 @@
-"""Lands flights and hourly weather of New York 2013 as day partitions, as they might arrive: flights every day, weather
-some days at a time. An upstream job of somebody else's; nothing here knows of schedules.
+"""Writes flights and hourly weather of New York 2013 as day partitions: flights day by day, weather several days at a
+time. Plays the upstream job, which does not depend on schedules.
 
     python land.py --data /data/flights --weeks 2
 
-Each commit says what it added to where STREAMSCHED_EMIT_URL points. If nobody is there, the event waits in
-STREAMSCHED_SPOOL, and the data is there all the same.
+Each commit emits one event to STREAMSCHED_EMIT_URL. If no server answers, the event is spooled in STREAMSCHED_SPOOL;
+the data is visible in any case.
 """
 
 import argparse
@@ -35,11 +35,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the file sets")
     parser.add_argument("--weeks", type=int, default=2)
     parser.add_argument("--since", type=date.fromisoformat, default=date(2013, 3, 1))
-    asked = parser.parse_args()
+    args = parser.parse_args()
 
-    until = asked.since + timedelta(weeks=asked.weeks)
-    flights = source("flights.csv.zip", FLIGHTS, asked.since, until)
-    weather = source("weather.csv", WEATHER, asked.since, until)
+    until = args.since + timedelta(weeks=args.weeks)
+    flights = source("flights.csv.zip", FLIGHTS, args.since, until)
+    weather = source("weather.csv", WEATHER, args.since, until)
 
     spark = (
         SparkSession.builder.appName("land")
@@ -50,16 +50,16 @@ def main() -> None:
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .getOrCreate()
     )
-    flights_set = PartitionedFileSet("flights", asked.data / "flights")
-    weather_set = PartitionedFileSet("weather", asked.data / "weather")
+    flights_set = PartitionedFileSet("flights", args.data / "flights")
+    weather_set = PartitionedFileSet("weather", args.data / "weather")
 
     def land(file_set: PartitionedFileSet, rows: pd.DataFrame, days: list[date]) -> None:
         chosen = spark.createDataFrame(rows[rows["day"].isin(days)]).coalesce(1)
         commit = file_set.write(chosen, partition_by=["day"])
         print(f"{file_set.dataset}: " + ", ".join(f"{p.key} ({p.rows} rows)" for p in commit.partitions), flush=True)
 
-    for week in range(asked.weeks):
-        days = [asked.since + timedelta(days=7 * week + day) for day in range(7)]
+    for week in range(args.weeks):
+        days = [args.since + timedelta(days=7 * week + day) for day in range(7)]
         for arrived in (days[:3], days[3:]):
             for day in arrived:
                 land(flights_set, flights, [day])

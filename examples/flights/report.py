@@ -1,6 +1,6 @@
-"""A picture and a table of what the joins found: report.png, report.csv and report.txt in the data folder.
+"""A chart and a table of the joins' results: report.png, report.csv and report.txt in the data folder.
 
-It is told which join succeeded, and with which arguments; so it looks where that join wrote.
+The run context has the arguments of the joins that succeeded, and so their data folder.
 """
 
 from pathlib import Path
@@ -19,10 +19,10 @@ UNITS = {"wind": "wind speed", "visibility": "visibility"}
 
 
 def summed(weeks: pd.DataFrame) -> pd.DataFrame:
-    """All weeks together: the mean of the weeks' means, weighted by the flights that left."""
+    """Totals over all weeks; the mean delay is weighted by the flights that departed."""
     left = weeks["flights"] - weeks["cancelled"]
-    weighed = weeks.assign(left=left, minutes=weeks["mean_delay"].fillna(0.0) * left)
-    table = weighed.groupby(["measure", "order", "band"], as_index=False)[
+    weighted = weeks.assign(left=left, minutes=weeks["mean_delay"].fillna(0.0) * left)
+    table = weighted.groupby(["measure", "order", "band"], as_index=False)[
         ["flights", "cancelled", "left", "minutes"]
     ].sum()
     table["mean_delay"] = (table["minutes"] / table["left"]).round(1)
@@ -46,7 +46,7 @@ def draw(table: pd.DataFrame, weeks: list[str], path: Path) -> None:
 
 def main() -> None:
     spark = SparkSession.builder.getOrCreate()
-    # Successes that came while this run had to wait are told together: usually of one folder.
+    # Successes that occurred while this run waited are coalesced; usually they have the same folder.
     for folder in dict.fromkeys(join.arguments["data"] for join in current_run().programs()):
         data = Path(folder)
         found = PartitionedFileSet("delays", data / "delays").read(spark).toPandas()

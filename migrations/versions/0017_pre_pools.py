@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsched.store.migrate import run_beside
+from streamsched.store.server.migrate import run_beside
 
 revision = "0017_pre"
 down_revision = "0016_pre"

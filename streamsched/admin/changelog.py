@@ -1,21 +1,21 @@
-"""Shards' tables as their changelogs have them: what a shard would read back if it were taken over now.
+"""Shards' tables, read from their changelogs: what a takeover of the shard would recover now.
 
-Reading fences nobody and disturbs nobody. A shard that runs goes on meanwhile, so tables of different topics are read
-at slightly different moments.
+Reading needs no fence. Running shards continue to write, so tables of different topics are read at slightly different
+moments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamsched.log.records import newest, records
+from streamsched.log.topics import POSITION_KEY, RESERVED, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.records import newest, records
-from streamsched.ports.topics import POSITION_KEY, RESERVED, TRIGGERS_CHANGELOG
 from streamsched.stream.turn import Positions, decode_positions, sources
 
 
 async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
-    """The table of a shard, without what the shard keeps of itself.
+    """The table of a shard, without the shard's reserved keys.
 
     Raises:
         NotFoundError, UnavailableError: as `records`.
@@ -32,7 +32,7 @@ async def table(broker: Broker, topic: str, shard: int) -> dict[bytes, bytes]:
 
 
 async def positions(broker: Broker, shard: int) -> Positions:
-    """Where the next turn of a shard starts, for each of its sources; empty when it never ended one.
+    """Where the next turn of a shard starts, for each source; empty before its first turn.
 
     Raises:
         NotFoundError, UnavailableError: as `records`.
@@ -42,7 +42,7 @@ async def positions(broker: Broker, shard: int) -> Positions:
 
 
 async def starts(broker: Broker, shard: int) -> Positions:
-    """As `positions`, of every source: one that nothing was ever taken from starts at its beginning.
+    """Like `positions`, but for every source; 0 for sources that were never read.
 
     Raises:
         NotFoundError, UnavailableError: as `records`.
@@ -51,10 +51,10 @@ async def starts(broker: Broker, shard: int) -> Positions:
 
 
 async def lags(broker: Broker, shards: int) -> Mapping[int, Mapping[TopicPartition, int]]:
-    """How many records (by offsets) each shard has not taken yet, for each source."""
+    """How many records (by offsets) each shard has not processed yet, for each source."""
     found: dict[int, dict[TopicPartition, int]] = {}
     for shard in range(shards):
-        reached = await starts(broker, shard)
-        ends = await broker.ends(list(reached))
-        found[shard] = {source: max(0, ends[source] - at) for source, at in reached.items()}
+        start = await starts(broker, shard)
+        ends = await broker.ends(list(start))
+        found[shard] = {source: max(0, ends[source] - at) for source, at in start.items()}
     return found

@@ -1,6 +1,6 @@
-"""An installation as an administrator's commands find it: opened as it is, nothing made and nothing migrated.
+"""An installation as opened by administration commands: connects, but creates and migrates nothing.
 
-The composition root of this room, as `bootstrap` is of the roles.
+Composition root of `admin`, as `bootstrap` is for the roles.
 """
 
 from __future__ import annotations
@@ -10,49 +10,49 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from streamsched.config import Settings
-from streamsched.domain.layout import Layout
-from streamsched.ports.bell import Bell
+from streamsched.domain.signals.layout import Layout
+from streamsched.log.drivers import open_broker
+from streamsched.log.generation import of_generation, read_layout
+from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker, TopicSpec
 from streamsched.ports.clock import Clock, SystemClock
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.generation import of_generation, read_layout
+from streamsched.ports.intake import RestartableProgressStore
 from streamsched.ports.leases import Leases
-from streamsched.ports.progress import Restartable
-from streamsched.ports.topics import topic_specs
-from streamsched.store.bell import PostgresBell
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.listing import PostgresCatalogReader
-from streamsched.store.migrate import newest_revisions
-from streamsched.store.outbox import PostgresOutbox
-from streamsched.store.pool import open_pool
-from streamsched.store.probe import PostgresMending, PostgresNumbers, PostgresProbe, PostgresPutAway
-from streamsched.store.progress import PostgresProgress
-from streamsched.store.reports import PostgresReports
+from streamsched.ports.notifier import Notifier
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.catalog.progress import PostgresProgress
+from streamsched.store.connections import Pool, open_pool
+from streamsched.store.server.leases import PostgresLeases
+from streamsched.store.server.migrate import newest_revisions
+from streamsched.store.server.notifier import PostgresNotifier
+from streamsched.store.server.probe import PostgresArchivedLetters, PostgresMending, PostgresNumbers, PostgresProbe
+from streamsched.store.server.reports import PostgresReportStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """Its parts.
+    """Open connections and stores of an installation.
 
     Attributes:
-        log: as it is, in no generation.
-        broker: the log in its current generation.
-        specs: the topics it must have.
-        revisions: of the schema this release is made for.
+        log: the broker without a generation.
+        broker: the broker in the log's current generation.
+        specs: the required topics.
+        revisions: schema revisions this release supports.
     """
 
     log: Broker
     broker: Broker
     leases: Leases
-    progress: Restartable
+    progress: RestartableProgressStore
     probe: PostgresProbe
-    put_away: PostgresPutAway
+    archived_letters: PostgresArchivedLetters
     mending: PostgresMending
     numbers: PostgresNumbers
     reader: PostgresCatalogReader
-    reports: PostgresReports
+    reports: PostgresReportStore
     outbox: PostgresOutbox
-    bell: Bell
+    notifier: Notifier
     clock: Clock
     specs: tuple[TopicSpec, ...]
     revisions: tuple[str, ...]
@@ -60,35 +60,43 @@ class Installation:
 
 @asynccontextmanager
 async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
-    """Opens connections; closes them at the end.
+    """Opens the connections, and closes them after the block.
 
     Raises:
         ConfigurationError: a URL is wrong.
-        UnavailableError: the database or the broker is away.
+        UnavailableError: the database or the broker is unreachable.
     """
-    async with AsyncExitStack() as held:
+    async with AsyncExitStack() as stack:
         pool = await open_pool(settings.database_url, min_size=1, max_size=4)
-        held.callback(pool.terminate)
-        bell = PostgresBell(settings.database_url)
-        held.push_async_callback(bell.close)
+        stack.callback(pool.terminate)
+        notifier = PostgresNotifier(settings.database_url)
+        stack.push_async_callback(notifier.close)
         log = await open_broker(settings.broker_url)
-        held.push_async_callback(log.close)
+        stack.push_async_callback(log.close)
         layout = await read_layout(log) or Layout(1, settings.shards, settings.shards)
         broker = of_generation(log, layout.generation)
-        yield Installation(
-            log=log,
-            broker=broker,
-            leases=PostgresLeases(pool),
-            progress=PostgresProgress(pool),
-            probe=PostgresProbe(pool),
-            put_away=PostgresPutAway(pool),
-            mending=PostgresMending(pool),
-            numbers=PostgresNumbers(pool),
-            reader=PostgresCatalogReader(pool),
-            reports=PostgresReports(pool),
-            outbox=PostgresOutbox(pool),
-            bell=bell,
-            clock=SystemClock(),
-            specs=topic_specs(settings.shards, settings.retention, outlets=layout.outlets),
-            revisions=newest_revisions(),
-        )
+        specs = topic_specs(settings.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
+        yield assembled(pool, notifier, SystemClock(), log=log, broker=broker, specs=specs)
+
+
+def assembled(
+    pool: Pool, notifier: Notifier, clock: Clock, *, log: Broker, broker: Broker, specs: tuple[TopicSpec, ...]
+) -> Installation:
+    """An installation on open connections."""
+    return Installation(
+        log=log,
+        broker=broker,
+        leases=PostgresLeases(pool),
+        progress=PostgresProgress(pool),
+        probe=PostgresProbe(pool),
+        archived_letters=PostgresArchivedLetters(pool),
+        mending=PostgresMending(pool),
+        numbers=PostgresNumbers(pool),
+        reader=PostgresCatalogReader(pool),
+        reports=PostgresReportStore(pool),
+        outbox=PostgresOutbox(pool),
+        notifier=notifier,
+        clock=clock,
+        specs=specs,
+        revisions=newest_revisions(),
+    )

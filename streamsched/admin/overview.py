@@ -1,7 +1,7 @@
-"""How an installation is at this moment: `streamsched top`.
+"""The current state of an installation, for `streamsched top`.
 
-It says what is so, not what was hoped: who holds a shard is told by its lease, how far the shard is by the ends of the
-log beside the position it told last, and what was told too long ago is marked with its age.
+A shard's owner comes from its lease, its lag from the ends of the log and the last reported positions. Reports that
+are too old are marked as stale, with their age.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamsched.admin.changelog import starts
+from streamsched.log.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.leases import Lease, part_lease, shard_lease
-from streamsched.ports.reports import EVERY_S, Queue, Report, Reports, Standing, Told
-from streamsched.ports.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
+from streamsched.ports.leases import Lease, role_lease, shard_lease
+from streamsched.ports.server import (
+    REPORT_EVERY_S,
+    InstallationSnapshot,
+    QueueDepth,
+    ReceivedReport,
+    ReportStore,
+    ShardReport,
+)
 
-#: A report that is older is stale: its worker is dead, paused, or away from PostgreSQL. A shard in which nothing got
-#: done for longer is silent.
-STALE_S: Final = 3 * EVERY_S
-#: States in which what was told is how it is.
+#: A report older than this is stale: its worker is dead, paused, or cannot reach PostgreSQL. A shard that made no
+#: progress for longer is silent.
+STALE_S: Final = 3 * REPORT_EVERY_S
+#: States in which the last report is current.
 _FRESH: Final = frozenset({"ok", "starting", "failing", "silent"})
-#: Topics that become rows, and the part that makes them.
+#: Topics that are copied into tables, and the role that copies each.
 _INTAKES: Final = {LAUNCH: "intake", WAKEUPS: "wake-ups", TRIGGERS_CHANGELOG: "progress", VERDICTS: "verdicts"}
 
 
@@ -31,13 +38,13 @@ class ShardView:
     """One shard.
 
     Attributes:
-        worker: who holds its lease; None: nobody does.
-        state: ok, starting, failing (its turn failed or the log is away; it waits before it starts over), silent
-            (nothing gets done), stale, untold (the holder has not told anything yet) or unowned.
-        since_s: for how long it is unowned, stale or silent, in seconds; None otherwise, or when nobody ever had it.
-        age_s: of what was told; None when nothing ever was.
+        worker: the holder of its lease; None without one.
+        state: ok, starting, failing (a turn failed or the log is unreachable; it waits before a restart), silent (no
+            progress), stale, untold (its holder has not reported yet) or unowned.
+        since_s: for how many seconds it has been unowned, stale or silent; None otherwise, or if it was never owned.
+        age_s: age of the last report in seconds; None without one.
         lag: records behind, by topic.
-        report: what was told last; by somebody else, or too long ago, where the state is stale, untold or unowned.
+        report: the last report; in states stale, untold and unowned it is old or of a former holder.
     """
 
     shard: int
@@ -47,7 +54,7 @@ class ShardView:
     since_s: float | None
     age_s: float | None
     lag: Mapping[str, int]
-    report: Report | None
+    report: ShardReport | None
 
     @property
     def behind(self) -> int:
@@ -56,28 +63,30 @@ class ShardView:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Attributes:
-    queues: what waits for relay, timers, launchers and intakes, with who plays their parts now.
+    """Shards and queues of an installation.
+
+    Attributes:
+        queues: what waits for relay, timers, launchers and intakes, each with the process that runs the role now.
     """
 
     shards: Sequence[ShardView]
-    queues: Sequence[tuple[Queue, str | None]]
+    queues: Sequence[tuple[QueueDepth, str | None]]
 
 
-async def survey(broker: Broker, reports: Reports, *, stale_s: float = STALE_S) -> Overview:
-    """Looks once. `stale_s`: after so many seconds without a word a worker, or without a sign of life a shard, is not
-    well.
+async def survey(broker: Broker, reports: ReportStore, *, stale_s: float = STALE_S) -> Overview:
+    """Reads the current state. `stale_s`: seconds without a report, or without progress of a shard, until it is stale
+    or silent.
 
     Raises:
-        UnavailableError: log or PostgreSQL are away.
+        UnavailableError: the log or PostgreSQL is unreachable.
     """
-    standing = await reports.standing()
-    told = {each.report.shard: each for each in standing.told}
-    leases = {lease.name: lease for lease in standing.leases if lease.live}
-    ended_s = {lease.name: -lease.expires_in for lease in standing.leases if not lease.live}
+    snapshot = await reports.snapshot()
+    reported = {each.report.shard: each for each in snapshot.reports}
+    leases = {lease.name: lease for lease in snapshot.leases if lease.live}
+    ended_s = {lease.name: -lease.expires_in for lease in snapshot.leases if not lease.live}
     shards: list[ShardView] = []
     for number in range(await broker.partitions(SIGNALS)):
-        name, known = shard_lease(number), told.get(number)
+        name, known = shard_lease(number), reported.get(number)
         lease = leases.get(name)
         state = _state(lease, known, stale_s)
         current = known is not None and state in _FRESH and known.report.positions
@@ -94,11 +103,11 @@ async def survey(broker: Broker, reports: Reports, *, stale_s: float = STALE_S) 
                 None if known is None else known.report,
             )
         )
-    queues = [*standing.queues, *await _intakes(broker, standing)]
+    queues = [*snapshot.queues, *await _intakes(broker, snapshot)]
     return Overview(shards, [(queue, _owner(leases, queue.part)) for queue in queues])
 
 
-def _state(lease: Lease | None, known: Told | None, stale_s: float) -> str:
+def _state(lease: Lease | None, known: ReceivedReport | None, stale_s: float) -> str:
     if lease is None:
         return "unowned"
     if known is None or (known.worker, known.report.epoch) != (lease.owner, lease.epoch):
@@ -112,7 +121,7 @@ def _state(lease: Lease | None, known: Told | None, stale_s: float) -> str:
     return "starting" if known.report.doing == "starting" else "ok"
 
 
-def _since(state: str, known: Told | None) -> float | None:
+def _since(state: str, known: ReceivedReport | None) -> float | None:
     if known is None or state not in {"stale", "silent"}:
         return None
     return known.age_s + (known.report.silent_s if state == "silent" else 0.0)
@@ -121,29 +130,29 @@ def _since(state: str, known: Told | None) -> float | None:
 async def _lag(broker: Broker, at: Mapping[TopicPartition, int]) -> Mapping[str, int]:
     ends = await broker.ends(list(at))
     behind: Counter[str] = Counter()
-    for place, end in ends.items():
-        behind[place.topic] += max(0, end - at[place])
+    for partition, end in ends.items():
+        behind[partition.topic] += max(0, end - at[partition])
     return dict(behind)
 
 
-async def _intakes(broker: Broker, standing: Standing) -> Sequence[Queue]:
-    """What the log has that is not in its tables yet. How old it is nobody knows without reading it."""
-    found: list[Queue] = []
-    for topic, part in _INTAKES.items():
-        places = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
-        ends = await broker.ends(places)
-        behind = sum(max(0, ends[place] - standing.taken.get(place, 0)) for place in places)
-        found.append(Queue(f"log to tables: {part}", behind, 0.0, part))
+async def _intakes(broker: Broker, snapshot: InstallationSnapshot) -> Sequence[QueueDepth]:
+    """Records that are not copied to their tables yet. Their age is unknown without reading them, so it is 0."""
+    found: list[QueueDepth] = []
+    for topic, role in _INTAKES.items():
+        partitions = [TopicPartition(topic, number) for number in range(await broker.partitions(topic))]
+        ends = await broker.ends(partitions)
+        behind = sum(max(0, ends[each] - snapshot.taken.get(each, 0)) for each in partitions)
+        found.append(QueueDepth(f"log to tables: {role}", behind, 0.0, role))
     return found
 
 
-def _owner(leases: Mapping[str, Lease], part: str | None) -> str | None:
-    lease = None if part is None else leases.get(part_lease(part))
+def _owner(leases: Mapping[str, Lease], role: str | None) -> str | None:
+    lease = None if role is None else leases.get(role_lease(role))
     return None if lease is None else lease.owner
 
 
 def to_json(overview: Overview) -> dict[str, Any]:
-    """For programs. Rates of a shard are there only while they are fresh."""
+    """The overview as JSON. A shard's rates are null unless its report is current."""
     return {
         "shards": [_shard_json(each) for each in overview.shards],
         "queues": [

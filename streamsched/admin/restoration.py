@@ -1,7 +1,6 @@
-"""What was exported becomes the tables of all shards again, while nobody works (`admin.state` says what an export is).
+"""Imports an export of all shards' tables (format: `admin.state`) while no worker or launcher runs.
 
-Killed half way, it leaves tables of which each schedule is as it was, as it was exported, or missing; another try makes
-up the rest.
+If it is killed, each schedule is unchanged, imported, or missing; importing again completes it.
 """
 
 from __future__ import annotations
@@ -11,84 +10,85 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
+from streamsched.admin.batching import LIMITS, BatchLimits, batches
 from streamsched.admin.changelog import table
-from streamsched.admin.portions import ROOM, Room, portions
-from streamsched.admin.sole import alone
+from streamsched.admin.exclusive import exclusive
 from streamsched.admin.started import Numbers, Started, started
 from streamsched.admin.state import VERSION
-from streamsched.codec import state as state_codec
-from streamsched.codec.scalar import integer, loads, mapping, text
-from streamsched.codec.state import SEPARATOR, Heading
+from streamsched.codec.json.scalar import integer, loads, mapping, text
+from streamsched.codec.records import state as state_codec
+from streamsched.codec.records.state import SEPARATOR, StateHeader
 from streamsched.domain.errors import DecodeError
+from streamsched.log.topics import APP_ID, CHANGELOGS, RESERVED, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.leases import Holder, Leases
-from streamsched.ports.topics import APP_ID, CHANGELOGS, RESERVED, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.ports.leases import LeaseHolder, Leases
 
 
 async def restore(
-    lines: Iterable[bytes], *, broker: Broker, leases: Leases, me: Holder, numbers: Numbers, ttl: timedelta
+    lines: Iterable[bytes], *, broker: Broker, leases: Leases, me: LeaseHolder, numbers: Numbers, ttl: timedelta
 ) -> int:
-    """Makes the tables of all shards what was exported; returns how many rows were written or removed. A row that is as
-    it should be is left alone, so a second try after a failure only does the rest.
+    """Replaces the tables of all shards by the exported ones; returns how many rows were written or removed. Equal rows
+    are skipped, so a repetition after a failure completes the import.
 
-    No schedule goes back behind what it has started (`onward`), so that what it starts next is a job of its own.
+    Job numbers never decrease (`keep_numbers`), so the next job of each schedule gets a new id.
 
     Raises:
-        ConflictError: somebody runs, or holds a lease that has not run out; some tables may be restored, if he came
-            meanwhile.
-        DecodeError: a line is no export's, or the installation had another number of shards; nothing was changed.
-        FencedError: a worker that we do not know of came meanwhile.
-        UnavailableError: log or PostgreSQL are away; some tables may be restored, others not.
+        ConflictError: a worker or launcher runs, or a lease has not expired; if it started during the import, some
+            tables may be restored.
+        DecodeError: a line is malformed, or the export has another number of shards; nothing was changed.
+        FencedError: a worker without a lease started during the import.
+        UnavailableError: the log or PostgreSQL is unreachable; some tables may be restored.
     """
     shards = await broker.partitions(SIGNALS)
     wanted = _read(lines, shards)
     written = 0
-    async with alone(leases, me, shards=shards, ttl=ttl) as check:
+    async with exclusive(leases, me, shards=shards, ttl=ttl) as check:
         jobs = await started(broker, numbers)
         for shard in range(shards):
             await check()
-            writer = await broker.writer(f"{APP_ID}-{shard}")  # first: a worker that we do not know of ends nothing now
+            writer = await broker.writer(f"{APP_ID}-{shard}")  # first: fences unknown workers before the table is read
             try:
                 groups: list[list[Outgoing]] = []
                 for topic in CHANGELOGS:
                     has, want = await table(broker, topic, shard), wanted.get((topic, shard), {})
                     if topic == TRIGGERS_CHANGELOG:
-                        want = await asyncio.to_thread(onward, has, want, jobs)  # the leases are kept alive meanwhile
+                        # in a thread, so that the event loop keeps renewing the leases
+                        want = await asyncio.to_thread(keep_numbers, has, want, jobs)
                     groups += changes(topic, shard, has, want)
-                for portion in portions(groups):
-                    await writer.commit(portion)
-                    written += len(portion)
+                for batch in batches(groups):
+                    await writer.commit(batch)
+                    written += len(batch)
             finally:
                 await writer.close()
     return written
 
 
-def onward(has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], jobs: Started) -> Mapping[bytes, bytes]:
-    """The rows of a triggers table to import over what it has. A schedule that was changed since the export stays as it
-    is; any other goes back to what it had, but its numbers go on from the highest that is known. Pure.
+def keep_numbers(has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], jobs: Started) -> Mapping[bytes, bytes]:
+    """The rows to import into a triggers table. A schedule that has changed since the export keeps its rows; any other
+    gets its exported state, with the highest known job number. Pure.
     """
-    found, stay = dict(want), set[bytes]()
+    found, unchanged = dict(want), set[bytes]()
     for key, value in want.items():
-        if SEPARATOR in key or (at := _heading(value)) is None:
+        if SEPARATOR in key or (at := _header(value)) is None:
             continue
-        now = _heading(has[key]) if key in has else None
+        now = _header(has[key]) if key in has else None
         number = jobs.get((at.schedule, at.generation), 0)
         if now is not None and now.generation > at.generation:
-            stay.add(key)
+            unchanged.add(key)
         elif now is not None and now.generation == at.generation:
             number = max(number, now.sequence)
         found[key] = state_codec.numbered(value, number)
-    if not stay:
+    if not unchanged:
         return found
-    rows = {key: value for key, value in found.items() if _root(key) not in stay}
-    return rows | {key: value for key, value in has.items() if _root(key) in stay}
+    rows = {key: value for key, value in found.items() if _root(key) not in unchanged}
+    return rows | {key: value for key, value in has.items() if _root(key) in unchanged}
 
 
 def changes(
-    topic: str, shard: int, has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], room: Room = ROOM
+    topic: str, shard: int, has: Mapping[bytes, bytes], want: Mapping[bytes, bytes], limits: BatchLimits = LIMITS
 ) -> Iterator[list[Outgoing]]:
-    """What makes the rows that are wanted of those a table has, schedule by schedule. Of one that no commit has room
-    for, the root row goes first and comes last: a shard that read half of it would stand in error. Pure.
+    """The records that turn the rows `has` into `want`, one group per schedule. If a schedule does not fit into one
+    commit, its root row is deleted first and written last, so that a shard never reads an incomplete state. Pure.
     """
     groups: dict[bytes, list[Outgoing]] = {}
     for key, value in want.items():
@@ -98,7 +98,7 @@ def changes(
         if key not in want:
             groups.setdefault(_root(key), []).append(Outgoing(topic, shard, key, None))
     for root, rows in groups.items():
-        if room.takes(rows):
+        if limits.fit(rows):
             yield rows
             continue
         if root in has:
@@ -109,12 +109,12 @@ def changes(
 
 
 def _root(key: bytes) -> bytes:
-    """The row of the schedule that a row belongs to."""
+    """The key of the schedule's root row."""
     return key.partition(SEPARATOR)[0]
 
 
-def _heading(value: bytes) -> Heading | None:
-    """None of what its shard cannot read either, and stands in error for."""
+def _header(value: bytes) -> StateHeader | None:
+    """None if the state cannot be decoded; its schedule is in error then."""
     try:
         return state_codec.peek(value)
     except DecodeError:
@@ -122,12 +122,16 @@ def _heading(value: bytes) -> Heading | None:
 
 
 def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[bytes, bytes]]:
-    """All of it, checked before anything is written."""
+    """The tables of a complete export.
+
+    Raises:
+        DecodeError: see `restore`.
+    """
     found: dict[tuple[str, int], dict[bytes, bytes]] = {}
     numbered = enumerate(lines, 1)
     head = mapping(loads(next(numbered, (0, b""))[1], "line 1"), "line 1")
     if integer(head.get("v"), "line 1.v") != VERSION:
-        raise DecodeError("line 1.v", f"is not version {VERSION}, which this release reads")
+        raise DecodeError("line 1.v", f"is not version {VERSION}, the only one this release reads")
     if (exported := integer(head.get("shards"), "line 1.shards")) != shards:
         raise DecodeError("line 1.shards", f"is {exported}, but this installation has {shards}")
     rows: int | None = None
@@ -135,24 +139,22 @@ def _read(lines: Iterable[bytes], shards: int) -> Mapping[tuple[str, int], dict[
     for number, line in numbered:
         path = f"line {number}"
         if rows is not None:
-            raise DecodeError(path, "comes after the end of the export")
+            raise DecodeError(path, "follows the end of the export")
         row = mapping(loads(line, path), path)
         if "rows" in row:
             if (rows := integer(row["rows"], path, ".rows")) != number - 2:
-                raise DecodeError(
-                    f"{path}.rows", f"is {rows}, but {number - 2} rows are here: some were lost on the way"
-                )
+                raise DecodeError(f"{path}.rows", f"is {rows}, but the export has {number - 2} rows: some are missing")
             continue
         topic, shard = text(row.get("topic"), path, ".topic"), integer(row.get("shard"), path, ".shard")
         if topic not in CHANGELOGS or shard >= shards:
-            raise DecodeError(path, f"is of {topic}/{shard}, which is no table of this installation")
+            raise DecodeError(path, f"is of {topic}/{shard}, which is not a table of this installation")
         key = _bytes(row.get("key"), f"{path}.key")
         if key.startswith(RESERVED):
-            raise DecodeError(f"{path}.key", "is a shard's position, which is no part of an export")
+            raise DecodeError(f"{path}.key", "is a shard's position, which an export does not contain")
         found.setdefault((topic, shard), {})[key] = _bytes(row.get("value"), f"{path}.value")
     if rows is None:
         raise DecodeError(
-            f"line {number + 1}", "is missing: it says how many rows there are, so the export was cut off"
+            f"line {number + 1}", "is missing: the last line has the number of rows, so the export was cut off"
         )
     return found
 
@@ -161,4 +163,4 @@ def _bytes(value: object, path: str) -> bytes:
     try:
         return b64decode(text(value, path), validate=True)
     except ValueError as exc:
-        raise DecodeError(path, "is no base64") from exc
+        raise DecodeError(path, "is not base64") from exc

@@ -1,8 +1,8 @@
-"""Do the shards know the schedules that PostgreSQL has? Compared table by table, and mended through the log.
+"""Compares the shards' tables with the schedules in PostgreSQL, and repairs differences through the log.
 
-Needed when one side was restored from a backup, or somebody wrote to the log by hand; an installation that is left
-alone never differs. What is missing is told again, in band, under the schedule's lock: so a change at the same moment
-comes before or after the mending, never between its records.
+Needed after one side was restored from a backup, or after manual writes to the log; otherwise they never differ.
+Repairs are signals in the log, written under the schedule's lock, so a concurrent change is ordered before or after all
+of a schedule's repair records.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Final
 
 from streamsched.admin.changelog import positions, table
 from streamsched.admin.started import Numbers, Started, started
-from streamsched.catalog.control import addressed, judge
-from streamsched.codec import subscriptions as subscriptions_codec
+from streamsched.catalog.control import definition_signal, outbox_record
+from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.fold import TriggerState
+from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signal import Drop, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import event_keys
+from streamsched.domain.signals.signal import Drop, Signal, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import event_keys
+from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.catalog import CatalogReader, ScheduleRecord
 from streamsched.ports.outbox import Mending, Outbox
-from streamsched.ports.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
-from streamsched.stream.accumulated import SEPARATOR, Accumulated
+from streamsched.stream.agents.accumulated import SEPARATOR, TriggerStates
 
-#: Seconds between looks at how far the shards are.
-_LOOK_AGAIN: Final = 0.2
+#: Seconds between polls of the shards' positions.
+_POLL_S: Final = 0.2
 _SCHEDULE: Final = b"schedule:"
 
 
@@ -37,20 +37,20 @@ class Fault:
     """One difference.
 
     Attributes:
-        generation: that PostgreSQL has; 0 when it knows no such schedule.
-        text: what is different.
-        cure: what the log must be told; nothing when telling cannot help.
+        generation: of the schedule in PostgreSQL; 0 if it does not exist there.
+        text: the difference.
+        repair: the signals that repair it; empty if signals cannot.
     """
 
     schedule: ScheduleRef
     generation: int
     text: str
-    cure: tuple[Signal, ...]
+    repair: tuple[Signal, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the shards know: who listens to which key, and the states of schedules."""
+    """Tables of all shards: for each event key its listening schedules with generations, and the schedules' states."""
 
     listeners: Mapping[str, Mapping[ScheduleRef, int]]
     states: Mapping[ScheduleRef, TriggerState]
@@ -59,83 +59,85 @@ class Known:
 async def examine(
     *, broker: Broker, reader: CatalogReader, outbox: Outbox, numbers: Numbers, patience: float = 30.0
 ) -> tuple[Fault, ...]:
-    """The differences, in order of schedules. Changes that are made meanwhile are none.
+    """The differences, ordered by schedule; ignores schedules that change meanwhile.
 
     Raises:
-        UnavailableError: log or PostgreSQL are away, or shards do not come up within `patience` seconds to where the
-            log was at the beginning.
+        UnavailableError: the log or PostgreSQL is unreachable, or the shards do not process the log up to its end at
+            the start of the call within `patience` seconds.
     """
     shards = await broker.partitions(SIGNALS)
-    standing = await _standing(reader)
+    before = await _records(reader)
     await _caught_up(broker, outbox, shards, patience)
     jobs = await started(broker, numbers)
     known = await read_known(broker, shards)
-    now = await _standing(reader)
-    quiet = {ref: record for ref, record in standing.items() if _same(record, now.get(ref))}
-    new = now.keys() - standing.keys()
+    after = await _records(reader)
+    unchanged = {ref: record for ref, record in before.items() if _same(record, after.get(ref))}
+    new = after.keys() - before.keys()
     return tuple(
         fault
-        for fault in compared(standing, known, jobs)
-        if fault.schedule not in new and (fault.schedule in quiet or fault.generation == 0)
+        for fault in compared(before, known, jobs)
+        if fault.schedule not in new and (fault.schedule in unchanged or fault.generation == 0)
     )
 
 
 async def mend(faults: Sequence[Fault], *, mending: Mending) -> list[int]:
-    """Tells the log what cures the faults; the ids of the records in the outbox.
+    """Writes the repairs of the faults to the outbox; returns the ids of the records. Idempotent.
 
     Raises:
-        UnavailableError: PostgreSQL is away; call again, telling twice is harmless.
+        UnavailableError: PostgreSQL is unreachable; call again.
     """
-    told: list[int] = []
+    ids: list[int] = []
     for fault in faults:
-        if fault.cure:
-            told += await mending.mend(fault.schedule, fault.generation, [addressed(each) for each in fault.cure])
-    return told
+        if fault.repair:
+            ids += await mending.mend(fault.schedule, fault.generation, [outbox_record(each) for each in fault.repair])
+    return ids
 
 
-def compared(standing: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
-    """What the shards should know and do not, and what they know in vain. Pure."""
-    for ref, record in sorted(standing.items()):
-        yield from _judged(record, known.states.get(ref), jobs.get((ref, record.generation), 0))
+def compared(records: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
+    """Missing and superfluous entries of the shards' tables. Pure."""
+    for ref, record in sorted(records.items()):
+        yield from _state_faults(record, known.states.get(ref), jobs.get((ref, record.generation), 0))
         for key in sorted(event_keys(record.definition.trigger) if record.listens else ()):
             if ref not in known.listeners.get(key, {}):
-                cure = (Subscribe(key, ref, record.generation),)
-                yield Fault(ref, record.generation, f"does not listen to {key}", cure)
+                repair = (Subscribe(key, ref, record.generation),)
+                yield Fault(ref, record.generation, f"does not listen to {key}", repair)
     for ref, state in sorted(known.states.items()):
-        if ref not in standing:
-            yield Fault(ref, 0, "a shard has a state of it, and nobody knows it", (Drop(ref, state.generation),))
+        if ref not in records:
+            yield Fault(
+                ref, 0, "a shard has its state, but PostgreSQL no such schedule", (Drop(ref, state.generation),)
+            )
     for key, listeners in sorted(known.listeners.items()):
         for ref, generation in sorted(listeners.items()):
-            record = standing.get(ref)
+            record = records.get(ref)
             if record is None or not record.listens or key not in event_keys(record.definition.trigger):
-                told = max(generation, 0 if record is None else record.generation)
-                stands = 0 if record is None else record.generation
-                yield Fault(ref, stands, f"listens to {key} in vain", (Unsubscribe(key, ref, told),))
+                current = 0 if record is None else record.generation
+                repair = (Unsubscribe(key, ref, max(generation, current)),)
+                yield Fault(ref, current, f"is subscribed to {key}, which it does not need", repair)
 
 
-def _judged(record: ScheduleRecord, state: TriggerState | None, number: int) -> Iterator[Fault]:
+def _state_faults(record: ScheduleRecord, state: TriggerState | None, number: int) -> Iterator[Fault]:
     ref, generation = record.definition.ref, record.generation
-    cure = (replace(judge(record), started=number),)
+    repair = (replace(definition_signal(record), started=number),)
     if state is None or state.generation < generation:
         has = "no definition" if state is None else f"generation {state.generation}"
-        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", cure)
+        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", repair)
     elif state.generation > generation:
         text = f"its shard has generation {state.generation}, PostgreSQL {generation}: an older backup was restored"
-        yield Fault(ref, generation, f"{text}; change the schedule until it is past that", ())
+        yield Fault(ref, generation, f"{text}; change the schedule until its generation is higher", ())
     elif (state.enabled, state.definition.keeping) != (record.enabled, record.keeping) or (
         state.trigger != record.definition.trigger
     ):
         yield Fault(ref, generation, "its shard has another definition of the same generation: change it once", ())
     elif state.sequence < number:
         has = f"its shard has started {state.sequence} jobs of generation {generation}"
-        yield Fault(ref, generation, f"{has}, and there is number {number}", cure)
+        yield Fault(ref, generation, f"{has}, but job number {number} exists", repair)
 
 
 async def read_known(broker: Broker, shards: int) -> Known:
-    """What the tables of all shards say.
+    """Reads the tables of all shards.
 
     Raises:
-        UnavailableError: the log is away.
+        UnavailableError: the log is unreachable.
     """
     listeners: dict[str, Mapping[ScheduleRef, int]] = {}
     states: dict[ScheduleRef, TriggerState] = {}
@@ -143,7 +145,7 @@ async def read_known(broker: Broker, shards: int) -> Known:
         for raw, value in (await table(broker, SUBSCRIPTIONS_CHANGELOG, shard)).items():
             listeners[raw.decode()] = subscriptions_codec.decode(raw.decode(), value).listeners
         triggers = await table(broker, TRIGGERS_CHANGELOG, shard)
-        accumulated = Accumulated(triggers)
+        accumulated = TriggerStates(triggers)
         for key in triggers:
             if key.startswith(_SCHEDULE) and SEPARATOR not in key:
                 state = accumulated.state(key)
@@ -152,7 +154,7 @@ async def read_known(broker: Broker, shards: int) -> Known:
     return Known(listeners, states)
 
 
-async def _standing(reader: CatalogReader) -> dict[ScheduleRef, ScheduleRecord]:
+async def _records(reader: CatalogReader) -> dict[ScheduleRef, ScheduleRecord]:
     return {status.record.definition.ref: status.record for status in await reader.schedules()}
 
 
@@ -161,16 +163,16 @@ def _same(before: ScheduleRecord, now: ScheduleRecord | None) -> bool:
 
 
 async def _caught_up(broker: Broker, outbox: Outbox, shards: int, patience: float) -> None:
-    """Until the log has every change of this moment, and each shard has taken it."""
+    """Waits until every current change is in the log and each shard has processed it."""
     try:
         async with asyncio.timeout(patience):
             while await outbox.pending(limit=1):  # noqa: ASYNC110 - another process empties it
-                await asyncio.sleep(_LOOK_AGAIN)
+                await asyncio.sleep(_POLL_S)
             ends = await broker.ends([TopicPartition(SIGNALS, shard) for shard in range(shards)])
             for at, end in ends.items():
                 while (await positions(broker, at.partition)).get(at, 0) < end:  # noqa: ASYNC110 - as above
-                    await asyncio.sleep(_LOOK_AGAIN)
+                    await asyncio.sleep(_POLL_S)
     except TimeoutError as exc:
         raise UnavailableError(
-            f"outbox and shards have not come to the end of the log within {patience:g} s: do launcher and workers run?"
+            f"outbox and shards have not caught up with the log within {patience:g} s: do launcher and workers run?"
         ) from exc

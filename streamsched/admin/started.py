@@ -1,7 +1,7 @@
-"""How far the numbers of each schedule's jobs have come: those that PostgreSQL has, and those on their way to it.
+"""The highest job number of each schedule, of jobs in PostgreSQL and of those still in the log.
 
-A job is known by schedule, generation and number, and one that comes twice is taken once. So a state that says a lower
-number than this must not judge: what it starts next would be taken for a repeat of what it started before.
+Schedule, generation and number identify a job, and repeats are ignored. So a state with a lower number must not be
+used: its next jobs would be ignored as repeats of earlier ones.
 """
 
 from __future__ import annotations
@@ -10,54 +10,54 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from streamsched.codec import launch
+from streamsched.codec.records import launch
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
+from streamsched.log.records import records
+from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.records import records
-from streamsched.ports.topics import LAUNCH
 
 #: (schedule, generation) → the highest number a job of it has.
 Started = Mapping[tuple[ScheduleRef, int], int]
 
 
 class Numbers(Protocol):
-    """What PostgreSQL has of them."""
+    """Job numbers in PostgreSQL."""
 
     async def taken(self) -> Mapping[int, int]:
-        """Up to which position each partition of `launch` is stored; 0 where it is missing.
+        """The position up to which each partition of `launch` is stored; 0 for missing partitions.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unreachable.
         """
         ...
 
     async def stored(self) -> Started:
-        """Of the jobs it has or had.
+        """The highest numbers of jobs it has or had.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unreachable.
         """
         ...
 
 
 async def started(broker: Broker, numbers: Numbers) -> Started:
-    """All of them. A state that is read after this is not behind it, unless something was lost.
+    """The highest numbers. A state that is read afterwards is never behind, unless data was lost.
 
     Raises:
-        UnavailableError: log or PostgreSQL are away.
+        UnavailableError: the log or PostgreSQL is unreachable.
     """
     found: dict[tuple[ScheduleRef, int], int] = {}
-    taken = await numbers.taken()  # first: what is stored meanwhile is read twice, and nothing is missed
+    taken = await numbers.taken()  # first: jobs stored meanwhile are read twice, none is missed
     for partition in range(await broker.partitions(LAUNCH)):
         async for record in records(broker, TopicPartition(LAUNCH, partition), start=taken.get(partition, 0)):
-            with suppress(DecodeError):  # the intake makes no job of it either, and says so
+            with suppress(DecodeError):  # the intake skips and logs it too
                 job = launch.peek(record.value or b"")
                 _raise(found, (job.schedule, job.generation), job.sequence)
-    for one, number in (await numbers.stored()).items():
-        _raise(found, one, number)
+    for key, number in (await numbers.stored()).items():
+        _raise(found, key, number)
     return found
 
 
-def _raise(found: dict[tuple[ScheduleRef, int], int], one: tuple[ScheduleRef, int], number: int) -> None:
-    found[one] = max(number, found.get(one, 0))
+def _raise(found: dict[tuple[ScheduleRef, int], int], key: tuple[ScheduleRef, int], number: int) -> None:
+    found[key] = max(number, found.get(key, 0))

@@ -1,8 +1,8 @@
-"""Accumulations at rest: shown, and exported as lines of JSON (`admin.restoration` imports them).
+"""Shows accumulations, and exports them as lines of JSON (`admin.restoration` imports them).
 
-An export begins with `{"v": 1, "shards": n}`; then each row of each table is `{"topic", "shard", "key", "value"}`, key
-and value in base64; and it ends with `{"rows": n}`, without which it was cut off on its way. Shards' positions are no
-part of it: after an import they go on where they stood, so events that came after the export are not counted again.
+An export starts with `{"v": 1, "shards": n}`, then has a line `{"topic", "shard", "key", "value"}` for each table row,
+key and value in base64, and ends with `{"rows": n}`; without that line it is incomplete. It does not contain the
+shards' positions: an import leaves them unchanged, so events that followed the export are not counted again.
 """
 
 from __future__ import annotations
@@ -14,36 +14,37 @@ from typing import Any, Final
 import orjson
 
 from streamsched.admin.changelog import table
-from streamsched.codec import explanation
+from streamsched.codec.events.native import plain
+from streamsched.codec.views import explanation
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.event import schedule_key
-from streamsched.domain.explain import explain, explain_cell
-from streamsched.domain.home import home
+from streamsched.domain.events.event import schedule_key
+from streamsched.domain.fold.explain import explain, explain_cell
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import home
+from streamsched.log.topics import CHANGELOGS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker
-from streamsched.ports.topics import CHANGELOGS, SIGNALS, TRIGGERS_CHANGELOG
-from streamsched.stream.accumulated import Accumulated
+from streamsched.stream.agents.accumulated import TriggerStates
 
 VERSION: Final = 1
 
 
 async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
-    """What its shard knows of a schedule, from the log itself: definition, counts, and the keys that are open.
+    """A schedule's state in its shard, read from the log: definition, counts and open keys.
 
     Raises:
         NotFoundError: its shard has no state of it.
-        UnavailableError: the log is away.
+        UnavailableError: the log is unreachable.
     """
     key = schedule_key(ref).encode()
     shard = home(key, await broker.partitions(SIGNALS))
-    found = shown(Accumulated(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
+    found = shown(TriggerStates(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
     if found is None:
         raise NotFoundError("state of schedule", str(ref))
     return {"schedule": found.pop("schedule"), "shard": shard, **found}
 
 
-def shown(accumulated: Accumulated, key: bytes) -> dict[str, Any] | None:
-    """The same from a shard's table, by the schedule's record key; None when there is nothing."""
+def shown(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
+    """The same from a shard's table, by the schedule's record key, as plain JSON; None without a state."""
     state = accumulated.state(key)
     if state is None:
         return None
@@ -56,16 +57,19 @@ def shown(accumulated: Accumulated, key: bytes) -> dict[str, Any] | None:
         "keeping": definition.keeping,
         "when": str(state.trigger),
         "fired": state.sequence,
-        "progress": explanation.to_json(explain(state)),
-        "open": {name: explanation.to_json(explain_cell(state.plan, cell, name)) for name, cell in cells.items()},
+        "progress": plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),
+        "open": {
+            name: plain({"openedAt": cell.opened_at, **explanation.to_json(explain_cell(state.plan, cell, name))})
+            for name, cell in cells.items()
+        },
     }
 
 
 async def export(broker: Broker) -> AsyncIterator[bytes]:
-    """The tables of all shards, line by line. While workers run, each shard's is of its own moment.
+    """The lines of an export. While workers run, the shards' tables are of different moments.
 
     Raises:
-        UnavailableError: the log is away.
+        UnavailableError: the log is unreachable.
     """
     shards = await broker.partitions(SIGNALS)
     yield orjson.dumps({"v": VERSION, "shards": shards})

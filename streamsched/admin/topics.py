@@ -1,4 +1,4 @@
-"""The installation's topics: are they all there, in the shape they must have?"""
+"""Checks and creates the installation's topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamsched.ports.broker import Broker, TopicSpec
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic: how many partitions it has (None: there is none), and what is wrong with it ("": nothing)."""
+    """One topic: its number of partitions (None: it does not exist), and what is wrong with it (empty: nothing)."""
 
     spec: TopicSpec
     partitions: int | None
@@ -19,20 +19,20 @@ class TopicReport:
 
 
 async def check_topics(broker: Broker, specs: Sequence[TopicSpec]) -> tuple[TopicReport, ...]:
-    """What is there, compared with what must be; makes nothing.
+    """Compares the existing topics with the required ones; read-only.
 
     Raises:
-        UnavailableError: the broker is away.
+        UnavailableError: the broker is unreachable.
     """
     return tuple([await _checked(broker, spec) for spec in specs])
 
 
 async def create_topics(broker: Broker, specs: Sequence[TopicSpec]) -> tuple[TopicReport, ...]:
-    """Makes what is missing and takes over another retention, topic by topic, so that one of another shape holds up
-    no other; idempotent.
+    """Creates missing topics and updates retention; a topic with the wrong number of partitions is only reported.
+    Idempotent.
 
     Raises:
-        UnavailableError: the broker is away.
+        UnavailableError: the broker is unreachable.
     """
     reports: list[TopicReport] = []
     for spec in specs:

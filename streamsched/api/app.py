@@ -1,4 +1,4 @@
-"""The HTTP application, made by a function: nothing exists before it is called, and two never share anything."""
+"""The HTTP application. It is created by a function, so importing has no side effects and instances share no state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from streamsched import __version__
-from streamsched.api import (
+from streamsched.api import health
+from streamsched.api.cdap.routes import cdap_routes
+from streamsched.api.deps import ApiServices
+from streamsched.api.problems import answer_problems
+from streamsched.api.request_guard import RequestGuard
+from streamsched.api.routes import (
+    admin,
     apps,
+    changes,
     clusters,
     events,
     groups,
-    health,
     jobs,
     pools,
     programs,
@@ -23,13 +29,10 @@ from streamsched.api import (
     ticks,
     verdicts,
 )
-from streamsched.api.cdap.routes import cdap_routes
-from streamsched.api.deps import ApiServices
-from streamsched.api.problems import answer_problems
 
 
 def make_api(services: ApiServices) -> FastAPI:
-    """The application that serves these services."""
+    """Creates the application with all routes, error handlers, metrics and the request guard."""
     api = FastAPI(
         title="streamsched",
         version=__version__,
@@ -40,16 +43,32 @@ def make_api(services: ApiServices) -> FastAPI:
     )
     api.state.services = services
     api.state.health = services.health
-    for module in (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, clusters, health):
+    for module in (
+        events,
+        verdicts,
+        apps,
+        changes,
+        programs,
+        schedules,
+        ticks,
+        jobs,
+        runs,
+        groups,
+        pools,
+        clusters,
+        admin,
+        health,
+    ):
         api.include_router(module.router)
     api.include_router(cdap_routes())
     answer_problems(api)
     _measure(api, services)
+    api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
     return api
 
 
 def _measure(api: FastAPI, services: ApiServices) -> None:
-    """Counts every answer by its route's pattern, never by its address: ids would make a series each."""
+    """Measures every response. The label is the route's pattern, not the path, so ids do not create time series."""
 
     @api.middleware("http")
     async def measured(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:

@@ -1,4 +1,4 @@
-"""Bodies in: bounded in size, and JSON or an error that says where."""
+"""Request bodies: limited in size, decoded as JSON with errors that name the path."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
 
-from streamsched.codec.reading import Fields
-from streamsched.codec.scalar import loads, mapping
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads, mapping
 
 
 async def read_body(request: Request) -> bytes:
-    """The body, read no further than the installation's limit (413 beyond it, before the rest is received)."""
+    """Reads the body up to the configured limit.
+
+    Raises:
+        HTTPException: 413, as soon as the body is known to be larger; the rest is not received.
+    """
     limit: int = request.app.state.services.body_limit
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise _too_large(limit)
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
+    async for chunk in request.stream():
+        body += chunk
         if len(body) > limit:
             raise _too_large(limit)
     return bytes(body)
@@ -33,20 +37,20 @@ async def _read_object(body: Annotated[bytes, Depends(read_body)]) -> dict[str, 
 
 
 def reasoned(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Who wants something and why (`reason`, optional), for the history; and what else the body says.
+    """Splits a body into its optional `reason`, which is stored in the history, and its other members.
 
     Raises:
-        DecodeError: the reason is no text.
+        DecodeError: the reason is not a string.
     """
     reason = Fields(body).optional_text("reason") or ""
     return reason, {name: value for name, value in body.items() if name != "reason"}
 
 
 def reason_of(body: dict[str, Any]) -> str:
-    """The `reason` of a body that may say nothing else; empty without one.
+    """The `reason` of a body that has no other members; empty when it is missing.
 
     Raises:
-        DecodeError: it is no text, or the body says something else.
+        DecodeError: the reason is not a string, or the body has other members.
     """
     reason, rest = reasoned(body)
     Fields(rest).done()

@@ -1,4 +1,4 @@
-"""What routes ask for: aliases over the one `ApiServices` an application was made with."""
+"""Dependencies and query parameters that routes share. They read the `ApiServices` of the application."""
 
 from __future__ import annotations
 
@@ -7,53 +7,62 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
+from streamsched.admin.installation import Installation
+from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
-from streamsched.catalog.audience import Audience
 from streamsched.catalog.catalog import Catalog
-from streamsched.catalog.replaying import Replaying
+from streamsched.catalog.listeners import Listeners
+from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.ports.clusters import Board
-from streamsched.ports.groups import Groups
-from streamsched.ports.jobs import Jobs
-from streamsched.ports.pools import Pools
-from streamsched.ports.progress import OpenKeys
-from streamsched.ports.runs import Runs
-from streamsched.ports.verdicts import Trails
+from streamsched.ports.intake import OpenKeyReader
+from streamsched.ports.jobs import JobStore
+from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
+from streamsched.ports.runs import RunQueries
+from streamsched.ports.verdicts import EventTraces
 from streamsched.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
-    """What the API is made of.
+    """The services that the routes use.
 
     Attributes:
-        verdicts_keep: how long verdicts are kept; nothing when they are not.
-        shards: partitions of the public topics.
+        traces: verdicts of events.
+        listeners: which event keys have a listening schedule.
+        verdicts_keep: how long verdicts are stored; zero when they are not stored.
+        shards: number of partitions of each public topic.
         body_limit: largest request body in bytes.
-        health: how the process is, which also counts for everybody.
-        cluster_urls: how the load of each cluster is asked for, by its name.
+        installation: parts of the installation for administration. The API never reshards, so its log stays in one
+            generation.
+        health: health checks and metrics of the process.
+        allowed_hosts: accepted values of the Host header.
+        cluster_urls: probe URL of each cluster, by cluster name.
+        installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
     broker: Broker
     catalog: Catalog
-    replaying: Replaying
-    jobs: Jobs
-    runs: Runs
-    groups: Groups
-    pools: Pools
-    clusters: Board
+    replaying: ScheduleReplay
+    jobs: JobStore
+    runs: RunQueries
+    groups: GroupStore
+    pools: PoolStore
+    clusters: ClusterStore
     cluster_urls: Mapping[str, str]
-    trails: Trails
-    audience: Audience
-    keys: OpenKeys
+    traces: EventTraces
+    listeners: Listeners
+    keys: OpenKeyReader
     clock: Clock
     verdicts_keep: timedelta
     shards: int
     body_limit: int
     health: Health
+    installation: Installation
+    allowed_hosts: AllowedHosts
+    installation_name: str = ""
 
     @property
     def metrics(self) -> Metrics:
@@ -65,18 +74,37 @@ def _services(request: Request) -> ApiServices:
     return services
 
 
-def _part(name: str) -> Any:
-    def part(request: Request) -> Any:
+def _service(name: str) -> Any:
+    def service(request: Request) -> Any:
         return getattr(_services(request), name)
 
-    return Depends(part)
+    return Depends(service)
 
 
 ServicesDep = Annotated[ApiServices, Depends(_services)]
-CatalogDep = Annotated[Catalog, _part("catalog")]
-JobsDep = Annotated[Jobs, _part("jobs")]
-KeysDep = Annotated[OpenKeys, _part("keys")]
-RunsDep = Annotated[Runs, _part("runs")]
-GroupsDep = Annotated[Groups, _part("groups")]
-PoolsDep = Annotated[Pools, _part("pools")]
-ClockDep = Annotated[Clock, _part("clock")]
+CatalogDep = Annotated[Catalog, _service("catalog")]
+JobsDep = Annotated[JobStore, _service("jobs")]
+InstallationDep = Annotated[Installation, _service("installation")]
+KeysDep = Annotated[OpenKeyReader, _service("keys")]
+RunsDep = Annotated[RunQueries, _service("runs")]
+GroupsDep = Annotated[GroupStore, _service("groups")]
+PoolsDep = Annotated[PoolStore, _service("pools")]
+ClockDep = Annotated[Clock, _service("clock")]
+
+DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]
+PlanQuery = Annotated[
+    str | None,
+    Query(
+        max_length=100,
+        description="`plan` of a dry run. 409 with `kind` `plan` when the change would now differ from that plan.",
+    ),
+]
+KeepQuery = Annotated[
+    bool | None,
+    Query(
+        description="Whether changed schedules keep the accumulated events and waiting jobs that still fit. Default: "
+        "`onChange` of each schedule."
+    ),
+]
+NamespaceQuery = Annotated[str | None, Query(description="Only items of this namespace.")]
+AppQuery = Annotated[str | None, Query(description="Only items of this app, `namespace.app`.")]

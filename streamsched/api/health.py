@@ -1,4 +1,4 @@
-"""Is it up, can it serve, what does it count: a part of the API, and all that workers and launchers answer."""
+"""Liveness, readiness and metrics. Part of the API; the only HTTP routes of workers and launchers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.telemetry.metrics import CONTENT_TYPE, Metrics
 
-#: Each thing that was looked at, and what is wrong with it; nothing wrong is None.
+#: The checks by name, each with its failure; None means that the check passed.
 Findings = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How a process is.
+    """Health checks and metrics of a process.
 
     Attributes:
-        live: whether it should be left alone.
-        ready: whether it can do its work: asks what it stands on.
-        measure: takes the measures that are read only when somebody asks.
+        live: finds permanent failures, after which the process should be restarted.
+        ready: checks whether the process and its dependencies can do their work.
+        measure: updates the metrics that are computed only when metrics are requested.
     """
 
     live: Callable[[], Findings]
@@ -40,11 +40,11 @@ def _health(request: Request) -> Health:
 
 
 HealthDep = Annotated[Health, Depends(_health)]
-router = APIRouter()
+router = APIRouter(tags=["health"])
 
 
 def make_health(health: Health) -> FastAPI:
-    """The application of a process that answers nothing else."""
+    """The application of a process that serves only these routes."""
     app = FastAPI(title="streamsched health", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.health = health
     app.include_router(router)
@@ -52,26 +52,31 @@ def make_health(health: Health) -> FastAPI:
     return app
 
 
-@router.get("/health/live")
+@router.get("/health/live", summary="Liveness")
 async def live(health: HealthDep) -> Response:
-    """200 as long as the process answers at all, and nothing in it is stuck for good."""
-    return _told(health.live(), well="live", ill="stuck")
+    """200 unless a part of the process is permanently stuck; then 503 and the process should be restarted. `checks` has
+    each check with `ok` or its failure.
+    """
+    return _response(health.live(), passed="live", failed="stuck")
 
 
-@router.get("/health/ready")
+@router.get("/health/ready", summary="Readiness")
 async def ready(health: HealthDep) -> Response:
-    """200 when everything it depends on answers, and all that it holds gets on; else 503 with what is wrong."""
-    return _told(await health.ready(), well="ready", ill="unready")
+    """200 when all dependencies respond and the process makes progress, else 503. `checks` has each check with `ok` or
+    its failure.
+    """
+    return _response(await health.ready(), passed="ready", failed="unready")
 
 
-@router.get("/metrics")
+@router.get("/metrics", summary="Metrics")
 async def metrics(health: HealthDep) -> Response:
+    """All metrics of the process in the Prometheus text format."""
     await health.measure()
     return Response(health.metrics.render(), media_type=CONTENT_TYPE)
 
 
-def _told(found: Findings, *, well: str, ill: str) -> Response:
-    wrong = any(reason is not None for reason in found.values())
+def _response(findings: Findings, *, passed: str, failed: str) -> Response:
+    wrong = any(reason is not None for reason in findings.values())
     status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
-    checks = {name: reason or "ok" for name, reason in found.items()}
-    return rendered({"status": ill if wrong else well, "checks": checks}, status=status)
+    checks = {name: reason or "ok" for name, reason in findings.items()}
+    return rendered({"status": failed if wrong else passed, "checks": checks}, status=status)

@@ -1,4 +1,4 @@
-"""How the routes of CDAP's dialect say that something is wrong: plain text, in CDAP's words where it has some."""
+"""Errors of the CDAP routes: plain text, with CDAP's message where CDAP defines one."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from fastapi.responses import PlainTextResponse, Response
 from streamsched.codec.cdap.trigger import VERSION
 from streamsched.domain.errors import NotFoundError, StreamschedError
 
-_PREFIX: Final = "/v3/"
+#: Prefix of the paths of all CDAP routes.
+CDAP_PREFIX: Final = "/v3/"
 _ENTITIES: Final = frozenset({"application", "program", "schedule"})
 
 
 def speaks_cdap(request: Request) -> bool:
-    """Whether a request came to one of CDAP's addresses."""
-    return request.url.path.startswith(_PREFIX)
+    """Whether the request is for a CDAP route."""
+    return request.url.path.startswith(CDAP_PREFIX)
 
 
 def plain(status: int, text: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """The message is the whole body."""
+    """A response whose whole body is the message."""
     return PlainTextResponse(text, status_code=status, headers=headers)
 
 
 def message(error: StreamschedError) -> str:
-    """What CDAP would say of an error, as far as it has words for it."""
+    """CDAP's message for an error; for errors CDAP does not have, our message with a capital letter."""
     if isinstance(error, NotFoundError) and error.kind in _ENTITIES:
         namespace, app, *names = error.name.split(".")
         return f"'{error.kind}:{'.'.join([namespace, app, VERSION, *names])}' was not found."

@@ -1,8 +1,8 @@
-"""Errors on the wire: RFC 9457 problem JSON. The only place that knows which error is which HTTP status.
+"""Error responses: RFC 9457 problem JSON. The only module that maps errors to HTTP statuses.
 
-A problem has `type`, `title`, `status`, `detail`, and for wrong input `path` (a JSON path into the body, or the name of
-a parameter) and `reason`. `retriable` says whether the same request can succeed later. CDAP's addresses answer the same
-statuses in plain text.
+A problem has `type`, `title`, `status` and `detail`; for invalid input also `path` (a JSON path into the body, or the
+name of a parameter) and `reason`. `retriable` says whether the same request can succeed later. CDAP routes use the same
+statuses with plain text.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from streamsched.domain.errors import (
     FencedError,
     InvalidError,
     NotFoundError,
+    PlanChangedError,
     StreamschedError,
     TooLargeError,
     UnavailableError,
@@ -32,7 +33,7 @@ from streamsched.domain.errors import (
 
 CONTENT_TYPE: Final = "application/problem+json"
 
-#: Nearest class in the error's family decides.
+#: The nearest class in the error's method resolution order decides.
 STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     InvalidError: HTTPStatus.BAD_REQUEST,
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -48,12 +49,12 @@ log = structlog.get_logger()
 
 
 def status_of(error: StreamschedError) -> HTTPStatus:
-    """The status an error is answered with."""
+    """The HTTP status of an error."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def problem(status: int, detail: str, **members: Any) -> Response:
-    """A problem response; members that are None are left out."""
+    """A problem response; members that are None are omitted."""
     phrase = HTTPStatus(status).phrase
     body = {
         "type": f"urn:streamsched:problem:{phrase.lower().replace(' ', '-')}",
@@ -66,14 +67,16 @@ def problem(status: int, detail: str, **members: Any) -> Response:
 
 
 def problem_of(error: StreamschedError) -> Response:
-    """One of our errors as a problem."""
-    facts: dict[str, str] = {}
+    """The problem response of a domain error."""
+    members: dict[str, str] = {}
     match error:
         case InvalidError(path=path, reason=reason):
-            facts = {"path": path, "reason": reason}
+            members = {"path": path, "reason": reason}
         case NotFoundError(kind=kind, name=name):
-            facts = {"kind": kind, "name": name}
-    return problem(status_of(error), str(error), retriable=error.retriable, **facts)
+            members = {"kind": kind, "name": name}
+        case PlanChangedError(what=what):
+            members = {"kind": "plan", "name": what}
+    return problem(status_of(error), str(error), retriable=error.retriable, **members)
 
 
 def _answer(request: Request, status: int, detail: str, **members: Any) -> Response:
@@ -85,14 +88,14 @@ def _headers(status: int) -> Mapping[str, str] | None:
 
 
 def answer_problems(api: FastAPI) -> None:
-    """Makes every error of `api` a problem, also those of routing and of parameters."""
-    api.add_exception_handler(StreamschedError, _ours)
+    """Installs handlers that answer every error of `api` with a problem, including routing and parameter errors."""
+    api.add_exception_handler(StreamschedError, _domain)
     api.add_exception_handler(HTTPException, _http)
     api.add_exception_handler(RequestValidationError, _parameter)
     api.add_exception_handler(Exception, _unexpected)
 
 
-async def _ours(request: Request, error: Exception) -> Response:
+async def _domain(request: Request, error: Exception) -> Response:
     assert isinstance(error, StreamschedError)
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -116,5 +119,5 @@ async def _parameter(request: Request, error: Exception) -> Response:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("request.broke", method=request.method, path=request.url.path, exc_info=error)
-    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "an error of ours; the log has it", retriable=False)
+    log.error("request.crashed", method=request.method, path=request.url.path, exc_info=error)
+    return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the API", retriable=False)

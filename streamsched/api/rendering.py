@@ -1,4 +1,4 @@
-"""JSON out: orjson, times as ISO 8601 in UTC with `Z`."""
+"""JSON responses, encoded by orjson. Instants are ISO 8601 in UTC with `Z`, durations are seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 def rendered(
     body: object, *, status: int = 200, media_type: str = "application/json", headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A response whose body is `body` as JSON."""
-    content = orjson.dumps(body, default=_otherwise, option=_OPTIONS)
+    """A response with `body` as JSON."""
+    content = orjson.dumps(body, default=_default, option=_OPTIONS)
     return Response(content, status_code=status, media_type=media_type, headers=headers)
 
 
-def _otherwise(value: Any) -> object:
+def _default(value: Any) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, (frozenset, set)):

@@ -1,4 +1,4 @@
-"""HTTP on a socket that is bound before anything else starts, so a port in use is told at once."""
+"""The HTTP server. Its socket is bound before anything else starts, so a port in use is reported at once."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def bind(
     host_by: str = "--host or STREAMSCHED_API_HOST",
     port_by: str = "--port or STREAMSCHED_API_PORT",
 ) -> socket.socket:
-    """A bound socket; port 0 takes any free one. `host_by`, `port_by`: how people choose others.
+    """A listening socket. Port 0 selects a free port. `host_by` and `port_by` name the options in error messages.
 
     Raises:
-        ConfigurationError: the port is in use, or the address is not this machine's; the message names the option.
+        ConfigurationError: the port is in use, or the address is not one of this machine.
     """
     found = None
     try:
@@ -39,24 +39,24 @@ def bind(
             found.close()
         if exc.errno == errno.EADDRINUSE:
             raise ConfigurationError(
-                f"port {port} of {host} is in use; choose another by {port_by}, or stop what uses it"
+                f"port {port} of {host} is in use; choose another one with {port_by}, or stop the process that uses it"
             ) from exc
         raise ConfigurationError(f"cannot listen on {host}:{port} ({exc.strerror}); see {host_by}") from exc
     return found
 
 
 def url_of(bound: socket.socket) -> str:
-    """Where a client on this machine finds it."""
+    """The URL of the socket for clients on this machine."""
     host, port = bound.getsockname()[:2]
     return url_here(host, port)
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever composed the process, and says when it answers."""
+    """A uvicorn server that installs no signal handlers and calls `started` when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None] | None) -> None:
         super().__init__(config)
-        self._say_started = started
+        self._on_started = started
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,22 +64,28 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._say_started is not None:
-            self._say_started()
+        if self._on_started is not None:
+            self._on_started()
 
 
 class HttpServer:
-    """Serves an application on a bound socket; `started` is called when it answers."""
+    """Serves an application on a bound socket. `started` is called once, when it accepts requests."""
 
     def __init__(self, api: FastAPI, bound: socket.socket, *, started: Callable[[], None] | None = None) -> None:
         self._bound = bound
         self._config = uvicorn.Config(
-            api, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=5
+            api,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=5,
         )
         self._started = started
 
     async def run(self) -> None:
-        """Until cancelled; then requests in flight are finished (for at most five seconds). May be run again."""
+        """Serves until cancelled, then waits up to five seconds for requests in flight. Can be called again."""
         started, self._started = self._started, None
         server = _Server(self._config, started)
         serving = asyncio.create_task(server.serve(sockets=[self._bound.dup()]))

@@ -1,4 +1,4 @@
-"""What clients see of jobs, runs and schedules: names as dotted texts, times as UTC instants."""
+"""JSON of jobs, runs, schedules and other resources. Names are dotted strings, times are UTC instants."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.catalog.preview import Preview
-from streamsched.codec import explanation, native
-from streamsched.codec import halt as halt_codec
-from streamsched.codec import pause as pause_codec
-from streamsched.codec.schedule import program_to_json, schedule_to_json
-from streamsched.codec.state import decode_key
-from streamsched.domain.duration import duration_text
-from streamsched.domain.explain import explain_cell
-from streamsched.domain.fold import Definition
-from streamsched.domain.load import STALE
-from streamsched.domain.schedule import Program
+from streamsched.catalog.catalog import Suspension
+from streamsched.catalog.preview import Dropped, ForeseenChange, PotentialLoss, Preview
+from streamsched.codec.events import native
+from streamsched.codec.records import halt as halt_codec
+from streamsched.codec.records.state import decode_key
+from streamsched.codec.schedules import pause as pause_codec
+from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.codec.views import explanation
+from streamsched.domain.constraints.load import STALE
+from streamsched.domain.fold.explain import explain_cell
+from streamsched.domain.fold.fold import Definition
+from streamsched.domain.schedules.schedule import Program
+from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.catalog import AppChange, Decision, ProgramChange, ScheduleRecord, ScheduleStatus
-from streamsched.ports.clusters import ClusterRecord
-from streamsched.ports.groups import GroupRecord
+from streamsched.ports.catalog import AppChange, HistoryEntry, ProgramChange, ScheduleRecord, ScheduleStatus
+from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
-from streamsched.ports.pools import PoolRecord
-from streamsched.ports.progress import OpenKey
+from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
 
 
 def program_view(program: Program) -> dict[str, Any]:
-    """A program as JSON: its definition and its id."""
+    """A program: its definition and its id."""
     return {"id": str(program.ref), **program_to_json(program)}
 
 
 def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
-    """A schedule as JSON: its definition, its trigger in words (`when`), and how far it has come."""
+    """A schedule: its definition, its trigger as a sentence (`when`), its state and its progress."""
     record = status.record
     return {
         "id": str(record.definition.ref),
         **schedule_to_json(record.definition),
         "when": str(record.definition.trigger),
         "enabled": record.enabled,
+        "state": record.status,
         "pause": None if record.pause is None else pause_codec.to_json(record.pause),
         "generation": record.generation,
         "createdAt": record.created_at,
@@ -48,25 +49,35 @@ def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
         "nextTickAt": status.next_tick_at,
         "waitingJobs": status.waiting_jobs,
         "openKeys": status.open_keys,
+        "losses": losses_view(status),
         "progress": status.progress,
         "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.why},
     }
 
 
+def losses_view(status: ScheduleStatus) -> dict[str, int] | None:
+    """Keys and events that the current generation did not keep; None when there are none."""
+    progress = status.progress or {}
+    lost, dropped, refused = (progress.get(name, 0) for name in ("lost_keys", "dropped_keys", "refused_events"))
+    if not lost and not refused:
+        return None
+    return {"expiredKeys": lost - dropped, "droppedKeys": dropped, "refusedEvents": refused}
+
+
 def key_view(record: ScheduleRecord, key: OpenKey) -> dict[str, Any] | None:
-    """An open key as JSON; None when it is of another generation than the definition that stands."""
+    """An open key; None when it belongs to another generation than the current definition."""
     if key.generation != record.generation:
         return None
-    judge = Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
-    cell = decode_key(native.dumps(key.state), judge, key.key)
+    definition = Definition(record.definition.ref, record.generation, record.enabled, record.definition.trigger)
+    cell = decode_key(native.dumps(key.state), definition, key.key)
     if cell is None:
         return None
-    progress = explanation.to_json(explain_cell(judge.plan, cell, key.key))
+    progress = explanation.to_json(explain_cell(definition.plan, cell, key.key))
     return {"key": key.key, "openedAt": cell.opened_at, "updatedAt": key.at, "progress": progress}
 
 
 def change_view(change: AppChange) -> dict[str, Any]:
-    """What changed, as JSON."""
+    """The changed programs and schedules."""
     return {
         "programs": [_program_change(each) for each in change.programs],
         "schedules": [
@@ -75,6 +86,7 @@ def change_view(change: AppChange) -> dict[str, Any]:
                 "action": each.action,
                 "generation": each.after.generation,
                 "enabled": each.after.enabled,
+                "state": each.after.status,
                 "keeps": each.keeps,
                 "reason": each.reason,
             }
@@ -84,26 +96,55 @@ def change_view(change: AppChange) -> dict[str, Any]:
 
 
 def preview_view(preview: Preview) -> dict[str, Any]:
-    """What would change, as JSON."""
+    """A plan. `loses`: accumulated events, waiting jobs or schedules would be lost. `plan` identifies the plan: a
+    change that is sent with it is refused if it would now do something else.
+    """
     return {
         "dryRun": True,
+        "plan": preview.token,
         "differs": preview.differs,
+        "loses": preview.loses,
+        "deployedFrom": preview.origin or None,
         "programs": [_program_change(each) for each in preview.programs],
-        "schedules": [
-            {
-                "id": str(each.schedule),
-                "action": each.action,
-                "reason": each.reason,
-                "keeps": each.keeps,
-                "fields": [{"field": one.field, "before": one.before, "after": one.after} for one in each.fields],
-                "accumulated": [
-                    {"leaf": one.leaf, "have": one.have, "need": one.need, "fits": one.fits} for one in each.stakes
-                ],
-                "waitingJobs": each.waiting_jobs,
-            }
-            for each in preview.schedules
-        ],
+        "schedules": [_planned_view(each) for each in preview.schedules],
     }
+
+
+def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
+    return {
+        "id": str(planned.schedule),
+        "action": planned.action,
+        "reason": planned.reason,
+        "keeps": planned.keeps,
+        "loses": planned.loses,
+        "fields": [{"field": one.field, "before": one.before, "after": one.after} for one in planned.fields],
+        "accumulated": [{**_stake_view(one), "fits": one.fits} for one in planned.stakes],
+        "waitingJobs": planned.waiting_jobs,
+        "openKeys": planned.open_keys,
+        "parkedSignals": planned.parked,
+    }
+
+
+def suspension_view(suspension: Suspension) -> dict[str, Any]:
+    """The changes of a pause or a disablement, with the losses of each schedule and the ended jobs."""
+    view = change_view(suspension.applied.change)
+    for shown, each in zip(view["schedules"], suspension.applied.change.schedules, strict=True):
+        shown["dropped"] = dropped_view(suspension.dropped(each.after.definition.ref))
+    return {**view, "endedJobs": list(suspension.applied.ended_jobs)}
+
+
+def dropped_view(dropped: Dropped) -> dict[str, Any]:
+    """The losses of a schedule."""
+    return {
+        "accumulated": [_stake_view(one) for one in dropped.stakes],
+        "waitingJobs": dropped.waiting_jobs,
+        "openKeys": dropped.open_keys,
+        "parkedSignals": dropped.parked,
+    }
+
+
+def _stake_view(stake: PotentialLoss) -> dict[str, Any]:
+    return {"leaf": stake.leaf, "have": stake.have, "need": stake.need}
 
 
 def _program_change(change: ProgramChange) -> dict[str, Any]:
@@ -111,7 +152,7 @@ def _program_change(change: ProgramChange) -> dict[str, Any]:
 
 
 def job_view(job: JobRecord) -> dict[str, Any]:
-    """A job as JSON."""
+    """A job with the outcome of its last run."""
     return {
         "id": job.id,
         "schedule": str(job.schedule),
@@ -128,11 +169,17 @@ def job_view(job: JobRecord) -> dict[str, Any]:
         "endedAt": job.ended_at,
         "runs": list(job.runs),
         "missed": list(job.missed),
+        "attempts": len(job.runs),
+        "outcome": job.outcome and job.outcome.state,
+        "outcomeReason": job.outcome and job.outcome.reason,
+        "lastRunStartedAt": job.outcome and job.outcome.started_at,
+        "lastRunEndedAt": job.outcome and job.outcome.ended_at,
+        "failures": job.failures,
     }
 
 
 def why_view(why: Why) -> dict[str, Any]:
-    """The reasons of a job as JSON."""
+    """The explanation of a job's state."""
     return {
         "job": why.job,
         "state": why.state,
@@ -170,19 +217,19 @@ def why_view(why: Why) -> dict[str, Any]:
     }
 
 
-def why_not_view(told: WhyNot) -> dict[str, Any]:
-    """Why a schedule started nothing, as JSON."""
+def why_not_view(explained: WhyNot) -> dict[str, Any]:
+    """The explanation why a schedule started nothing."""
     return {
-        "schedule": told.schedule,
-        "summary": told.summary,
-        "lines": [{"at": line.at, "job": line.subject, "text": line.text} for line in told.lines],
-        "events": list(told.events),
-        "progress": told.progress,
+        "schedule": explained.schedule,
+        "summary": explained.summary,
+        "lines": [{"at": line.at, "job": line.subject, "text": line.text} for line in explained.lines],
+        "events": list(explained.events),
+        "progress": explained.progress,
     }
 
 
 def group_view(group: GroupRecord) -> dict[str, Any]:
-    """A group as JSON."""
+    """A group: its limit and the runs that hold its slots."""
     return {
         "name": group.name,
         "limit": group.occupancy.limit,
@@ -194,7 +241,7 @@ def group_view(group: GroupRecord) -> dict[str, Any]:
 
 
 def pool_view(pool: PoolRecord) -> dict[str, Any]:
-    """A pool as JSON; `age` is what a point of priority is worth."""
+    """A pool. `age` is the waiting time that one point of priority is worth."""
     return {
         "name": pool.name,
         "size": pool.places.limit,
@@ -209,13 +256,15 @@ def pool_view(pool: PoolRecord) -> dict[str, Any]:
     }
 
 
-def decision_view(line: Decision) -> dict[str, Any]:
-    """A line of history as JSON."""
-    return {"at": line.at, "action": line.action, "reason": line.reason, "detail": line.detail}
+def decision_view(entry: HistoryEntry) -> dict[str, Any]:
+    """An entry of a schedule's history."""
+    return {"at": entry.at, "action": entry.action, "reason": entry.reason, "detail": entry.detail}
 
 
 def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:
-    """A cluster as JSON; `probe` is the URL it is asked at, without what may be secret, null where there is none."""
+    """A cluster. `probe` is the URL its load is read from, without user, password and query; null when this API has no
+    URL for it. `stale`: the last reading is too old to start runs on.
+    """
     reading = cluster.reading
     return {
         "name": cluster.name,
@@ -243,13 +292,13 @@ def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> d
 
 
 def _public(url: str) -> str:
-    """Without user, password and query."""
+    """The URL without user, password and query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def run_view(run: RunRecord) -> dict[str, Any]:
-    """A run as JSON."""
+    """A run."""
     return {
         "id": run.id,
         "job": run.job,

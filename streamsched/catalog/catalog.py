@@ -2,48 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 import structlog
 
 from streamsched.catalog import change, deployment
-from streamsched.catalog.preview import Preview, foreseen
-from streamsched.catalog.receipt import acknowledged
-from streamsched.codec.reading import below
-from streamsched.domain.app import AppDefinition
-from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
+from streamsched.catalog.outbox_ack import between_within, outstanding_within, wait_for_ack
+from streamsched.catalog.planner import Planner, unchecked
+from streamsched.catalog.preview import Dropped, Preview, check_plan, confirmed
+from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.pause import DISABLED, Pause
-from streamsched.domain.schedule import Program, Schedule
-from streamsched.ports.bell import Bell
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.catalog import (
     AppChange,
     Applied,
     AppRecord,
     CatalogReader,
     CatalogStore,
-    Decision,
+    HistoryEntry,
+    ScheduleRecord,
     ScheduleStatus,
 )
 from streamsched.ports.clock import Clock
-from streamsched.ports.outbox import Receipts
+from streamsched.ports.notifier import Notifier
+from streamsched.ports.outbox import OutboxAcks
 
 log = structlog.get_logger()
 
-#: How long a change waits for the log, in seconds.
-PATIENCE = 15.0
+#: How long a change waits for a log that makes no progress, in seconds.
+PATIENCE: Final = 15.0
+#: A change of more programs and schedules than this is logged in one line.
+_MAX_LOGGED: Final = 100
 
 
-def _unchecked(schedule: Schedule, path: str) -> None: ...
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Schedules that were paused, disabled or deleted.
+
+    Attributes:
+        applied: what was changed.
+        plan: what could be lost, as read just before the change.
+    """
+
+    applied: Applied
+    plan: Preview
+
+    def dropped(self, ref: ScheduleRef) -> Dropped:
+        """What the schedule lost, according to `plan`."""
+        return next((each.dropped for each in self.plan.schedules if each.schedule == ref), Dropped())
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A schedule that was paused or disabled."""
+
+    status: ScheduleStatus
+    suspension: Suspension
+
+    @property
+    def record(self) -> ScheduleRecord:
+        return self.status.record
 
 
 class Catalog:
     """Changes return when the log has acknowledged them: every event emitted afterwards is judged by the new definition
-    (promise G4). Waiting and ready jobs of older generations have ended as OBSOLETE by then.
+    (promise G4). By then, waiting and ready jobs of older generations have ended as OBSOLETE.
 
-    Every change may raise, besides what it names:
-        UnavailableError: PostgreSQL is away and nothing changed; or the change stands but the log has not
+    With a `plan` (`Preview.token`), a change is applied only if it still equals the plan and loses nothing that the
+    plan did not show.
+
+    In addition to its own errors, every change may raise:
+        PlanChangedError: the change or its losses differ from the plan; nothing changed.
+        UnavailableError: PostgreSQL is unreachable and nothing changed; or the change is stored but the log has not
             acknowledged it yet (the message says which).
     """
 
@@ -52,116 +88,125 @@ class Catalog:
         *,
         store: CatalogStore,
         reader: CatalogReader,
-        receipts: Receipts,
-        bell: Bell,
+        acks: OutboxAcks,
+        notifier: Notifier,
         clock: Clock,
         patience: float = PATIENCE,
-        check: Callable[[Schedule, str], None] = _unchecked,
+        check: Callable[[Schedule, str], None] = unchecked,
         largest_record: int | None = None,
     ) -> None:
-        """`largest_record` is what the log takes: a definition that is larger than that is refused."""
+        """`largest_record`: the log's record size limit in bytes; a larger definition is refused."""
         self._store = store
         self._reader = reader
-        self._receipts = receipts
-        self._bell = bell
+        self._acks = acks
+        self._notifier = notifier
         self._clock = clock
         self._patience = patience
-        self._check = check
-        self._largest = largest_record
+        self.planner = Planner(reader, clock, check=check, largest_record=largest_record)
 
     async def deploy(
-        self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
+        self,
+        wanted: AppDefinition,
+        update_schedules: bool = True,
+        *,
+        keep: bool | None = None,
+        plan: str | None = None,
+        origin: str | None = None,
+        within: float | None = None,
     ) -> Applied:
-        """Makes the app's programs, and with `update_schedules` its schedules, what is wanted; creates namespace and
-        app. Equal schedules keep their generation, accumulation and jobs; changed ones keep what fits as `keep` or,
-        when it is None, `wanted.keeping` says; schedules of removed programs always go, and those of any app that wait
-        for one go on without it, or go. Idempotent. Returns what changed.
+        """Replaces the app's programs, and with `update_schedules` its schedules, by the wanted ones; creates namespace
+        and app. Equal schedules keep their generation, accumulation and jobs. Changed ones keep what fits if `keep` or,
+        when that is None, `wanted.keeping` says so. Schedules of removed programs are deleted; triggers of other
+        schedules, of any app, lose the leaves that wait for a removed program, or the schedule is deleted if no trigger
+        remains. `origin` is stored as the file of the deployment. Idempotent. Returns what changed.
+
+        Waits for the log like every change; with `within`, at most so many seconds, and then `Applied.pending` is the
+        number of records that the log has not acknowledged yet.
 
         Raises:
-            InvalidDefinitionError: a new or changed schedule can never tick, or is larger than the log takes.
+            InvalidDefinitionError: a new or changed schedule can never tick, or is larger than a log record may be.
         """
-        self._check_app(wanted)
+        self.planner.check_app(wanted)
+        if plan is not None:
+            confirmed(
+                await self.planner.deploy(wanted, update_schedules, keep=keep), plan, f"application '{wanted.ref}'"
+            )
         now = self._clock.now()
 
         def decide(app: AppRecord) -> AppChange:
             decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
-            return self._fitting(decided, app=wanted)
+            check_plan(decided, plan, f"application '{wanted.ref}'")
+            return self.planner.check_size(decided, app=wanted)
 
-        staying = [program.ref for program in wanted.programs]
-        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=staying)
-        return await self._acknowledged(wanted.ref, applied)
+        remaining = [program.ref for program in wanted.programs]
+        applied = await self._store.change(wanted.ref, None, decide, now=now, programs=remaining, origin=origin)
+        if within is None:
+            return await self._acknowledged(wanted.ref, applied)
+        _log_change(wanted.ref, applied.change)
+        ids, acks, notifier = applied.outbox, self._acks, self._notifier
+        return replace(applied, pending=await outstanding_within(ids, acks=acks, notifier=notifier, within=within))
 
-    async def preview(
-        self, wanted: AppDefinition, update_schedules: bool = True, *, keep: bool | None = None
-    ) -> Preview:
-        """What `deploy` would do now, and what would be lost by it. Changes nothing.
-
-        Raises:
-            InvalidDefinitionError: a new or changed schedule can never tick, or is larger than the log takes.
-        """
-        self._check_app(wanted)
-        app = await self._reader.app(wanted.ref, programs=[program.ref for program in wanted.programs])
-        now = self._clock.now()
-        decided = deployment.deploy(app, wanted, update_schedules=update_schedules, keep=keep, now=now)
-        return await self._foreseen(self._fitting(decided, app=wanted))
-
-    async def preview_update(self, definition: Schedule, *, keep: bool = False) -> Preview:
-        """What `update` would do now, and what would be lost by it. Changes nothing.
+    async def pending(self, first: int, last: int, *, within: float) -> int:
+        """How many outbox records with these ids the log has not acknowledged yet; waits up to `within` seconds for 0.
 
         Raises:
-            NotFoundError: the schedule or its program does not exist.
-            InvalidDefinitionError: it can never tick, or is larger than the log takes.
+            UnavailableError: PostgreSQL is unreachable.
         """
-        self._check(definition, "$")
-        app = await self._reader.app(definition.ref.owner)
-        decided = change.update(app, definition, keep=keep, now=self._clock.now())
-        return await self._foreseen(self._fitting(decided))
+        return await between_within(first, last, acks=self._acks, notifier=self._notifier, within=within)
 
-    async def delete_program(self, ref: ProgramRef) -> Applied:
-        """The program is gone, with its schedules; schedules of any app that wait for it go on without that, or go.
-        Running runs go on. Returns what changed.
+    async def delete_program(self, ref: ProgramRef, *, plan: str | None = None) -> Applied:
+        """Deletes the program and its schedules. Triggers of other schedules, of any app, lose the leaves that wait for
+        it; a schedule whose trigger then is empty is deleted too. Running runs continue. Returns what changed.
 
         Raises:
             NotFoundError: it does not exist.
         """
+        if plan is not None:
+            confirmed(await self.planner.delete_program(ref), plan, f"program '{ref}'")
         now = self._clock.now()
-        staying = [program.ref for program in await self._reader.programs(app=ref.owner) if program.ref != ref]
+        remaining = await self.planner.other_programs(ref)
 
         def decide(app: AppRecord) -> AppChange:
-            return deployment.remove_program(app, ref, now=now)
+            decided = deployment.remove_program(app, ref, now=now)
+            check_plan(decided, plan, f"program '{ref}'")
+            return decided
 
-        applied = await self._store.change(ref.owner, None, decide, now=now, programs=staying)
+        applied = await self._store.change(ref.owner, None, decide, now=now, programs=remaining)
         return await self._acknowledged(ref.owner, applied)
 
     async def create(self, definition: Schedule, *, enabled: bool = False) -> ScheduleStatus:
-        """A new schedule of an app that is deployed; after a deletion its generation goes on.
+        """Creates a schedule of a deployed app. Recreating a deleted one continues its generation numbers.
 
         Raises:
             ConflictError: it exists already.
-            NotFoundError: its program does not.
-            InvalidDefinitionError: it can never tick, or is larger than the log takes.
+            NotFoundError: its program does not exist.
+            InvalidDefinitionError: it can never tick, or is larger than a log record may be.
         """
         ref = definition.ref
-        self._check(definition, "$")
+        self.planner.check(definition)
         await self._change(ref, lambda app, now: change.create(app, definition, enabled=enabled, now=now))
         return await self._reader.schedule(ref)
 
-    async def update(self, definition: Schedule, *, keep: bool = False) -> ScheduleStatus:
-        """Another definition for an existing schedule, which stays enabled, paused or disabled. Its accumulation starts
-        anew and its waiting jobs end; with `keep`, what fits of the one and all of the others go on. An equal
-        definition changes nothing and loses nothing.
+    async def update(self, definition: Schedule, *, keep: bool = False, plan: str | None = None) -> ScheduleStatus:
+        """Replaces the definition of a schedule, which stays enabled, paused or disabled. Resets its accumulation and
+        ends its waiting jobs; with `keep`, keeps the part of the accumulation that fits, and all waiting jobs. An equal
+        definition changes nothing.
 
         Raises:
             NotFoundError: the schedule or its program does not exist.
-            InvalidDefinitionError: it can never tick, or is larger than the log takes.
+            InvalidDefinitionError: it can never tick, or is larger than a log record may be.
         """
-        self._check(definition, "$")
-        await self._change(definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now))
+        self.planner.check(definition)
+        if plan is not None:
+            confirmed(await self.planner.update(definition, keep=keep), plan, f"schedule '{definition.ref}'")
+        await self._change(
+            definition.ref, lambda app, now: change.update(app, definition, keep=keep, now=now), plan=plan
+        )
         return await self._reader.schedule(definition.ref)
 
     async def enable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
-        """From here on events start jobs. One whose pause kept goes on with what it has, and fires at once if that is
-        enough; ticks of any other start with the first one after now.
+        """Enables a schedule. After a pause that kept, it continues with its accumulation and fires at once if that is
+        complete; otherwise the first tick is the next one after now.
 
         Raises:
             NotFoundError: the schedule does not exist.
@@ -170,52 +215,66 @@ class Catalog:
         await self._change(ref, lambda app, now: change.enable(app, ref, reason=reason, now=now))
         return await self._reader.schedule(ref)
 
-    async def disable(self, ref: ScheduleRef, *, reason: str = "") -> ScheduleStatus:
-        """From here on nothing counts, and what was accumulated is gone. Running runs go on.
+    async def disable(self, ref: ScheduleRef, *, reason: str = "", plan: str | None = None) -> Suspended:
+        """Disables a schedule: events no longer count, its accumulation is dropped and its waiting jobs end. Running
+        runs continue.
 
         Raises:
             NotFoundError: the schedule does not exist.
             ConflictError: it is disabled already.
         """
-        return await self.pause(ref, DISABLED, reason=reason)
+        return await self._suspend(ref, lambda app, now: change.disable(app, ref, reason=reason, now=now), plan=plan)
 
-    async def pause(self, ref: ScheduleRef, pause: Pause, *, reason: str = "") -> ScheduleStatus:
-        """From here on nothing starts, as `pause` says; one that is paused already is paused in this way from here on.
-        Running runs go on.
+    async def pause(self, ref: ScheduleRef, pause: Pause, *, reason: str = "", plan: str | None = None) -> Suspended:
+        """Pauses a schedule, or replaces its current pause. Running runs continue.
 
         Raises:
             NotFoundError: the schedule does not exist.
-            ConflictError: it is paused in just this way already.
-            InvalidError: the pause would be over already.
+            ConflictError: it already has an equal pause.
+            InvalidError: the pause would already have ended.
         """
-        await self._change(ref, lambda app, now: change.pause(app, ref, pause, reason=reason, now=now))
-        return await self._reader.schedule(ref)
+        return await self._suspend(
+            ref, lambda app, now: change.pause(app, ref, pause, reason=reason, now=now), plan=plan
+        )
 
     async def enable_app(self, app: AppRef, *, reason: str = "") -> Applied:
-        """Every schedule of the app that is disabled or paused is enabled, all in one change.
+        """Enables every disabled or paused schedule of the app in one change.
 
         Raises:
             NotFoundError: no such app, or it has no schedules.
         """
         return await self._change_app(app, lambda known, now: change.enable_all(known, reason=reason, now=now))
 
-    async def pause_app(self, app: AppRef, pause: Pause, *, reason: str = "") -> Applied:
-        """Every schedule of the app that is enabled is paused, all in one change; one that is disabled or paused
-        already stays as it is.
+    async def pause_app(self, app: AppRef, pause: Pause, *, reason: str = "", plan: str | None = None) -> Suspension:
+        """Pauses every enabled schedule of the app in one change; the others do not change.
 
         Raises:
             NotFoundError: no such app, or it has no schedules.
-            InvalidError: the pause would be over already.
+            InvalidError: the pause would already have ended.
         """
-        return await self._change_app(app, lambda known, now: change.pause_all(known, pause, reason=reason, now=now))
+        return await self._suspend_app(
+            app, lambda known, now: change.pause_all(known, pause, reason=reason, now=now), plan=plan
+        )
 
-    async def delete(self, ref: ScheduleRef, *, reason: str = "") -> None:
-        """The schedule is gone. Running runs go on.
+    async def disable_app(self, app: AppRef, *, reason: str = "", plan: str | None = None) -> Suspension:
+        """Disables every enabled or paused schedule of the app in one change.
+
+        Raises:
+            NotFoundError: no such app, or it has no schedules.
+        """
+        return await self._suspend_app(
+            app, lambda known, now: change.disable_all(known, reason=reason, now=now), plan=plan
+        )
+
+    async def delete(self, ref: ScheduleRef, *, reason: str = "", plan: str | None = None) -> None:
+        """Deletes the schedule. Running runs continue.
 
         Raises:
             NotFoundError: it does not exist.
         """
-        await self._change(ref, lambda app, now: change.delete(app, ref, reason=reason, now=now))
+        if plan is not None:
+            confirmed(await self.planner.delete(ref), plan, f"schedule '{ref}'")
+        await self._change(ref, lambda app, now: change.delete(app, ref, reason=reason, now=now), plan=plan)
 
     async def get(self, ref: ScheduleRef) -> ScheduleStatus:
         """Raises:
@@ -223,15 +282,29 @@ class Catalog:
         """
         return await self._reader.schedule(ref)
 
-    async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[Decision]:
-        """What was done to the schedule, newest first, and why, as far as it was said; to one that was deleted too,
-        and none to one that never was.
-        """
+    async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[HistoryEntry]:
+        """The schedule's changes with their reasons, newest first; also of a deleted one, empty if it never existed."""
         return await self._reader.history("schedule", str(ref), limit=limit)
 
-    async def list(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
-        """Schedules ordered by id; of every app when none is named."""
-        return await self._reader.schedules(namespace=namespace, app=app)
+    async def list(
+        self,
+        *,
+        namespace: str | None = None,
+        app: AppRef | None = None,
+        states: Collection[str] = (),
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[ScheduleStatus]:
+        """Schedules ordered by id; of every app by default; at most `limit` of those after the id `after`.
+        `states`: any of `enabled`, `paused`, `disabled`, `error`; empty means all.
+        """
+        return await self._reader.schedules(namespace=namespace, app=app, states=states, after=after, limit=limit)
+
+    async def ticking(
+        self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
+    ) -> Sequence[ScheduleRecord]:
+        """The schedules with the earliest next ticks, earliest first; of every app by default."""
+        return await self._reader.ticking(limit=limit, namespace=namespace, app=app)
 
     async def program(self, ref: ProgramRef) -> Program:
         """Raises:
@@ -239,61 +312,81 @@ class Catalog:
         """
         return await self._reader.program(ref)
 
-    async def programs(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[Program]:
-        """Programs ordered by id; of every app when none is named."""
-        return await self._reader.programs(namespace=namespace, app=app)
+    async def programs(
+        self, *, namespace: str | None = None, app: AppRef | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[Program]:
+        """Programs ordered by id; of every app by default; at most `limit` of those after the id `after`."""
+        return await self._reader.programs(namespace=namespace, app=app, after=after, limit=limit)
 
-    async def _change(self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange]) -> None:
-        now = self._clock.now()
-        applied = await self._store.change(ref.owner, [ref], lambda app: self._fitting(decide(app, now)), now=now)
-        await self._acknowledged(ref.owner, applied)
+    async def _suspend(
+        self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None
+    ) -> Suspended:
+        before = await self.planner.of_schedule(ref, decide)
+        confirmed(before, plan, f"schedule '{ref}'")
+        applied = await self._change(ref, decide, plan=plan)
+        return Suspended(await self._reader.schedule(ref), Suspension(applied, before))
 
-    async def _change_app(self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange]) -> Applied:
+    async def _suspend_app(
+        self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None
+    ) -> Suspension:
+        before = await self.planner.of_app(app, decide)
+        confirmed(before, plan, f"application '{app}'")
+        return Suspension(await self._change_app(app, decide, plan=plan), before)
+
+    async def _change(
+        self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None = None
+    ) -> Applied:
         now = self._clock.now()
+
+        def decided(app: AppRecord) -> AppChange:
+            change = decide(app, now)
+            check_plan(change, plan, f"schedule '{ref}'")
+            return self.planner.check_size(change)
+
+        applied = await self._store.change(ref.owner, [ref], decided, now=now)
+        return await self._acknowledged(ref.owner, applied)
+
+    async def _change_app(
+        self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None = None
+    ) -> Applied:
+        now = self._clock.now()
+
+        def decided(known: AppRecord) -> AppChange:
+            change = decide(known, now)
+            check_plan(change, plan, f"application '{app}'")
+            return self.planner.check_size(change)
+
         refs = [status.record.definition.ref for status in await self._reader.schedules(app=app)]
         if not refs:
             raise NotFoundError("application with schedules", str(app))
-        applied = await self._store.change(app, refs, lambda known: self._fitting(decide(known, now)), now=now)
+        applied = await self._store.change(app, refs, decided, now=now)
         return await self._acknowledged(app, applied)
 
-    def _check_app(self, wanted: AppDefinition) -> None:
-        for schedule in wanted.schedules:
-            self._check(schedule, below("$.schedules", schedule.ref.name))
-
-    def _fitting(self, decided: AppChange, *, app: AppDefinition | None = None) -> AppChange:
-        """What was decided, each record of which the log takes."""
-        for schedule in decided.schedules:
-            size = max((len(record.key.encode()) + len(record.value) for record in schedule.records), default=0)
-            if self._largest is not None and size > self._largest:
-                path = "$" if app is None else below("$.schedules", schedule.after.definition.ref.name)
-                raise InvalidDefinitionError(
-                    path, f"needs {size} bytes in the log, which takes {self._largest} at most"
-                )
-        return decided
-
-    async def _foreseen(self, decided: AppChange) -> Preview:
-        known = [
-            await self._reader.schedule(each.after.definition.ref)
-            for each in decided.schedules
-            if each.before is not None and each.before.exists
-        ]
-        return foreseen(decided, {status.record.definition.ref: status for status in known})
-
     async def _acknowledged(self, app: AppRef, applied: Applied) -> Applied:
-        for program in applied.change.programs:
-            log.info(f"program.{program.action}", program=str(program.program.ref))
-        for schedule in applied.change.schedules:
-            after = schedule.after
-            log.info(
-                f"schedule.{schedule.action}",
-                schedule=str(after.definition.ref),
-                generation=after.generation,
-                enabled=after.enabled,
-                keeps=schedule.keeps,
-            )
-        await acknowledged(applied.outbox, receipts=self._receipts, bell=self._bell, patience=self._patience)
+        _log_change(app, applied.change)
+        await wait_for_ack(applied.outbox, acks=self._acks, notifier=self._notifier, patience=self._patience)
         if applied.outbox:
             log.debug(
                 "change.acknowledged", app=str(app), records=len(applied.outbox), jobs_ended=len(applied.ended_jobs)
             )
         return applied
+
+
+def _log_change(app: AppRef, change: AppChange) -> None:
+    """Logs a line for each program and schedule; for a large change one line with counts."""
+    if len(change.programs) + len(change.schedules) > _MAX_LOGGED:
+        counts = Counter(f"schedules_{each.action}" for each in change.schedules)
+        counts.update(f"programs_{each.action}" for each in change.programs)
+        log.info("app.changed", app=str(app), **counts)
+        return
+    for program in change.programs:
+        log.info(f"program.{program.action}", program=str(program.program.ref))
+    for schedule in change.schedules:
+        after = schedule.after
+        log.info(
+            f"schedule.{schedule.action}",
+            schedule=str(after.definition.ref),
+            generation=after.generation,
+            enabled=after.enabled,
+            keeps=schedule.keeps,
+        )

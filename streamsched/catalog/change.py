@@ -1,7 +1,7 @@
-"""Decisions about one schedule, pure: what stands and what is asked in, the new generation out, or a reason why not.
+"""Pure decisions about one schedule: from its current record and a request to its new generation, or an error.
 
-Every change is a new generation (ADR 0004); an update to an equal definition is none. A change *keeps* when what the
-generation before had goes on in the new one: its accumulation as far as it fits, and its waiting jobs (ADR 0012).
+Every change makes a new generation (ADR 0004), except an update to an equal definition. A change *keeps* when the new
+generation takes over the accumulation, as far as it fits, and the waiting jobs of the former one (ADR 0012).
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.catalog.control import control
-from streamsched.codec.reading import anchored
-from streamsched.domain.cron import check_cron, next_fire
+from streamsched.codec.json.reading import anchored
+from streamsched.codec.triggers.trigger import counting_commits
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.jitter import fires_at
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.pause import DISABLED, Pause
-from streamsched.domain.schedule import Program, Schedule
-from streamsched.domain.trigger import (
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.ticks.fire_times import check_cron, next_fire
+from streamsched.domain.ticks.jitter import fires_at
+from streamsched.domain.triggers.trigger import (
     At,
     Cron,
     Every,
@@ -29,13 +30,13 @@ from streamsched.domain.trigger import (
     leaf_id,
     leaves,
 )
-from streamsched.ports.catalog import Action, AppChange, AppRecord, Break, ScheduleChange, ScheduleRecord
+from streamsched.ports.catalog import Action, AppChange, AppRecord, FailureStreak, ScheduleChange, ScheduleRecord
 
 
 def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime) -> AppChange:
     """Raises:
     ConflictError: the schedule exists.
-    NotFoundError: its program does not, or one of its app that it waits for.
+    NotFoundError: its program, or a program of its app that it waits for, does not exist.
     InvalidDefinitionError: a time leaf can never tick.
     """
     before = app.schedules.get(definition.ref)
@@ -54,12 +55,22 @@ def update(app: AppRecord, definition: Schedule, *, keep: bool, now: datetime) -
     _check_programs(app, definition)
     if before.definition == definition:
         return AppChange()
-    return AppChange(schedules=(updated(before, definition, keep=keep, reason="", now=now),))
+    keeps = keep or differs_in_counting(before.definition, definition)
+    return AppChange(schedules=(updated(before, definition, keep=keeps, reason="", now=now),))
+
+
+def differs_in_counting(before: Schedule, after: Schedule) -> bool:
+    """Whether the two differ only in how often a rewritten partition counts: once or each time. Such a change keeps
+    (ADR 0059), so that deploying the file of an older release again does not reset accumulations.
+    """
+    return replace(before, trigger=after.trigger) == after and counting_commits(before.trigger) == counting_commits(
+        after.trigger
+    )
 
 
 def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
-    NotFoundError: the schedule does not exist, or its program.
+    NotFoundError: the schedule or its program does not exist.
     ConflictError: it is enabled already.
     """
     before = existing(app, ref)
@@ -72,34 +83,51 @@ def enable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
 def pause(app: AppRecord, ref: ScheduleRef, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
     """Raises:
     NotFoundError: the schedule does not exist.
-    ConflictError: it is paused in just that way already.
-    InvalidError: the pause would be over already.
+    ConflictError: it already has an equal pause.
+    InvalidError: the pause would already have ended.
     """
     before = existing(app, ref)
     wanted.check(now)
-    if not before.enabled and (before.pause or DISABLED) == wanted:
-        raise ConflictError(f"schedule '{ref}' is already {'paused' if wanted.keep else 'disabled'}")
+    if before.pause == wanted:
+        raise ConflictError(f"schedule '{ref}' is already paused")
     return AppChange(schedules=(paused(before, wanted, reason=reason, now=now),))
 
 
+def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime) -> AppChange:
+    """Raises:
+    NotFoundError: the schedule does not exist.
+    ConflictError: it is disabled already.
+    """
+    before = existing(app, ref)
+    if before.disabled:
+        raise ConflictError(f"schedule '{ref}' is already disabled")
+    return AppChange(schedules=(disabled(before, reason=reason, now=now),))
+
+
 def enable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
-    """Whatever of the app is disabled or paused; nothing when nothing is."""
+    """Enables every disabled or paused schedule of the app."""
     why = f"with its app: {reason}" if reason else "with its app"
     return _each(app, lambda record: None if record.enabled else enabled(record, reason=why, now=now))
 
 
 def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:
-    """Whatever of the app is enabled; nothing when nothing is.
+    """Pauses every enabled schedule of the app.
 
     Raises:
-        InvalidError: the pause would be over already.
+        InvalidError: the pause would already have ended.
     """
     wanted.check(now)
     return _each(app, lambda record: paused(record, wanted, reason=reason, now=now) if record.enabled else None)
 
 
+def disable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
+    """Disables every enabled or paused schedule of the app."""
+    why = f"with its app: {reason}" if reason else "with its app"
+    return _each(app, lambda record: None if record.disabled else disabled(record, reason=why, now=now))
+
+
 def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
-    """What the timers do when a pause is over; nothing when somebody was quicker, or made it longer."""
+    """Enables a schedule whose pause has ended; empty when it was resumed or its pause extended meanwhile."""
     before = app.schedules.get(ref)
     if before is None or not before.exists or before.pause is None or before.pause.until is None:
         return AppChange()
@@ -109,8 +137,8 @@ def resume_due(app: AppRecord, ref: ScheduleRef, *, now: datetime) -> AppChange:
     return AppChange(schedules=(enabled(before, reason=reason, now=now),))
 
 
-def pause_broken(app: AppRecord, broken: Break, *, now: datetime) -> AppChange:
-    """What the timers do when runs failed too often; nothing when anybody has changed the schedule since."""
+def pause_broken(app: AppRecord, broken: FailureStreak, *, now: datetime) -> AppChange:
+    """Pauses a schedule whose runs failed too often; empty when the schedule has changed since."""
     before = app.schedules.get(broken.schedule)
     if before is None or not before.enabled or before.generation != broken.generation:
         return AppChange()
@@ -127,7 +155,7 @@ def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
 def created(
     before: ScheduleRecord | None, definition: Schedule, *, enabled: bool, reason: str, now: datetime
 ) -> ScheduleChange:
-    """A schedule that did not exist; `before` is its tombstone, whose generation goes on."""
+    """Creates a schedule; `before` is its tombstone, whose generation numbers continue."""
     check_trigger(definition.trigger)
     generation = before.generation + 1 if before else 1
     after = ScheduleRecord(definition, generation, enabled, created_at=now, updated_at=now)
@@ -135,28 +163,33 @@ def created(
 
 
 def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason: str, now: datetime) -> ScheduleChange:
-    """Another definition; stays enabled, paused or disabled."""
+    """Replaces the definition; the schedule stays enabled, paused or disabled."""
     check_trigger(definition.trigger)
     after = replace(_next(before, now, keep=keep), definition=definition)
     return _changed(Action.UPDATED, before, after, reason=reason)
 
 
 def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
-    """Enabled; one whose pause kept goes on with what it has, and fires at once if that is enough."""
-    action = Action.RESUMED if before.keeping else Action.ENABLED
+    """Enables the schedule; after a pause that kept, its accumulation continues."""
+    action = Action.ENABLED if before.pause is None else Action.RESUMED
     after = replace(_next(before, now, keep=before.keeping), enabled=True, pause=None)
     return _changed(action, before, after, reason=reason)
 
 
 def paused(before: ScheduleRecord, wanted: Pause, *, reason: str = "", now: datetime) -> ScheduleChange:
-    """Disabled, in this way; where no reason is given, its note is one."""
-    action = Action.DISABLED if wanted == DISABLED else Action.PAUSED
-    after = replace(_next(before, now, keep=wanted.keep), enabled=False, pause=None if wanted == DISABLED else wanted)
-    return _changed(action, before, after, reason=reason or wanted.note)
+    """Pauses the schedule; the pause's note is the default reason."""
+    after = replace(_next(before, now, keep=wanted.keep), enabled=False, pause=wanted)
+    return _changed(Action.PAUSED, before, after, reason=reason or wanted.note)
+
+
+def disabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
+    """Disables the schedule: its accumulation is dropped and its waiting jobs end."""
+    after = replace(_next(before, now, keep=False), enabled=False, pause=None)
+    return _changed(Action.DISABLED, before, after, reason=reason)
 
 
 def deleted(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
-    """A tombstone."""
+    """Turns the schedule into a tombstone, which keeps only its generation."""
     after = replace(_next(before, now, keep=False), enabled=False, pause=None, deleted_at=now)
     return _changed(Action.DELETED, before, after, reason=reason)
 
@@ -181,11 +214,11 @@ def existing_program(app: AppRecord, ref: ProgramRef) -> Program:
 
 
 def check_trigger(trigger: Trigger) -> None:
-    """The last gate for definitions made in Python, which no codec has seen.
+    """Validates triggers built in Python, which no codec has validated.
 
     Raises:
         InvalidDefinitionError: a cron expression is wrong or never matches, its zone is unknown, or the trigger
-            correlates in a way that can never hold.
+            correlates in a way that can never be satisfied.
     """
     with anchored("$.trigger"):
         check_correlation(trigger)
@@ -196,7 +229,7 @@ def check_trigger(trigger: Trigger) -> None:
 
 
 def time_leaves(trigger: Trigger) -> Mapping[str, TimeLeaf]:
-    """The leaves the timers serve, by leaf id."""
+    """The leaves that need timers, by leaf id."""
     return {leaf_id(leaf): leaf for leaf in leaves(trigger) if isinstance(leaf, Cron | Every | At)}
 
 
@@ -206,7 +239,7 @@ def _each(app: AppRecord, decide: Callable[[ScheduleRecord], ScheduleChange | No
 
 
 def _next(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
-    """The next generation; one of a schedule that listens can keep."""
+    """The next generation; it can keep only if the schedule listens."""
     kept = min(before.stands_from, before.generation) if keep and before.listens else None
     return replace(before, generation=before.generation + 1, updated_at=now, deleted_at=None, kept_from=kept)
 
@@ -216,7 +249,7 @@ def _changed(action: Action, before: ScheduleRecord | None, after: ScheduleRecor
 
 
 def _timers(after: ScheduleRecord) -> dict[str, datetime]:
-    """When the first tick of each time leaf after the change fires; a leaf with none ahead has no timer."""
+    """When each time leaf fires first after the change; a leaf without a future tick has no timer."""
     if not after.listens:
         return {}
     return {
@@ -227,7 +260,7 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
 
 
 def _check_programs(app: AppRecord, definition: Schedule) -> None:
-    """The program it starts, and those of its own app it waits for; another app may be deployed later."""
+    """Checks that its program and the awaited programs of its own app exist; other apps may be deployed later."""
     existing_program(app, definition.program)
     for deadline in definition.deadlines:
         if deadline.program is not None:

@@ -1,4 +1,4 @@
-"""What a deployment of an app changes: the difference between what stands and what is wanted, pure."""
+"""What a deployment of an app changes: the difference between the stored and the wanted app. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.catalog.change import created, deleted, existing_program, updated
-from streamsched.domain.app import AppDefinition
+from streamsched.catalog.change import created, deleted, differs_in_counting, existing_program, updated
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.removal import awaited, without
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.triggers.removal import awaited, without
 from streamsched.ports.catalog import Action, AppChange, AppRecord, ProgramChange, ScheduleChange, ScheduleRecord
 
 
 def deploy(
     app: AppRecord, wanted: AppDefinition, *, update_schedules: bool, keep: bool | None = None, now: datetime
 ) -> AppChange:
-    """Programs become exactly the wanted ones, and so do schedules when `update_schedules`: an equal one keeps its
-    generation, accumulation and jobs; one that differs gets a new generation and stays enabled, paused or disabled; one
-    that is not wanted goes; a new one is enabled when `wanted.enabled` names it. Without `update_schedules` schedules
-    are left alone. Either way a schedule whose program went goes with it, and one of any app that waits for such a
-    program goes on without that, or goes too. Deploying the same again changes nothing.
+    """Programs become exactly the wanted ones, and so do schedules with `update_schedules`: an equal schedule keeps its
+    generation, accumulation and jobs; a different one gets a new generation and stays enabled, paused or disabled; an
+    unwanted one is deleted; a new one is enabled if `wanted.enabled` names it. Without `update_schedules`, schedules do
+    not change. In both cases the schedules of a removed program are deleted, and a trigger of any app that waits for
+    such a program loses those leaves, or its schedule is deleted if none remain. Idempotent.
 
-    `keep` says for all changed schedules whether they keep what they have; None leaves it to `wanted.keeping`.
+    `keep` says for all changed schedules whether they keep; None uses `wanted.keeping`.
 
     Raises:
         InvalidDefinitionError: a time leaf of a new or changed schedule can never tick.
@@ -30,7 +30,7 @@ def deploy(
     removed = app.programs.keys() - {program.ref for program in wanted.programs}
     changes = [
         *_schedules(app, wanted, removed, update_schedules=update_schedules, keep=keep, now=now),
-        *_bereft(app.listeners, removed, now=now),
+        *_losing_awaited(app.listeners, removed, now=now),
     ]
     return AppChange(
         programs=tuple(_programs(app, wanted)),
@@ -39,13 +39,13 @@ def deploy(
 
 
 def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChange:
-    """The program goes, with its schedules; schedules of any app that wait for it go on without that, or go too.
+    """Deletes the program and its schedules; triggers of any app that wait for it lose those leaves, or are deleted.
 
     Raises:
         NotFoundError: no such program.
     """
     program = existing_program(app, ref)
-    changes = [*_starting(app, {ref}, now=now), *_bereft({**app.schedules, **app.listeners}, {ref}, now=now)]
+    changes = [*_starting(app, {ref}, now=now), *_losing_awaited({**app.schedules, **app.listeners}, {ref}, now=now)]
     return AppChange(
         programs=(ProgramChange(Action.DELETED, program, ""),),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
@@ -77,34 +77,35 @@ def _schedules(
     definitions = {schedule.ref: schedule for schedule in wanted.schedules} if update_schedules else {}
     others = {ref: record for ref, record in app.schedules.items() if record.exists and ref not in definitions}
     yield from _starting(replace(app, schedules=others), removed, now=now)
-    staying = {ref: record for ref, record in others.items() if record.definition.program not in removed}
+    remaining = {ref: record for ref, record in others.items() if record.definition.program not in removed}
     if update_schedules:
-        for record in staying.values():
+        for record in remaining.values():
             yield deleted(record, reason="not in the deployed app", now=now)
     else:
-        yield from _bereft(staying, removed, now=now)
+        yield from _losing_awaited(remaining, removed, now=now)
     for ref, definition in definitions.items():
         record = app.schedules.get(ref)
         if record is None or not record.exists:
             enabled = ref.name in wanted.enabled
             yield created(record, definition, enabled=enabled, reason="deployed", now=now)
         elif record.definition != definition:
-            keeps = ref.name in wanted.keeping if keep is None else keep
+            by_default = ref.name in wanted.keeping or differs_in_counting(record.definition, definition)
+            keeps = by_default if keep is None else keep
             yield updated(record, definition, keep=keeps, reason="deployed", now=now)
 
 
 def _starting(app: AppRecord, removed: Collection[ProgramRef], *, now: datetime) -> Iterator[ScheduleChange]:
-    """The schedules that start programs that go."""
+    """Deletes the schedules that start removed programs."""
     for record in app.schedules.values():
         if record.exists and record.definition.program in removed:
             yield deleted(record, reason=f"its program {record.definition.program} was removed", now=now)
 
 
-def _bereft(
+def _losing_awaited(
     schedules: Mapping[ScheduleRef, ScheduleRecord], removed: Collection[ProgramRef], *, now: datetime
 ) -> Iterator[ScheduleChange]:
-    """The schedules that start another program and wait for one that goes. Who loses an alternative has asked for
-    nothing, so what has come of the others stays.
+    """Removes leaves that wait for removed programs from the triggers of schedules that start another program. The
+    change keeps, because the schedule's owner did not ask for it.
     """
     for record in schedules.values():
         definition = record.definition

@@ -1,20 +1,24 @@
-"""What a change would do, before it is made: field by field, with what is at stake. Pure.
+"""The plan of a change: what it would do, field by field, and what it would lose. Pure.
 
-The same decisions as the change itself, over what stands now; so it is right unless somebody changes something between.
-What has accumulated is read from the read model, which may lag by a moment.
+A plan uses the same decisions as the change itself, on the current records. Accumulations come from the read model,
+which may lag briefly. `Preview.token` identifies a plan: a change with the token of a confirmed plan is refused if its
+actions or losses differ from that plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamsched.codec.schedule import schedule_to_json
-from streamsched.domain.kept import fitting
+from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.domain.errors import PlanChangedError
+from streamsched.domain.fold.kept_state import fitting
+from streamsched.domain.fold.plan import LeafSlot, Shape, planned
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.plan import Shape, Slot, planned
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.catalog import Action, AppChange, ProgramChange, ScheduleChange, ScheduleStatus
 
 _NAMES = frozenset({"namespace", "application", "name"})
@@ -22,7 +26,7 @@ _NAMES = frozenset({"namespace", "application", "name"})
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field of a definition that changes, as JSON; a trigger also in words."""
+    """A field of a definition that changes, as JSON; a trigger also as text."""
 
     field: str
     before: Any
@@ -30,13 +34,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
-    """What one leaf of the trigger that stands has accumulated.
+class PotentialLoss:
+    """What one leaf of the current trigger has accumulated.
 
     Attributes:
-        leaf: in words.
-        fits: the new trigger has this very leaf, or one that wants more or less of the same; a change that keeps saves
-            it.
+        leaf: as text.
+        fits: the new trigger has the same leaf, perhaps with another count; a change that keeps preserves it.
     """
 
     leaf: str
@@ -46,14 +49,30 @@ class Stake:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What would become of one schedule.
+class Dropped:
+    """What a schedule loses by a change; false when it loses nothing."""
+
+    stakes: tuple[PotentialLoss, ...] = ()
+    waiting_jobs: int = 0
+    open_keys: int = 0
+    parked: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.stakes or self.waiting_jobs or self.open_keys or self.parked)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenChange:
+    """The planned change of one schedule.
 
     Attributes:
-        keeps: whether the change as it is asked for keeps what fits.
-        fields: what is different; none for one that is created or deleted.
+        keeps: whether the requested change keeps what fits.
+        fields: the differences; empty when the schedule is created or deleted.
         stakes: what it has accumulated; lost unless the change keeps and it fits.
         waiting_jobs: jobs that end as OBSOLETE unless the change keeps.
+        open_keys: open keys of a correlated trigger; lost unless the change keeps.
+        parked: parked signals of a schedule in error; lost unless the change keeps.
+        generation: the current one; 0 when there is none.
     """
 
     schedule: ScheduleRef
@@ -61,38 +80,105 @@ class Foreseen:
     reason: str
     keeps: bool
     fields: tuple[Difference, ...] = ()
-    stakes: tuple[Stake, ...] = ()
+    stakes: tuple[PotentialLoss, ...] = ()
     waiting_jobs: int = 0
+    open_keys: int = 0
+    parked: int = 0
+    generation: int = 0
+
+    @property
+    def dropped(self) -> Dropped:
+        """What the schedule loses."""
+        if self.keeps:
+            return Dropped(tuple(stake for stake in self.stakes if not stake.fits))
+        return Dropped(self.stakes, self.waiting_jobs, self.open_keys, self.parked)
+
+    @property
+    def loses(self) -> bool:
+        """Whether accumulations, waiting jobs or the schedule itself are lost."""
+        return self.action is Action.DELETED or bool(self.dropped)
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a change would do; equal things are not in it."""
+    """What a change would do; contains only what differs.
+
+    Attributes:
+        token: identifies the plan.
+        origin: the file the app was last deployed from, as `host:path`; empty when unknown.
+    """
 
     programs: tuple[ProgramChange, ...]
-    schedules: tuple[Foreseen, ...]
+    schedules: tuple[ForeseenChange, ...]
+    token: str = ""
+    origin: str = ""
 
     @property
     def differs(self) -> bool:
         """Whether anything would change."""
         return bool(self.programs or self.schedules)
 
+    @property
+    def loses(self) -> bool:
+        """Whether accumulations, waiting jobs or schedules would be lost."""
+        return any(each.loses for each in self.schedules)
 
-def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus]) -> Preview:
-    """The preview of a decision, with what is known of the schedules it changes."""
-    return Preview(
-        tuple(change.programs),
-        tuple(_foreseen(each, known.get(each.after.definition.ref)) for each in change.schedules),
+
+def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:
+    """The plan of a decision; `known` are the current records of the schedules it changes."""
+    schedules = tuple(_foreseen(each, known.get(each.after.definition.ref)) for each in change.schedules)
+    lost = [
+        [str(each.schedule), *map(bool, (each.dropped.stakes, each.dropped.waiting_jobs)), bool(each.dropped.open_keys)]
+        for each in schedules
+        if each.dropped
+    ]
+    return Preview(tuple(change.programs), schedules, f"{_decision(change)}.{_digest(lost)}", origin)
+
+
+def confirmed(preview: Preview, plan: str | None, what: str) -> None:
+    """Compares a plan made now with the confirmed token; None accepts any plan.
+
+    Raises:
+        PlanChangedError: they differ.
+    """
+    if plan not in (None, preview.token):
+        raise PlanChangedError(what)
+
+
+def check_plan(change: AppChange, plan: str | None, what: str) -> None:
+    """Compares a decision with the confirmed token; None accepts any decision.
+
+    Raises:
+        PlanChangedError: they differ.
+    """
+    if plan is not None and plan.partition(".")[0] != _decision(change):
+        raise PlanChangedError(what)
+
+
+def _decision(change: AppChange) -> str:
+    """Identifies the actions and the generations they apply to."""
+    return _digest(
+        [
+            [[str(each.program.ref), each.action] for each in change.programs],
+            [
+                [str(each.after.definition.ref), each.action, each.before.generation if each.before else 0, each.keeps]
+                for each in change.schedules
+            ],
+        ]
     )
 
 
-def _foreseen(change: ScheduleChange, status: ScheduleStatus | None) -> Foreseen:
+def _digest(value: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:20]
+
+
+def _foreseen(change: ScheduleChange, status: ScheduleStatus | None) -> ForeseenChange:
     before, after = change.before, change.after
     ref = after.definition.ref
     if before is None or not before.exists:
-        return Foreseen(ref, change.action, change.reason, change.keeps)
+        return ForeseenChange(ref, change.action, change.reason, change.keeps)
     progress = None if status is None else status.progress
-    return Foreseen(
+    return ForeseenChange(
         ref,
         change.action,
         change.reason,
@@ -100,6 +186,9 @@ def _foreseen(change: ScheduleChange, status: ScheduleStatus | None) -> Foreseen
         fields=tuple(_differences(before.definition, after.definition)),
         stakes=tuple(_stakes(progress, before.definition, after.definition if after.exists else None)),
         waiting_jobs=0 if status is None else status.waiting_jobs,
+        open_keys=0 if status is None else status.open_keys,
+        parked=0 if status is None or status.halt is None else status.halt.parked,
+        generation=before.generation,
     )
 
 
@@ -112,20 +201,20 @@ def _differences(before: Schedule, after: Schedule) -> Iterator[Difference]:
         yield Difference("when", str(before.trigger), str(after.trigger))
 
 
-def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedule | None) -> Iterator[Stake]:
-    """The leaves that have something, each once."""
+def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedule | None) -> Iterator[PotentialLoss]:
+    """The leaves with a non-zero count, each once."""
     old = planned(before.trigger)
     fits = {} if after is None else fitting(old, planned(after.trigger))
-    told: set[str] = set()
+    seen: set[str] = set()
     for slot, node in _counted(old.shape, progress or {}):
-        if node.get("have") and slot not in told:
-            told.add(slot)
-            yield Stake(str(node["text"]), int(node["have"]), int(node["need"]), slot in fits)
+        if node.get("have") and slot not in seen:
+            seen.add(slot)
+            yield PotentialLoss(str(node["text"]), int(node["have"]), int(node["need"]), slot in fits)
 
 
 def _counted(shape: Shape, node: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each leaf's slot with its node of the explanation, which has the shape of the trigger."""
-    if isinstance(shape.is_for, Slot):
+    """Each leaf's slot id with its node of the explanation, which has the shape of the trigger."""
+    if isinstance(shape.is_for, LeafSlot):
         yield shape.is_for.id, node
     for child, below in zip(shape.children, node.get("children") or (), strict=False):
         yield from _counted(child, below)

@@ -1,4 +1,4 @@
-"""Copies accumulations from the triggers changelog into the read model (ADR 0003): may lag, cannot disagree."""
+"""Copies accumulations from the triggers changelog into the read model (ADR 0003), which may lag but not diverge."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import Final
 
 import structlog
 
-from streamsched.attendance import attend
-from streamsched.codec import explanation, state
-from streamsched.codec import halt as halt_codec
-from streamsched.codec.scalar import integer, loads, mapping
-from streamsched.codec.state import SEPARATOR
-from streamsched.domain.errors import InvalidError
-from streamsched.domain.explain import explain
+from streamsched.codec.json.scalar import integer, loads, mapping
+from streamsched.codec.records import halt as halt_codec
+from streamsched.codec.records import state
+from streamsched.codec.records.state import SEPARATOR
+from streamsched.codec.views import explanation
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.fold.explain import explain
 from streamsched.domain.names import ScheduleRef
+from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
-from streamsched.ports.progress import Copied, Halted, OpenKey, Progress, ProgressStore
-from streamsched.ports.topics import TRIGGERS_CHANGELOG
+from streamsched.ports.intake import HaltedSchedule, OpenKey, Progress, ProgressBatch, ProgressStore
+from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
 _PREFIX: Final = b"schedule:"
 #: Records for one read; only the newest state of each schedule is decoded and stored.
 _BATCH: Final = 5000
-#: Seconds between reads, so that a busy schedule is written a few times a second and not once for each turn.
+#: Seconds between reads, so that a busy schedule is stored a few times a second instead of once per turn.
 _PACE: Final = 0.2
 _WAIT: Final = 5.0
-#: What a row of a schedule in error has behind the schedule (`stream.halts`).
+#: Key suffix of the row of a schedule in error (`stream.agents.halts`).
 _ERROR: Final = [b"", b"error"]
 
 
 class ProgressCopy:
-    """Any number may run: a partition's position moves by comparison, so what two of them copy is stored once."""
+    """Any number may run: positions are compared and set, so a batch that two instances copy is stored once."""
 
     def __init__(self, *, broker: Broker, store: ProgressStore) -> None:
         self._broker = broker
@@ -44,39 +45,61 @@ class ProgressCopy:
     async def run(self) -> None:
         """Copies until cancelled."""
         try:
-            await attend(self._look, called="progress")
+            await run_forever(self._step, called="progress")
         finally:
             await self.close()
 
     async def run_once(self, *, timeout: float = _WAIT) -> int:
-        """Copies what one read brings, waiting up to `timeout` seconds for something to come. Returns how many
-        schedules' and keys' rows were stored or removed.
+        """Copies the records of one read, which waits up to `timeout` seconds for records. Returns how many rows of
+        schedules and keys were stored or removed.
 
         Raises:
-            UnavailableError: log or PostgreSQL are away.
+            UnavailableError: the log or PostgreSQL is unreachable.
         """
         try:
             reader = self._reader or await self._open()
             stored = 0
             for chunk in await reader.read(max_records=_BATCH, timeout=timeout):
-                copied = _copied(chunk, self._positions[chunk.partition])
-                if not await self._store.save(TRIGGERS_CHANGELOG, copied):
-                    await self.close()  # another copy is ahead of us: go on from where it is
+                saved = await self._save(chunk)
+                if saved is None:
+                    await self.close()  # another instance is ahead: continue from its position
                     return stored
-                self._positions[chunk.partition] = copied.next
-                stored += copied.size
+                stored += saved
         except BaseException:
             await self.close()
             raise
         return stored
 
+    async def _save(self, chunk: Chunk) -> int | None:
+        """Copies a chunk. If storing raises, splits it in halves until only the failing record is skipped.
+        Returns None if another instance is ahead.
+        """
+        copied = _copied(chunk, self._positions[chunk.partition])
+        try:
+            if not await self._store.save(TRIGGERS_CHANGELOG, copied):
+                return None
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - caused by one record; isolated by splitting
+            if len(chunk.records) < 2:
+                key = repr(chunk.records[0].key) if chunk.records else ""
+                log.error("progress.not_stored", key=key, reason=described(exc))
+                return await self._save(chunk._replace(records=())) if chunk.records else 0
+            middle = len(chunk.records) // 2
+            second = chunk.records[middle:]
+            before = await self._save(chunk._replace(records=chunk.records[:middle], next_position=second[0].offset))
+            after = None if before is None else await self._save(chunk._replace(records=second))
+            return None if before is None or after is None else before + after
+        self._positions[chunk.partition] = copied.next
+        return copied.size
+
     async def close(self) -> None:
-        """Gives the reader up; the next `run_once` starts from the stored positions."""
+        """Closes the reader; the next `run_once` starts from the stored positions."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
 
-    async def _look(self) -> float:
+    async def _step(self) -> float:
         await self.run_once()
         return _PACE
 
@@ -90,16 +113,16 @@ class ProgressCopy:
         return self._reader
 
 
-def _copied(chunk: Chunk, start: int) -> Copied:
-    """The newest record of each schedule and open key; the shards' own keys, and pages of events, are neither."""
+def _copied(chunk: Chunk, start: int) -> ProgressBatch:
+    """The newest record of each schedule, open key and halt; skips the shards' own keys and pages of events."""
     newest: Mapping[bytes, Record] = {
         record.key: record for record in chunk.records if record.key is not None and record.key.startswith(_PREFIX)
     }
     progress: list[Progress] = []
-    gone: list[ScheduleRef] = []
+    deleted: list[ScheduleRef] = []
     keys: list[OpenKey] = []
     closed: list[tuple[ScheduleRef, str]] = []
-    halted: list[Halted] = []
+    halted: list[HaltedSchedule] = []
     healed: list[ScheduleRef] = []
     for row, record in newest.items():
         name, *within = row.removeprefix(_PREFIX).split(SEPARATOR)
@@ -110,15 +133,15 @@ def _copied(chunk: Chunk, start: int) -> Copied:
             ref = ScheduleRef.parse(name.decode())
             match within, record.value:
                 case [], None:
-                    gone.append(ref)
+                    deleted.append(ref)
                 case [], bytes(value):
                     progress.append(_progress(value, at))
                 case [_, _], None:
                     healed.append(ref)
                 case [_, _], bytes(value):
-                    told = mapping(loads(value), "$")
-                    halt_codec.from_json(told)
-                    halted.append(Halted(ref, told, at))
+                    fields = mapping(loads(value), "$")
+                    halt_codec.from_json(fields)
+                    halted.append(HaltedSchedule(ref, fields, at))
                 case [key], None:
                     closed.append((ref, key.decode()))
                 case [key], bytes(value):
@@ -127,12 +150,12 @@ def _copied(chunk: Chunk, start: int) -> Copied:
                     keys.append(OpenKey(ref, key.decode(), generation, state_of_key, at))
                 case _:
                     continue
-        except (InvalidError, UnicodeDecodeError) as exc:  # a newer release's state, say: nobody is held up by it
-            log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=str(exc))
-    return Copied(chunk.partition, start, chunk.next_position, progress, gone, keys, closed, halted, healed)
+        except Exception as exc:  # noqa: BLE001 - for example a newer release's state; other rows continue
+            log.warning("progress.unreadable", key=repr(row), offset=record.offset, reason=described(exc))
+    return ProgressBatch(chunk.partition, start, chunk.next_position, progress, deleted, keys, closed, halted, healed)
 
 
 def _progress(value: bytes, at: datetime) -> Progress:
     now = state.decode(value)
-    lost = {"lost_keys": now.lost} if now.lost else {}
-    return Progress(now.schedule, now.generation, now.sequence, {**explanation.to_json(explain(now)), **lost}, at)
+    fields = {**explanation.to_json(explain(now)), **explanation.losses(now)}
+    return Progress(now.schedule, now.generation, now.sequence, fields, at)

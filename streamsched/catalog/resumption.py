@@ -1,75 +1,100 @@
-"""Ends pauses when their time is over, and begins those of schedules whose runs failed too often: the timers' part of
-pausing. Any number of instances may run.
+"""Resumes schedules whose pause has ended, and pauses those whose runs failed too often. Runs with the timers, in any
+number of instances.
 
-What is due is in PostgreSQL, so it survives every process; what is done about it is a change like any other, decided
-under the schedule's lock, so two instances, or a person at the same moment, resume once.
+Due times are in PostgreSQL. Each resumption is an ordinary change, decided under the schedule's lock, so concurrent
+instances or users resume a schedule once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Final
 
 import structlog
 
-from streamsched.attendance import attend
 from streamsched.catalog.change import pause_broken, resume_due
+from streamsched.domain.errors import FencedError, UnavailableError, described
 from streamsched.domain.names import ScheduleRef
-from streamsched.ports.bell import TIMERS, Bell
-from streamsched.ports.catalog import Break, CatalogStore, PauseBook
+from streamsched.domain.quarantine import Quarantine
+from streamsched.ports.catalog import CatalogStore, FailureStreak, PauseStore
 from streamsched.ports.clock import Clock
+from streamsched.ports.notifier import TIMERS, Notifier
+from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
-#: The longest sleep, in seconds: the sweep behind the bell, and what a clock that was set may cost.
+#: Longest sleep in seconds: bounds the delay after a lost notification or a change of the clock.
 _SWEEP: Final = 5.0
-#: And the shortest: what is over and still paused is in another's hands.
+#: Shortest sleep in seconds: an ended pause that still exists is being resumed by another instance.
 _HELD: Final = 0.02
-#: Schedules for one look.
+#: Shortest sleep in seconds while schedules that failed to change are in quarantine.
+_FAILED: Final = 1.0
+#: Most schedules in one step.
 _BATCH: Final = 100
 
 
 class Resumption:
-    """One instance."""
+    """One instance of the resumption loop."""
 
-    def __init__(self, *, store: CatalogStore, pauses: PauseBook, bell: Bell, clock: Clock) -> None:
+    def __init__(self, *, store: CatalogStore, pauses: PauseStore, notifier: Notifier, clock: Clock) -> None:
         self._store = store
         self._pauses = pauses
-        self._bell = bell
+        self._notifier = notifier
         self._clock = clock
+        self._failed: Quarantine[ScheduleRef] = Quarantine()
 
     async def run(self) -> None:
-        """Resumes until cancelled: sleeps until the next pause ends, or the bell says that one ends sooner."""
-        async with self._bell.listen(TIMERS) as ring:
-            await attend(self._look, rest=ring.wait, called="resumption")
+        """Resumes until cancelled; sleeps until the next pause ends or a notification arrives."""
+        async with self._notifier.listen(TIMERS) as subscription:
+            await run_forever(self._step, sleep=subscription.wait, called="resumption")
 
     async def run_once(self) -> datetime | None:
-        """Pauses what failed too often, and resumes what is due now, never early.
+        """Pauses schedules that failed too often, and resumes those whose pause has ended, never early.
 
-        Returns when the next pause ends (UTC); None when none does.
+        Returns when the next pause ends (UTC); None when there is none.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unreachable.
         """
-        for broken in await self._pauses.broken(limit=_BATCH):
-            await self._pause(broken)
-        while due := await self._pauses.over(now=self._clock.now(), limit=_BATCH):
-            resumed = [await self._resume(ref) for ref in due]
+        held = self._failed.held(self._clock.now())
+        for broken in await self._pauses.broken(limit=_BATCH + len(held)):
+            if broken.schedule not in held:
+                await self._tried(broken.schedule, self._pause(broken))
+        while due := await self._pauses.over(now=self._clock.now(), limit=_BATCH + len(held)):
+            resumed = [await self._tried(ref, self._resume(ref)) for ref in due if ref not in held]
             if not any(resumed):
                 break
+            held = self._failed.held(self._clock.now())
         return await self._pauses.next_end()
 
-    async def _look(self) -> float:
+    async def _step(self) -> float:
         next_end = await self.run_once()
-        ahead = _SWEEP if next_end is None else (next_end - self._clock.now()).total_seconds()
-        return max(_HELD, min(ahead, _SWEEP))
+        now = self._clock.now()
+        ahead = _SWEEP if next_end is None else (next_end - now).total_seconds()
+        shortest = _FAILED if self._failed.held(now) else _HELD
+        return max(shortest, min(ahead, _SWEEP))
 
-    async def _pause(self, broken: Break) -> None:
+    async def _tried(self, ref: ScheduleRef, change: Awaitable[bool]) -> bool:
+        """Returns the result of the change; if it raises, the schedule is quarantined and retried later."""
+        try:
+            done = await change
+        except (UnavailableError, FencedError):
+            raise
+        except Exception as failure:  # noqa: BLE001 - caused by this schedule's own data; others continue
+            retry = self._failed.add(ref, self._clock.now())
+            log.error("schedule.not_changed", schedule=str(ref), reason=described(failure), retry_at=retry.isoformat())
+            return False
+        self._failed.release(ref)
+        return done
+
+    async def _pause(self, broken: FailureStreak) -> bool:
         ref, now = broken.schedule, self._clock.now()
         applied = await self._store.change(ref.owner, [ref], lambda app: pause_broken(app, broken, now=now), now=now)
         await self._pauses.mended(broken)
         for each in applied.change.schedules:
             log.warning("schedule.broken", schedule=str(ref), generation=each.after.generation, reason=each.reason)
+        return bool(applied.change.schedules)
 
     async def _resume(self, ref: ScheduleRef) -> bool:
         now = self._clock.now()

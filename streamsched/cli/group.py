@@ -1,49 +1,27 @@
-"""`streamsched group`: slots that runs of any program share."""
+"""Groups of commands whose help shows the whole first sentence of each command."""
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import quote
+from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
-from streamsched.cli.server import ReasonOption, UrlOption, ask
-
-
-def commands() -> typer.Typer:
-    """The commands of this noun."""
-    app = typer.Typer(help="Slots that runs of any program share.", no_args_is_help=True)
-    app.command("list")(list_groups)
-    app.command("set")(set_limit)
-    return app
+#: Longer than any first sentence, so that none is cut.
+_LONGEST: Final = 1000
 
 
-def list_groups(*, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
-    """All groups, and who holds their slots."""
-    groups = ask("GET", "/v1/groups", url=url)["groups"]
-    if output is Format.JSON:
-        print_json(groups)
-    else:
-        rows = [{**each, "heldBy": [slot["run"] for slot in each["slots"]]} for each in groups]
-        print_table(rows, ("name", "limit", "taken", "waiting", "heldBy"), empty="no groups yet: no job asked for one")
+class CommandGroup(TyperGroup):
+    """A group that wraps the summaries of its commands. Typer cuts them at the width of the terminal."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the name and the first sentence of each command, in the order of registration."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, each.get_short_help_str(_LONGEST)) for name, each in commands if each and not each.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
-def set_limit(
-    name: Annotated[str, typer.Argument(help="Name of a group.")],
-    limit: Annotated[int | None, typer.Argument(min=0, help="Slots from here on; 0 shuts it.")] = None,
-    *,
-    unset: Annotated[bool, typer.Option("--unset", help="Leave the limit to the schedules again.")] = False,
-    reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Sets how many slots a group has; running runs go on."""
-    if (limit is None) != unset:
-        raise typer.BadParameter("say a limit, or --unset")
-    found = ask("PUT", f"/v1/groups/{quote(name, safe='')}", url=url, body={"limit": limit, "reason": reason})
-    if output is Format.JSON:
-        print_json(found)
-    else:
-        said = "left to its schedules" if found["limit"] is None else found["limit"]
-        console().print(f"limit of {name}: {said}; {found['taken']} taken, {found['waiting']} waiting", markup=False)
+def new_group(description: str) -> typer.Typer:
+    """An empty group of commands; without arguments it prints its help."""
+    return typer.Typer(help=description, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)

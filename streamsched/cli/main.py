@@ -1,22 +1,25 @@
-"""`streamsched`: thin commands over HTTP, and the roles of a server.
+"""The command `streamsched`: clients of the HTTP API, administration, and the server's roles.
 
-Exit codes: 0 done, 1 failed, 2 wrong input or settings, 3 not found, 4 conflict, 5 the far end is away,
-6 something differs (`diff`).
+Exit codes: 0 done, 1 failed, 2 invalid input or settings, 3 not found, 4 conflict, 5 server unavailable,
+6 differences found (`diff`), 7 not confirmed: something would be lost (`--yes`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import sys
+from io import TextIOWrapper
+from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 
-from streamsched.cli import (
+from streamsched import __version__
+from streamsched.cli.commands import (
     admin,
     cluster,
     cron,
     deploy,
     dev,
+    dlq,
     event,
     group,
     job,
@@ -27,6 +30,9 @@ from streamsched.cli import (
     schedule,
     top,
 )
+from streamsched.cli.group import CommandGroup
+from streamsched.cli.naming import field_path
+from streamsched.cli.table import plain
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -36,6 +42,7 @@ from streamsched.domain.errors import (
     StreamschedError,
     UnavailableError,
 )
+from streamsched.process.extras import not_installed
 
 _CODES: Final = {
     InvalidError: 2,
@@ -48,34 +55,66 @@ _CODES: Final = {
 }
 
 
-class Commands(TyperGroup):
-    """Says expected errors in one line, without a traceback, and exits with their code."""
+class RootGroup(CommandGroup):
+    """Prints an expected error as one line without a traceback, and exits with the error's code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except StreamschedError as exc:
-            typer.secho(f"error: {exc}", fg=typer.colors.RED, err=True)
+            typer.secho(f"error: {message(exc)}", fg=typer.colors.RED, err=True)
             raise typer.Exit(exit_code(exc)) from exc
+        except ModuleNotFoundError as exc:
+            missing = not_installed(exc, extra="embedded" if ctx.invoked_subcommand == "dev" else "")
+            if missing is None:
+                raise
+            typer.secho(f"error: {missing}", fg=typer.colors.RED, err=True)
+            raise typer.Exit(exit_code(missing)) from exc
 
 
 def exit_code(error: StreamschedError) -> int:
-    """The code of the nearest class in the error's family."""
+    """The exit code of the nearest class in the error's method resolution order."""
     return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
 
 
+def message(error: StreamschedError) -> str:
+    """The error for people: paths into documents without `$`, control characters as escapes."""
+    if isinstance(error, InvalidError):
+        path = field_path(error.path)
+        return plain(f"{path}: {error.reason}" if path else error.reason)
+    return plain(str(error))
+
+
+def _version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"streamsched {__version__}")
+        raise typer.Exit
+
+
+def options(
+    *,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Starts the right Spark job seconds after its inputs are complete.
+
+    `streamsched dev` runs a complete scheduler on this machine. The other commands use the API at STREAMSCHED_URL, or
+    of the `streamsched dev` of this folder.
+    """
+
+
 def make_app() -> typer.Typer:
-    """The whole command line."""
+    """Creates the command line with all commands."""
     app = typer.Typer(
         name="streamsched",
-        cls=Commands,
-        help="Starts the right Spark job seconds after its inputs are complete.",
+        cls=RootGroup,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.callback()(options)
     app.command("dev")(dev.dev)
     app.command("deploy")(deploy.deploy)
     app.command("diff")(deploy.diff)
@@ -89,6 +128,7 @@ def make_app() -> typer.Typer:
         ("pool", pool.commands),
         ("cluster", cluster.commands),
         ("cron", cron.commands),
+        ("dlq", dlq.commands),
     ):
         app.add_typer(commands(), name=name)
     roles.register(app)
@@ -99,4 +139,7 @@ def make_app() -> typer.Typer:
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a character that the terminal cannot encode is no error
+            stream.reconfigure(errors="backslashreplace")
     make_app()()

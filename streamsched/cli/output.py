@@ -1,15 +1,21 @@
-"""What commands print: tables and sentences for people, JSON for programs."""
+"""Output of commands: tables and sentences for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from streamsched.cli.naming import short, without_default
+from streamsched.cli.table import Column, layout, plain
+from streamsched.domain.time.duration import duration_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,15 +23,22 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
+    """Output formats."""
+
     TABLE = "table"
     JSON = "json"
 
 
-FormatOption = Annotated[Format, typer.Option("-o", "--output", help="For people, or for programs.")]
+FormatOption = Annotated[
+    Format, typer.Option("-o", "--output", help="Output format: `table` for people, `json` for programs.")
+]
+
+#: Members whose values are ids of schedules, programs, jobs or runs.
+_NAMED = frozenset({"id", "job", "schedule", "program", "runs", "joined"})
 
 _COLOURS = {
     "COMPLETED": "green",
-    "LAUNCHED": "green",
+    "LAUNCHED": "cyan",
     "RUNNING": "cyan",
     "STARTING": "cyan",
     "FAILED": "red",
@@ -37,34 +50,69 @@ _COLOURS = {
 }
 
 
-def console() -> Console:
-    """Standard output; wide lines are not folded when it is no terminal."""
+def console(*, stderr: bool = False) -> Console:
+    """A console for standard output or error. Lines are not wrapped, cut or changed."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False, soft_wrap=True)
+    return Console(width=terminal_width() or 200, highlight=False, soft_wrap=True, emoji=False, stderr=stderr)
+
+
+def terminal_width() -> int | None:
+    """The width from COLUMNS or the terminal, in characters; None when neither is known, as in a pipe."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_json(value: object) -> None:
-    """Indented on a terminal, else one line."""
+    """Prints JSON, indented on a terminal, otherwise on one line."""
     typer.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, empty: str) -> None:
-    """A table of the named members, or the sentence `empty`."""
-    from rich.table import Table
+def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column | str], *, empty: str) -> None:
+    """Prints the given members of the rows as a table that fits the terminal, or the sentence `empty` without rows. A
+    plain name is a column that is never wrapped.
+    """
+    from rich.text import Text
 
-    table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*(cell(row.get(column)) for column in columns))
     out = console()
-    if table.row_count:
-        out.print(table)
-    else:
+    shown = [Column(each) if isinstance(each, str) else each for each in columns]
+    cells = [{column.name: cell(row.get(column.name)) for column in shown} for row in rows]
+    if not cells:
         out.print(empty, style="dim")
+        return
+    for line in layout(cells, shown, terminal_width()):
+        out.print(Text.assemble(*((piece.text, piece.style) for piece in line)))
+
+
+def print_record(found: Mapping[str, Any]) -> None:
+    """Prints the members of an object that are not empty, one per line; names without the default namespace."""
+    from rich.text import Text
+
+    out = console()
+    rows = {name: _shortened(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
+    margin = max(map(len, rows), default=0) + 2
+    for name, value in rows.items():
+        first, *others = cell(value).split("\n")
+        out.print(Text.assemble((name.ljust(margin), "bold"), (first, state_style(first))))
+        for line in others:
+            out.print(Text(" " * margin + line))
+
+
+def _shortened(name: str, value: object) -> object:
+    if name not in _NAMED:
+        return value
+    return [short(str(each)) for each in value] if isinstance(value, list) else short(str(value))
+
+
+def state_style(state: str) -> str:
+    """The Rich style of the state of a job or run."""
+    return _COLOURS.get(state.partition(" ")[0], "")
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it; instants to the second, in UTC."""
+    """The text of a value in a table; instants in UTC with seconds."""
     match value:
         case None:
             return "-"
@@ -73,17 +121,29 @@ def cell(value: object) -> str:
         case False:
             return "no"
         case list():
-            return ", ".join(map(str, value))
-        case str() if value in _COLOURS:
-            return f"[{_COLOURS[value]}]{value}[/]"
+            return ", ".join(cell(each) for each in value)
         case str():
-            return escaped(moment(value))
+            return plain(moment(value))
         case _:
-            return escaped(str(value))
+            return plain(value)
+
+
+def coloured(state: str) -> str:
+    """A state as Rich markup."""
+    style = state_style(state)
+    return f"[{style}]{state}[/]" if style else escaped(state)
+
+
+def duration(begin: str | None, end: str | None) -> str | None:
+    """The time between two ISO instants, rounded to seconds; None when one is missing."""
+    if begin is None or end is None:
+        return None
+    length = datetime.fromisoformat(end) - datetime.fromisoformat(begin)
+    return duration_text(timedelta(seconds=max(0, round(length.total_seconds()))))
 
 
 def moment(text: str) -> str:
-    """An ISO instant without its fractions; any other text as it is."""
+    """An ISO instant without fractions of seconds; any other text unchanged."""
     if len(text) < 19 or text[4:5] != "-" or "T" not in text:
         return text
     try:
@@ -93,7 +153,7 @@ def moment(text: str) -> str:
 
 
 def progress_tree(node: Mapping[str, Any]) -> Tree:
-    """An explanation as a tree: what holds, and "3 of 7" of what does not."""
+    """The progress of a trigger as a tree with the count of each part."""
     from rich.tree import Tree
 
     tree = Tree(_progress_line(node))
@@ -108,10 +168,11 @@ def _grow(tree: Tree, node: Mapping[str, Any]) -> None:
 
 def _progress_line(node: Mapping[str, Any]) -> str:
     mark = "[green]✓[/]" if node.get("holds") else "[yellow]…[/]"
+    text = escaped(without_default(str(node.get("text", ""))))
     due = f", {node['then']} {moment(node['due_at'])}" if node.get("due_at") else ""
-    return f"{mark} {escaped(str(node.get('text', '')))}: {node.get('have', 0)} of {node.get('need', 0)}{due}"
+    return f"{mark} {text}: {node.get('have', 0)} of {node.get('need', 0)}{due}"
 
 
 def escaped(text: str) -> str:
-    """Text that Rich must not read as markup."""
-    return text.replace("[", r"\[")
+    """The text with Rich markup and control characters escaped."""
+    return plain(text).replace("[", r"\[")

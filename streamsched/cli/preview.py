@@ -1,4 +1,4 @@
-"""What a change would do, for people: what would be lost first of all."""
+"""Printing of the plan of a change: what would change and what would be lost."""
 
 from __future__ import annotations
 
@@ -6,44 +6,78 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from streamsched.cli.naming import short, without_default
 from streamsched.cli.output import console, escaped
 
+#: Most new programs or schedules that are listed; further ones are counted. Changes and deletions are all listed.
+_MOST_CREATED: Final = 50
 _SIGNS: Final = {"created": "[green]+[/]", "deleted": "[red]-[/]"}
 
 
 def print_preview(preview: Mapping[str, Any]) -> None:
-    """Each thing that would change, its fields, and what becomes of what it has accumulated."""
+    """Prints each program and schedule that would change, its changed fields, and what it would keep or lose."""
     out = console()
     if not preview["differs"]:
         out.print("nothing would change", style="dim")
         return
     for kind in ("programs", "schedules"):
+        created = [each for each in preview[kind] if each["action"] == "created"]
+        hidden = {each["id"] for each in created[_MOST_CREATED:]}
         for each in preview[kind]:
-            because = f": {escaped(each['reason'])}" if each["reason"] not in {"", "deployed"} else ""
+            if each["id"] in hidden:
+                continue
+            because = f": {escaped(without_default(each['reason']))}" if each["reason"] not in {"", "deployed"} else ""
             sign = _SIGNS.get(each["action"], "[yellow]~[/]")
-            out.print(f"{sign} {kind[:-1]} [bold]{each['id']}[/] would be {each['action']}{because}")
+            out.print(f"{sign} {kind[:-1]} [bold]{short(each['id'])}[/] would be {each['action']}{because}")
             for line in _lines(each):
                 out.print(f"    {line}")
+        if hidden:
+            out.print(f"{_SIGNS['created']} {len(hidden)} more {kind} would be created")
+
+
+def dropped_lines(change: Mapping[str, Any]) -> Iterator[str]:
+    """The losses of a change, one per line."""
+    for stake in change.get("accumulated", ()):
+        yield _amount(stake)
+    for name, one, many in _COUNTS:
+        if count := change.get(name, 0):
+            yield f"{count} {one if count == 1 else many}"
+
+
+#: Losses besides accumulated events: the member of a plan, and the singular and plural of what it counts.
+_COUNTS: Final = (
+    ("openKeys", "open key", "open keys"),
+    ("waitingJobs", "waiting job", "waiting jobs"),
+    ("parkedSignals", "parked signal", "parked signals"),
+)
 
 
 def _lines(change: Mapping[str, Any]) -> Iterator[str]:
-    worded = any(field["field"] == "when" for field in change.get("fields", ()))
+    has_sentence = any(field["field"] == "when" for field in change.get("fields", ()))
     for field in change.get("fields", ()):
-        if not (worded and field["field"] == "trigger"):
-            yield f"{field['field']}: {escaped(_shown(field['before']))} → {escaped(_shown(field['after']))}"
+        if not (has_sentence and field["field"] == "trigger"):
+            yield f"{field['field']}: {_shown(field, 'before')} → {_shown(field, 'after')}"
     can_keep = change["action"] == "updated"
     for stake in change.get("accumulated", ()):
-        amount = f"{stake['have']} of {stake['need']} of '{escaped(stake['leaf'])}'"
         if change["keeps"] and stake["fits"]:
-            yield f"[green]{amount} would be kept[/]"
+            yield f"[green]{escaped(_amount(stake))} would be kept[/]"
         else:
-            saved = " (--keep would save it)" if can_keep and stake["fits"] else ""
-            yield f"[red]{amount} would be lost[/]{saved}"
-    waiting = change.get("waitingJobs", 0)
-    if waiting and not change["keeps"]:
-        saved = " (--keep would let them go on)" if can_keep else ""
-        yield f"[red]{waiting} waiting job{'s' if waiting > 1 else ''} would end[/]{saved}"
+            saved = " (--keep would keep it)" if can_keep and stake["fits"] else ""
+            yield f"[red]{escaped(_amount(stake))} would be lost[/]{saved}"
+    for name, one, many in () if change.get("keeps") else _COUNTS:
+        count = change.get(name, 0)
+        if count:
+            verb = "would end" if name == "waitingJobs" else "would be lost"
+            saved = " (--keep would keep them)" if can_keep else ""
+            yield f"[red]{count} {one if count == 1 else many} {verb}[/]{saved}"
 
 
-def _shown(value: object) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+def _amount(stake: Mapping[str, Any]) -> str:
+    return f"{stake['have']} of {stake['need']} of '{without_default(stake['leaf'])}'"
+
+
+def _shown(field: Mapping[str, Any], side: str) -> str:
+    value = field[side]
+    if field["field"] == "when":
+        value = without_default(value or "")
+    return escaped(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The server a command talks to: where it is, and its answers as values or as our errors."""
+"""HTTP client of the commands: the API's URL, requests, and conversion of error responses to our errors."""
 
 from __future__ import annotations
 
@@ -6,41 +6,64 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.naming import short
 from streamsched.domain.errors import (
+    ConfigurationError,
     ConflictError,
     InvalidError,
     NotFoundError,
+    PlanChangedError,
     StreamschedError,
     UnavailableError,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 DEFAULT_URL: Final = "http://127.0.0.1:8765"
 _TIMEOUT: Final = 60.0
 
 UrlOption = Annotated[
     str,
-    typer.Option("--url", envvar="STREAMSCHED_URL", help="Where the API is; found in .streamsched/ when not given."),
+    typer.Option(
+        "--url",
+        envvar="STREAMSCHED_URL",
+        help=f"URL of the API. Default: that of `streamsched dev` in this folder or a parent, else {DEFAULT_URL}.",
+    ),
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", help="Who wants it and why, for the history.")]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Who makes the change and why; stored in the history.")]
 
 
 def folder_here() -> Path:
-    """Where `streamsched dev` keeps everything."""
+    """The folder where `streamsched dev` keeps its data."""
     return Path(os.environ.get("STREAMSCHED_DATA_DIR") or ".streamsched")
 
 
 def find_url(given: str = "", folder: Path | None = None) -> str:
-    """The API's URL: as given, else that of the `streamsched dev` of this folder, else the default one."""
+    """The API's URL: `given`, else that of the `streamsched dev` of `folder`, of the current folder or of its nearest
+    parent, else the default URL.
+    """
     if given:
         return given.rstrip("/")
-    try:
-        return str(json.loads(((folder or folder_here()) / "dev.json").read_text())["url"])
-    except (OSError, ValueError, KeyError):
-        return DEFAULT_URL
+    from streamsched.emit.destination import dev_folder, dev_url
+
+    found = folder or dev_folder(os.environ)
+    return (None if found is None else dev_url(found)) or DEFAULT_URL
+
+
+def describe_server(given: str = "") -> str:
+    """The API's URL, and how it was found if it was not given."""
+    url = find_url(given)
+    if given:
+        return url
+    folder = folder_here()
+    if (folder / "dev.json").is_file():
+        return f"{url} (`streamsched dev` in {folder.resolve().parent})"
+    return f"{url} (the default; set another with `--url` or STREAMSCHED_URL)"
 
 
 def ask(
@@ -52,58 +75,77 @@ def ask(
     body: object = None,
     content: bytes | None = None,
     content_type: str = "application/json",
+    timeout: float = _TIMEOUT,
 ) -> Any:
-    """The JSON (or text) of the server's answer. `STREAMSCHED_TOKEN` goes along as a bearer token: for a proxy in front
-    that authenticates; the API itself asks nobody.
+    """The body of the response, as a JSON value or text; raises as `request`."""
+    response = request(
+        method, path, url=url, params=params, body=body, content=content, content_type=content_type, timeout=timeout
+    )
+    return response.json() if "json" in response.headers.get("content-type", "") else response.text
+
+
+def request(
+    method: str,
+    path: str,
+    *,
+    url: str = "",
+    params: Mapping[str, Any] | None = None,
+    body: object = None,
+    content: bytes | None = None,
+    content_type: str = "application/json",
+    timeout: float = _TIMEOUT,
+) -> httpx.Response:
+    """Sends a request and returns the response, which is successful. Parameters that are empty are not sent.
+
+    `STREAMSCHED_TOKEN` is sent as a bearer token for an authenticating proxy; the API itself does not check it.
 
     Raises:
-        InvalidError, NotFoundError, ConflictError: as the server says.
-        UnavailableError: nobody answers there, or not in time.
+        InvalidError, NotFoundError, ConflictError: the server refused the request.
+        UnavailableError: no server responds at the URL, or not within `timeout` seconds.
     """
     import httpx
 
-    where = find_url(url)
-    sent = json.dumps(body).encode() if body is not None else content
-    headers = {"Content-Type": content_type} if sent is not None else {}
+    base = find_url(url)
+    data = json.dumps(body).encode() if body is not None else content
+    headers = {"Content-Type": content_type} if data is not None else {}
     token = os.environ.get("STREAMSCHED_TOKEN")
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    chosen = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
+    query = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
     try:
-        answer = httpx.request(method, where + path, params=chosen, content=sent, headers=headers, timeout=_TIMEOUT)
+        response = httpx.request(method, base + path, params=query, content=data, headers=headers, timeout=timeout)
     except httpx.TimeoutException as exc:
-        raise UnavailableError(f"{where} did not answer within {_TIMEOUT:g} s") from exc
+        raise UnavailableError(f"{base} did not respond within {timeout:g} s") from exc
     except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
         raise UnavailableError(
-            f"no streamsched answers at {where} ({exc}); start one with `streamsched dev`, or name another by --url"
+            f"no streamsched API at {base} ({exc}); start one with `streamsched dev`, or set another URL with --url"
         ) from exc
-    if answer.is_success:
-        return answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
+    if response.is_success:
+        return response
     try:
-        problem = answer.json()
+        problem = response.json()
     except ValueError:
         problem = {}
-    raise refusal(answer.status_code, problem if isinstance(problem, dict) else {}, where)
+    raise refusal(response.status_code, problem if isinstance(problem, dict) else {}, base)
 
 
-def refusal(status: int, problem: Mapping[str, Any], where: str) -> StreamschedError:
-    """The error a problem tells of."""
-    detail = str(problem.get("detail") or f"{where} answered with status {status}")
+def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedError:
+    """The error of a problem response from the server at `url`."""
+    detail = str(problem.get("detail") or f"{url} responded with status {status}")
     match status:
         case 400 | 413 | 415 | 422:
             return InvalidError(str(problem.get("path", "$")), str(problem.get("reason", detail)))
+        case 403 | 421:
+            return ConfigurationError(detail)
         case 404 if "kind" in problem:
-            return NotFoundError(str(problem["kind"]), str(problem.get("name", "")))
+            return NotFoundError(str(problem["kind"]), short(str(problem.get("name", ""))))
         case 404:
-            return NotFoundError("page", f"{where}: {detail}")
+            return NotFoundError("page", f"{url}: {detail}")
+        case 409 if problem.get("kind") == "plan":
+            return PlanChangedError(str(problem.get("name", "")))
         case 409:
             return ConflictError(detail)
         case 502 | 503 | 504:
             return UnavailableError(detail)
         case _:
             return StreamschedError(detail)
-
-
-def full_name(text: str) -> str:
-    """`app.name` is of namespace `default`; `namespace.app.name` is as it is."""
-    return f"default.{text}" if text.count(".") == 1 else text

@@ -1,23 +1,20 @@
-"""Events in any accepted dialect in, our own JSON out.
+"""Decodes events of any accepted dialect; encodes native JSON.
 
-An object with `specversion` is a CloudEvent (`codec.cloudevents`), one with `notificationType` a CDAP notification
-(`codec.cdap.notification`), anything else must be native (`codec.native`, where the fields are listed). Decoding is
-total: any bytes give an event or a `DecodeError` that names the field.
+An object with `specversion` is a CloudEvent (`codec.events.cloudevents`), one with `notificationType` a CDAP
+notification (`codec.cdap.notification`), anything else must be native (`codec.events.native`, where the fields are
+listed). Decoding is total: any bytes give an event or a `DecodeError` that names the field.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
-from streamsched.codec import cloudevents, native
 from streamsched.codec.cdap import notification
-from streamsched.codec.scalar import loads, mapping, may_hold_nul, name, parsed, refuse_nul, sequence
+from streamsched.codec.events import cloudevents, native
+from streamsched.codec.events.native import LOG_ID
+from streamsched.codec.json.scalar import loads, mapping, may_hold_nul, name, parsed, refuse_nul, sequence
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import Event, Ticked
-
-#: How an id begins that ingest made from a log position: such an event is unique by itself.
-LOG_ID: Final = "log:"
+from streamsched.domain.events.event import Event, Ticked
 
 
 def encode(event: Event) -> bytes:
@@ -26,40 +23,40 @@ def encode(event: Event) -> bytes:
 
 
 def decode(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> Event:
-    """The event that `raw` says, in whatever dialect.
+    """Decodes one event of any dialect.
 
     Args:
-        fallback_id: id of an event that names none, such as `log:<topic>:<partition>:<offset>`.
-        fallback_time: time (UTC) of an event that names none.
+        fallback_id: id of an event without one, such as `log:<topic>:<partition>:<offset>`.
+        fallback_time: time (UTC) of an event without one.
 
     Raises:
-        DecodeError: it says none, or one that may not come from outside.
+        DecodeError: it is not an event, or of a type not accepted from outside.
     """
     return _accepted(loads(raw), "$", fallback_id, fallback_time)
 
 
 def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> list[Event | DecodeError]:
-    """Each element of a JSON list on its own, in order: its event, or what is wrong with it (`$[2].data.bytes`).
+    """Decodes each element of a JSON list by itself, in order: an event, or its error (path such as `$[2].data.bytes`).
 
-    An element without an id takes `<fallback_id>:<its place>`; so a repeat of the same batch has the same ids.
+    An element without an id gets `<fallback_id>:<index>`, so a repeat of the same batch has the same ids.
 
     Raises:
-        DecodeError: it is no list of anything.
+        DecodeError: it is not a JSON list.
     """
     found: list[Event | DecodeError] = []
-    spoilt = may_hold_nul(raw)
-    for place, item in enumerate(sequence(parsed(raw), "$")):
+    check_nul = may_hold_nul(raw)
+    for index, item in enumerate(sequence(parsed(raw), "$")):
         try:
-            if spoilt:
-                refuse_nul(item, f"$[{place}]")
-            found.append(_accepted(item, f"$[{place}]", f"{fallback_id}:{place}", fallback_time))
+            if check_nul:
+                refuse_nul(item, f"$[{index}]")
+            found.append(_accepted(item, f"$[{index}]", f"{fallback_id}:{index}", fallback_time))
         except DecodeError as exc:
             found.append(exc)
     return found
 
 
 def claimed(raw: bytes) -> tuple[str, str] | None:
-    """Id and source ("" when it has none) that bytes which are no event claim to have; None when they claim none."""
+    """The id and source ("" when missing) in bytes that are not a valid event; None when there is no id."""
     try:
         found = mapping(parsed(raw), "$")
         event_id, source = name(found.get("id"), "$.id"), found.get("source")

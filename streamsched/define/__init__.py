@@ -1,1 +1,1 @@
-"""What users write: apps, programs, schedules and triggers in Python, and how a file of them is loaded."""
+"""The Python API for defining apps, programs, schedules and triggers, and loading of definition files."""

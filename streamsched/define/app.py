@@ -1,4 +1,4 @@
-"""The builder users write: an app, its programs, its schedules.
+"""The builder of an app with its programs and schedules.
 
 >>> from streamsched import App, partitions, program
 >>> app = App("flights")
@@ -15,22 +15,22 @@ from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 
-from streamsched.codec.reading import anchored, below
-from streamsched.define.again import failures
-from streamsched.define.phrase import When, as_when
-from streamsched.define.quantity import Duration, choice, duration, texts, time_of_day, whole
-from streamsched.domain.app import AppDefinition
-from streamsched.domain.catchup import UNBOUNDED, CatchUp
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.deadline import Deadline
+from streamsched.codec.json.reading import anchored, below
+from streamsched.define.combinators import TriggerExpression, as_when
+from streamsched.define.retries import failures
+from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
+from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pause import PauseAfter
-from streamsched.domain.retry import Retry
-from streamsched.domain.schedule import (
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.deadline import Deadline
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import PauseAfter
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import (
     BashJob,
     Executable,
     HttpJob,
@@ -41,11 +41,12 @@ from streamsched.domain.schedule import (
     PublishJob,
     Schedule,
     SparkJob,
+    require_client_mode,
 )
-from streamsched.domain.trigger import Trigger
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import Trigger
 
-#: ("22:00", "06:00"), in UTC, or ("22:00", "06:00", "Europe/Berlin").
+#: ("22:00", "06:00") in UTC, or ("22:00", "06:00", "Europe/Berlin").
 Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
 #: "6h", or ("6h", "side").
 Lateness = Duration | tuple[Duration, OnLate | str]
@@ -54,7 +55,8 @@ Lateness = Duration | tuple[Duration, OnLate | str]
 class App:
     """Programs and schedules that are deployed together.
 
-    A mistake is told where it is made: an `InvalidError` whose path names the program or schedule and the field.
+    Every method checks its arguments and raises an `InvalidError` whose path names the program or schedule and the
+    field.
     """
 
     def __init__(self, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
@@ -78,16 +80,16 @@ class App:
         conf: Mapping[str, str] | None = None,
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
-        """A PySpark application, run by `spark-submit`.
+        """Adds a PySpark application, run by `spark-submit`.
 
         Args:
             name: unique among the app's programs.
-            main: the Python file; a relative path counts from the folder of the file that defines the app. A URL is
-                fetched by `spark-submit` when the run starts: `https://…`, or of a filesystem whose jars Spark has.
-            arguments: its command line; `{name}` is replaced by the run's argument of that name.
-            master: Spark master URL; left out, the installation's.
-            conf: `--conf` settings.
-            defaults: arguments of every run, which schedules may override.
+            main: the Python file. A relative path is resolved against the folder of the file that defines the app.
+                `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem whose jars Spark has.
+            arguments: command line; `{name}` is replaced by the run's argument of that name.
+            master: Spark master URL. Default: the installation's.
+            conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
+            defaults: arguments of every run. Schedules can override them.
         """
         path = below("$.programs", name)
         if not str(main).strip():
@@ -95,10 +97,11 @@ class App:
         if isinstance(arguments, str):
             raise InvalidDefinitionError(f"{path}.arguments", "must be a list of texts but is one text")
         job = SparkJob(str(main), tuple(str(each) for each in arguments), master, texts(conf, f"{path}.conf"))
+        require_client_mode(job, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def bash(self, name: str, command: str, *, defaults: Mapping[str, str] | None = None) -> ProgramRef:
-        """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+        """Adds a shell command. The run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
         path = below("$.programs", name)
         if not command.strip():
             raise InvalidDefinitionError(f"{path}.command", "is empty")
@@ -115,22 +118,22 @@ class App:
         timeout: Duration = "30s",
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
-        """A request that launchers send themselves, without a process: 2xx is success.
+        """Adds an HTTP request. The launcher sends it itself, without a process; a 2xx response is success.
 
         Args:
             name: unique among the app's programs.
             url: `{name}` is replaced by the run's argument of that name, percent-encoded.
             method: GET, HEAD, POST, PUT, PATCH or DELETE.
-            headers: of the request; a repeated run has the same `Idempotency-Key`.
-            body: `{name}` is replaced; left out, what the run is, as JSON: `run`, `job`, `attempt`, `program`,
-                `schedule`, `arguments`.
-            timeout: how long the answer may take.
-            defaults: arguments of every run, which schedules may override.
+            headers: headers of the request. Retries of a run have the same `Idempotency-Key`.
+            body: `{name}` is replaced. Default: the run as JSON: `run`, `job`, `attempt`, `program`, `schedule`,
+                `arguments`.
+            timeout: longest time to wait for the response.
+            defaults: arguments of every run. Schedules can override them.
         """
         path = below("$.programs", name)
         with anchored(path):
-            given = texts(headers, "$.headers")
-            job = HttpJob(url, method.upper(), given, body, duration(timeout, "$.timeout"))
+            request_headers = texts(headers, "$.headers")
+            job = HttpJob(url, method.upper(), request_headers, body, duration(timeout, "$.timeout"))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def publish(
@@ -141,18 +144,18 @@ class App:
         attributes: Mapping[str, str] | None = None,
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
-        """An event of your own, once for each run that completes; no process is started.
+        """Adds a program that emits one custom event for each completed run, without a process.
 
         Args:
             name: unique among the app's programs.
-            event: what `event("…")` of a trigger waits for; of the app's namespace where it names none.
+            event: name of the event, as in the trigger `event("…")`. Default namespace: the app's.
             attributes: `{name}` in their values is replaced by the run's argument of that name.
-            defaults: arguments of every run, which schedules may override.
+            defaults: arguments of every run. Schedules can override them.
         """
         path = below("$.programs", name)
         with anchored(f"{path}.event"):
-            named = EventName.parse(event, self.ref.namespace)
-        job = PublishJob(named, texts(attributes, f"{path}.attributes"))
+            event_name = EventName.parse(event, self.ref.namespace)
+        job = PublishJob(event_name, texts(attributes, f"{path}.attributes"))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def schedule(
@@ -160,7 +163,7 @@ class App:
         name: str,
         program: ProgramRef | str,
         *,
-        when: When | Trigger,
+        when: TriggerExpression | Trigger,
         max_concurrent: int | None = None,
         delay: Duration | None = None,
         since_last_run: Duration | None = None,
@@ -183,43 +186,51 @@ class App:
         pause_after: int | PauseAfter | None = None,
         enabled: bool = True,
     ) -> ScheduleRef:
-        """Starts `program` whenever `when` is satisfied and the constraints allow it.
+        """Adds a schedule: it starts `program` when `when` is satisfied and all constraints hold.
 
         Args:
             name: unique among the app's schedules.
-            program: what `spark`, `bash`, `http` or `publish` returned, or its name.
-            when: such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
-            max_concurrent: so many runs of the program may be active, whoever started them.
-            delay: time to pass after the satisfaction; always waits.
-            since_last_run: time to pass after the program's last completed run; an active run blocks.
-            window: opening and closing time of day and their zone (UTC when left out); may cross midnight.
-            wait: until all of these hold. False: a job ends when one does not, except for `delay`.
-            constraints: further ones, each saying for itself whether it waits.
-            properties: arguments this schedule gives to its runs.
-            description: for people.
-            overlap: a satisfaction while a job still waits: `"coalesce"` joins it, `"queue"` is a job of its own,
-                `"latest"` takes its place, `"skip"` goes, also while a run of the schedule is active.
-                `"cancel_running"` and `"kill_running"` take its place too, and end the schedule's active runs as soon
-                as all else allows the new one to start.
-            misfire: ticks missed while nobody looked: fire `"all"`, `"one"` for all, or `"skip"` them.
-            timeout: how long a job may wait for its constraints; left out, for ever.
-            on_timeout: `"discard"` the job then, or `"launch"` it all the same.
-            consumption: what a job uses up of what has come. `"cumulative"`: all of it. `"paired"`: the oldest, exactly
-                as much as was asked; the rest stays and may start another job at once (with `overlap="queue"`, a run of
-                its own). `"latest"`: the newest, as much as was asked; older ones are dropped.
-            late: events that come later than this after they happened do not count: `"6h"`. `("6h", "side")` puts them
-                aside on topic `late` too, `("6h", "accept")` counts them and says so in their verdict.
-            on_change: what becomes of what it has accumulated, and of its waiting jobs, when a deployment changes it:
-                `"reset"` starts anew, `"keep"` goes on with all that still fits.
-            retry: what becomes of a job whose run failed, such as `retry(3, on=("lost", "error"), delay="1m")`; left
-                out, lost runs are repeated as the installation has it, and failed ones are not.
-            catch_up: how far misfire goes back, how many it fires and how fast: `catch_up(window="6h", spacing="30s")`.
+            program: the return value of `spark`, `bash`, `http` or `publish`, or the program's name.
+            when: the trigger, such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
+            max_concurrent: most active runs of the program, including runs of other schedules and manual runs.
+            delay: time between the satisfaction and the start. A job always waits for it.
+            since_last_run: least time since the program's last completed run. An active run blocks.
+            window: start and end time of day and their zone (default UTC) in which runs can start. It can cross
+                midnight.
+            wait: whether a job waits until `max_concurrent`, `since_last_run` and `window` hold. False: it ends as
+                ABORTED when one of them does not hold.
+            constraints: further constraints; each has its own `wait`.
+            properties: arguments of this schedule's runs. They override the program's defaults.
+            description: text for people.
+            overlap: what a satisfaction does while an earlier job of the schedule waits. `"coalesce"`: it joins the
+                waiting job. `"queue"`: it becomes a job of its own. `"latest"`: it replaces the waiting job. `"skip"`:
+                it is dropped, also while a run of the schedule is active. `"cancel_running"` and `"kill_running"`: it
+                replaces the waiting job, and the schedule's active runs are ended when all other constraints hold.
+            misfire: ticks that were missed while no launcher ran. `"all"`: fire each of them. `"one"`: fire once for
+                all of them. `"skip"`: fire none.
+            timeout: longest time a job waits for its constraints. Default: no limit.
+            on_timeout: `"discard"`: the job ends as TIMED_OUT. `"launch"`: it starts without its constraints.
+            consumption: the accumulated events that a satisfaction uses up. `"cumulative"`: all. `"paired"`: the oldest
+                ones, exactly the required number; the rest stays and can satisfy the trigger again at once (with
+                `overlap="queue"`, as a job of its own). `"latest"`: the newest ones, exactly the required number; older
+                ones are dropped.
+            late: longest time between an event's time and its arrival, such as `"6h"`; later events do not count. With
+                `("6h", "side")` they are also copied to topic `late`; with `("6h", "accept")` they count and their
+                verdict is marked as late.
+            on_change: when a deployment changes the schedule, `"reset"` drops accumulated events and ends waiting jobs;
+                `"keep"` keeps the jobs and the events that fit the new trigger.
+            retry: retries of failed runs, such as `retry(3, on=("lost", "error"), delay="1m")`. Default: lost runs are
+                retried as the installation is configured, failed runs are not.
+            catch_up: limits of `misfire`: age, number and spacing of missed ticks, such as
+                `catch_up(window="6h", spacing="30s")`.
             deadlines: such as `start_by("30m")`, `finish_by("06:00", "Europe/Berlin", then="cancel")` or
                 `takes_at_most("2h", then=rescue)`.
-            pause_after: how many runs in a row may fail until it pauses itself: `3`, keeping what comes until somebody
-                resumes it, or `failures(3, keep=False, lasting="1h")`.
-            max_duration: a run that takes longer is asked to end; for `retry` it has failed by `"timeout"`.
-            enabled: whether it counts events from its deployment on.
+            pause_after: number of consecutive failed runs after which the schedule pauses itself. `3` keeps events and
+                jobs until the schedule is resumed; `failures(3, keep=False, lasting="1h")` drops them and resumes after
+                an hour.
+            max_duration: longest duration of a run. A longer one is ended and counts for `retry` as failed by
+                `"timeout"`.
+            enabled: whether the schedule is enabled when it is created.
         """
         path = below("$.schedules", name)
         if name in self._schedules:
@@ -227,7 +238,7 @@ class App:
         with anchored(path):
             ref = ScheduleRef(self.ref.namespace, self.ref.app, name)
         with anchored(f"{path}.program"):
-            started = self._known(program)
+            program_ref = self._known(program)
         with anchored(f"{path}.when"):
             trigger = as_when(when).build(self.ref)
         limits: list[Constraint] = []
@@ -246,7 +257,7 @@ class App:
         with anchored(path):
             self._schedules[name] = Schedule(
                 ref,
-                started,
+                program_ref,
                 trigger,
                 constraints=(*limits, *constraints),
                 properties=texts(properties, "$.properties"),
@@ -270,10 +281,10 @@ class App:
         return ref
 
     def definition(self, base: Path | None = None) -> AppDefinition:
-        """The app as it is deployed; relative main files become absolute, counted from the folder `base`.
+        """The immutable definition that is deployed. Relative main files are resolved against the folder `base`.
 
         Raises:
-            InvalidDefinitionError: a trigger waits for a program of this app that it does not define.
+            InvalidDefinitionError: a trigger waits for a program of this app that is not defined.
         """
         programs = (located(program, base) if base else program for program in self._programs.values())
         return AppDefinition(
@@ -298,11 +309,11 @@ class App:
             if program in (known.ref, known.ref.name):
                 return known.ref
         names = ", ".join(self._programs) or "none yet"
-        raise InvalidDefinitionError("$", f"'{program}' is no program of {self.ref} (known: {names})")
+        raise InvalidDefinitionError("$", f"'{program}' is not a program of {self.ref} (known: {names})")
 
 
 def located(program: Program, base: Path) -> Program:
-    """The program with its main file as an absolute path, counted from `base`; URLs stay as they are."""
+    """The program with the path of its main file resolved against `base`; URLs are not changed."""
     executable = program.executable
     if not isinstance(executable, SparkJob) or "://" in executable.main:
         return program
@@ -313,7 +324,7 @@ def _late(late: Lateness, path: str) -> Late:
     if isinstance(late, str | timedelta):
         late = late, OnLate.DROP
     if not isinstance(late, tuple) or len(late) != 2:
-        raise InvalidDefinitionError(path, f"must be a duration, or (duration, 'drop') or the like, but is {late!r}")
+        raise InvalidDefinitionError(path, f"must be a duration or a pair such as ('6h', 'side') but is {late!r}")
     after, then = late
     with anchored(path, after=""):
         return Late(duration(after, "$"), choice(OnLate, then, "$"))
@@ -321,6 +332,6 @@ def _late(late: Lateness, path: str) -> Late:
 
 def _window(window: Window, *, wait: bool) -> TimeWindow:
     if isinstance(window, str) or len(window) not in (2, 3):
-        raise InvalidDefinitionError("$", f"must be (opening, closing) or (opening, closing, zone) but is {window!r}")
+        raise InvalidDefinitionError("$", f"must be (start, end) or (start, end, zone) but is {window!r}")
     start, end, zone = window if len(window) == 3 else (*window, "UTC")
     return TimeWindow(time_of_day(start, "$.start"), time_of_day(end, "$.end"), zone, wait=wait)

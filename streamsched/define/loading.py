@@ -1,4 +1,4 @@
-"""Finds the app a user means: in a Python file or module, or in a YAML or JSON file.
+"""Loads an app definition from a Python file or module, or from a YAML or JSON file. Forms of a target:
 
 pipeline.py    pipeline.py:app    package.pipelines    package.pipelines:app    pipeline.yaml    pipeline.json
 """
@@ -17,10 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from streamsched.codec.schedule import app_from_json
+from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.define.app import App, located
 from streamsched.define.yaml import YamlError, read_yaml
-from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import (
     DecodeError,
     InvalidDefinitionError,
@@ -28,45 +27,46 @@ from streamsched.domain.errors import (
     NotFoundError,
     StreamschedError,
 )
+from streamsched.domain.schedules.app import AppDefinition
 
 _DATA: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 def load_app(target: str) -> AppDefinition:
-    """The definition that `target` names; relative main files count from the folder of the file that names them.
+    """The definition in `target`. Relative main files are resolved against the folder of the defining file.
 
-    Python is executed, with its folder (or, for a module, the current one) first on the import path meanwhile.
+    Python code is executed. Meanwhile its folder, or for a module the current folder, is first on the import path.
 
     Raises:
-        NotFoundError: no such file or module.
-        InvalidError: nothing there is an app, several are, or the definition is wrong; the path names the file.
+        NotFoundError: the file or module does not exist.
+        InvalidError: it defines no app or several, or the definition is invalid; the path starts with the file.
     """
     if Path(target).suffix.lower() in _DATA:
         return _from_data(Path(target))
-    place, _, attribute = target.partition(":")
-    if place.endswith(".py") or "/" in place:
-        path = Path(place)
+    source, _, attribute = target.partition(":")
+    if source.endswith(".py") or "/" in source:
+        path = Path(source)
         if not path.is_file():
-            raise NotFoundError("file", place)
+            raise NotFoundError("file", source)
         module = _from_file(path)
     else:
-        module, path = _from_import(place)
-    with _named(place):
-        return _chosen(module, attribute, place).definition(path.resolve().parent)
+        module, path = _from_import(source)
+    with _prefixed(source):
+        return _app_of(module, attribute, source).definition(path.resolve().parent)
 
 
 def read_data(path: Path) -> Any:
-    """The JSON value of a JSON or YAML file; `-` is standard input.
+    """The value in a JSON or YAML file; `-` is standard input.
 
     Raises:
-        NotFoundError: no such file.
-        DecodeError: it is neither.
+        NotFoundError: the file does not exist.
+        DecodeError: it is neither JSON nor YAML.
     """
     if str(path) == "-":
         return _yaml_value(sys.stdin.buffer.read())
     if not path.is_file():
         raise NotFoundError("file", str(path))
-    with _named(str(path)):
+    with _prefixed(str(path)):
         return _json(path) if path.suffix.lower() == ".json" else _yaml(path)
 
 
@@ -74,7 +74,7 @@ def _from_data(path: Path) -> AppDefinition:
     if not path.is_file():
         raise NotFoundError("file", str(path))
     obj = read_data(path)
-    with _named(str(path)):
+    with _prefixed(str(path)):
         app = app_from_json(obj)
     programs = tuple(located(program, path.resolve().parent) for program in app.programs)
     return replace(app, programs=programs)
@@ -84,7 +84,9 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except ValueError as exc:
-        raise DecodeError("$", f"is no JSON: {exc}") from exc
+        raise DecodeError("$", f"is not valid JSON: {exc}") from exc
+    except RecursionError as exc:
+        raise DecodeError("$", "is nested too deeply") from exc
 
 
 def _yaml(path: Path) -> Any:
@@ -95,16 +97,16 @@ def _yaml_value(raw: bytes) -> Any:
     try:
         return read_yaml(raw)
     except YamlError as exc:
-        raise DecodeError("$", f"is no YAML: {exc}") from exc
+        raise DecodeError("$", f"is not valid YAML: {exc}") from exc
 
 
 def _from_file(path: Path) -> ModuleType:
     name = f"streamsched_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InvalidDefinitionError(str(path), "is no Python file")
+        raise InvalidDefinitionError(str(path), "is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Classes of the file look for their module while it is executed (dataclasses do).
+    # Code such as dataclasses looks up the module of a class in sys.modules while the file is executed.
     sys.modules[name] = module
     with _first_on_path(path.resolve().parent), _executing(str(path)):
         spec.loader.exec_module(module)
@@ -122,18 +124,18 @@ def _from_import(name: str) -> tuple[ModuleType, Path]:
     return module, Path(module.__file__) if module.__file__ else Path.cwd() / "nowhere.py"
 
 
-def _chosen(module: ModuleType, attribute: str, place: str) -> App:
+def _app_of(module: ModuleType, attribute: str, source: str) -> App:
     if attribute:
-        found = getattr(module, attribute, None)
-        if not isinstance(found, App):
-            what = "is not there" if found is None else f"is a {type(found).__name__}, not an App"
-            raise InvalidDefinitionError("$", f"'{attribute}' {what}")
-        return found
+        value = getattr(module, attribute, None)
+        if not isinstance(value, App):
+            problem = "does not exist" if value is None else f"is a {type(value).__name__}, not an App"
+            raise InvalidDefinitionError("$", f"'{attribute}' {problem}")
+        return value
     apps = {name: value for name, value in vars(module).items() if isinstance(value, App)}
     if not apps:
         raise InvalidDefinitionError("$", "defines no App at its top level, as in: app = App('flights')")
     if len({id(app) for app in apps.values()}) > 1:
-        choices = ", ".join(f"{place}:{name}" for name in apps)
+        choices = ", ".join(f"{source}:{name}" for name in apps)
         raise InvalidDefinitionError("$", f"defines several Apps, choose one: {choices}")
     return next(iter(apps.values()))
 
@@ -149,37 +151,38 @@ def _first_on_path(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _executing(place: str) -> Iterator[None]:
-    """Whatever the user's code raises becomes one error that names the line."""
+def _executing(source: str) -> Iterator[None]:
+    """Converts every error of the user's code to an InvalidError whose path is the file and line."""
     try:
         yield
     except InvalidError as exc:
-        raise _renamed(exc, f"{place}{_line(exc, place)}") from exc
+        raise _with_prefix(exc, f"{source}{_line(exc, source)}") from exc
     except StreamschedError:
         raise
     except SyntaxError as exc:
-        raise InvalidDefinitionError(f"{exc.filename or place}:{exc.lineno}", f"is no Python: {exc.msg}") from exc
+        location = f"{exc.filename or source}:{exc.lineno}"
+        raise InvalidDefinitionError(location, f"is not valid Python: {exc.msg}") from exc
     except Exception as exc:
         reason = f"failed when it was executed: {type(exc).__name__}: {exc}"
-        raise InvalidDefinitionError(f"{place}{_line(exc, place)}", reason) from exc
+        raise InvalidDefinitionError(f"{source}{_line(exc, source)}", reason) from exc
 
 
-def _line(exc: BaseException, place: str) -> str:
-    """`:7` for the deepest line of the user's own file in the traceback."""
+def _line(exc: BaseException, source: str) -> str:
+    """`:7` for the deepest frame of the traceback in the user's file; empty when it has none."""
     frames = traceback.extract_tb(exc.__traceback__)
-    wanted = Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
-    lines = [frame.lineno for frame in frames if Path(frame.filename).stem == wanted]
+    stem = Path(source).stem if source.endswith(".py") else source.rpartition(".")[2]
+    lines = [frame.lineno for frame in frames if Path(frame.filename).stem == stem]
     return f":{lines[-1]}" if lines else ""
 
 
 @contextmanager
-def _named(place: str) -> Iterator[None]:
-    """Errors name the file before the path inside it."""
+def _prefixed(source: str) -> Iterator[None]:
+    """Puts the file in front of the path of an InvalidError."""
     try:
         yield
     except InvalidError as exc:
-        raise _renamed(exc, place) from exc
+        raise _with_prefix(exc, source) from exc
 
 
-def _renamed(exc: InvalidError, place: str) -> InvalidError:
-    return type(exc)(place if exc.path == "$" else f"{place} {exc.path}", exc.reason)
+def _with_prefix(exc: InvalidError, source: str) -> InvalidError:
+    return type(exc)(source if exc.path == "$" else f"{source} {exc.path}", exc.reason)

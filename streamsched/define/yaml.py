@@ -1,6 +1,6 @@
-"""YAML as people mean it: `22:00`, `no` and `2013-01-08` are texts, and a name stands once.
+"""YAML with the core schema of YAML 1.2: `22:00`, `no` and `2013-01-08` are strings. Duplicate names are errors.
 
-YAML 1.1, which PyYAML speaks, reads them as 1320, false and a date, and takes the last of two equal names.
+PyYAML implements YAML 1.1, which reads these values as 1320, false and a date and keeps the last of duplicate names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from yaml import YAMLError as YamlError
 __all__ = ["YamlError", "read_yaml"]
 
 
-#: What a plain word may be besides a text (YAML 1.2's core schema), and the characters it may begin with.
+#: Types of plain scalars other than strings (core schema): tag, pattern, and the possible first characters.
 _PLAIN: Final = (
     ("null", r"~|null|Null|NULL|", "~nN"),
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -24,7 +24,7 @@ _PLAIN: Final = (
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = {  # noqa: RUF012 - so PyYAML wants it: first character -> [(tag, pattern)]
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's format: first character -> [(tag, pattern)]
         first: [
             (f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"))
             for tag, pattern, starts in _PLAIN
@@ -38,17 +38,22 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise yaml.constructor.ConstructorError(None, None, f"name {key!r} is no text", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"name {key!r} is not a string", key_node.start_mark
+                )
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"'{key}' stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate name '{key}'", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(raw: bytes) -> Any:
-    """The one document of a file, as JSON would give it.
+    """The document in a file, as JSON values.
 
     Raises:
-        YamlError: it is none, says which line, or holds several documents.
+        YamlError: it is not valid YAML, has several documents, or is nested too deeply. The message has the line.
     """
-    return yaml.load(raw, Loader=_Loader)
+    try:
+        return yaml.load(raw, Loader=_Loader)
+    except RecursionError as exc:
+        raise YamlError("the document is nested too deeply") from exc

@@ -1,1 +1,1 @@
-"""Words and rules. Standard library only: no clock, no dice, no log, no await; `now` is always an argument."""
+"""Domain values and rules. Standard library only: no clock, no random numbers, no I/O; `now` is always an argument."""

@@ -1,31 +1,35 @@
-"""The one tree of errors.
+"""The exception hierarchy.
 
     StreamschedError
     ├── InvalidError                  the caller's input is wrong; a retry cannot help
-    │   ├── DecodeError               bytes or JSON that say nothing we know; carries path and reason
-    │   ├── RefusedError              some events of a batch were refused, the others were taken; says which and why
+    │   ├── DecodeError               bytes or JSON that cannot be decoded; carries path and reason
+    │   ├── RefusedError              some events of a batch were refused, the others accepted; carries the refusals
     │   └── InvalidDefinitionError    a definition that cannot hold (0 partitions, a cron that never matches, …)
-    ├── TooLargeError                 a record, or many together, are larger than the log takes; smaller ones go through
+    ├── TooLargeError                 a record, or a batch, is larger than the log accepts
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
-    │   └── IllegalTransitionError    a state machine was told a fact it has no row for
-    ├── FencedError                   a newer owner writes now; this one must stop (start over from the log)
-    ├── UnavailableError              the far end is away; a retry may help
+    │   ├── PlanChangedError          what a confirmed plan was made from has changed; plan again
+    │   └── IllegalTransitionError    a state machine has no transition for the fact
+    ├── FencedError                   a newer owner has taken over; this one must stop and restart from the log
+    ├── UnavailableError              a remote system cannot be reached; a retry may help
     └── ConfigurationError            the installation is wrong: missing Java, a port in use, a topic of another shape
 
-Every class says by `retriable` whether trying the same again can help. Facts are attributes; the message is derived.
-Vendor errors are translated where they enter and always raised `from` their cause.
+`retriable` says whether a retry can help. Details are attributes; the message is derived from them. Vendor errors are
+translated at the boundary and raised `from` their cause.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
+
+#: Characters of a message that are kept.
+_MESSAGE: Final = 1000
 
 
 class StreamschedError(Exception):
-    """Base of everything this product raises on purpose."""
+    """Base class of the errors this product raises."""
 
     retriable: ClassVar[bool] = False
 
@@ -34,8 +38,8 @@ class InvalidError(StreamschedError):
     """The caller's input is wrong.
 
     Attributes:
-        path: where in the input, as a JSON path such as `$.trigger.triggers[1].count`.
-        reason: what is wrong there, in words a user can act on.
+        path: the position in the input, as a JSON path such as `$.trigger.triggers[1].count`.
+        reason: what is wrong there, for the user.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -45,12 +49,12 @@ class InvalidError(StreamschedError):
 
 
 class DecodeError(InvalidError):
-    """Bytes or JSON that do not decode to anything we know."""
+    """Bytes or JSON that cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the event at `index` of a batch was refused: where in it, and what is wrong there."""
+    """Why the event at `index` of a batch was refused: path within the event, and reason."""
 
     index: int
     path: str
@@ -58,11 +62,11 @@ class Refusal:
 
 
 class RefusedError(InvalidError):
-    """Events of a batch were refused for what they say; the others of the batch were taken.
+    """Events of a batch were refused for their content; the others were accepted.
 
     Attributes:
         refusals: at least one, by index.
-        accepted: how many events were taken.
+        accepted: number of accepted events.
     """
 
     def __init__(self, refusals: Sequence[Refusal], accepted: int) -> None:
@@ -78,8 +82,9 @@ class InvalidDefinitionError(InvalidError):
 
 
 class TooLargeError(StreamschedError):
-    """A record for `topic` has `size` bytes, and the log takes `limit`; nothing was appended. `together`: not one
-    record is too large, but all that was to become visible at once, most of it in `topic`."""
+    """A record for `topic` has `size` bytes, more than the `limit` of the log; nothing was appended. `together`: not a
+    single record is too large, but a whole transaction, most of it for `topic`.
+    """
 
     def __init__(self, topic: str, size: int, limit: int, *, together: bool = False) -> None:
         what = f"what goes together, most of it to topic '{topic}'," if together else f"a record for topic '{topic}'"
@@ -87,6 +92,19 @@ class TooLargeError(StreamschedError):
         self.topic = topic
         self.size = size
         self.limit = limit
+
+
+def storable_text(text: str) -> str:
+    """A text that PostgreSQL and JSON can store: shortened, without NUL and lone surrogates."""
+    return text[:_MESSAGE].replace("\0", "\ufffd").encode(errors="backslashreplace").decode()
+
+
+def described(failure: BaseException) -> str:
+    """A storable description of an exception: the message of a `StreamschedError`, class and message of others."""
+    message = storable_text(str(failure))
+    if isinstance(failure, StreamschedError):
+        return message
+    return f"{type(failure).__name__}: {message}" if message else type(failure).__name__
 
 
 class NotFoundError(StreamschedError):
@@ -99,21 +117,29 @@ class NotFoundError(StreamschedError):
 
 
 class ConflictError(StreamschedError):
-    """The thing exists already, or its state forbids what was asked."""
+    """The object exists already, or its state forbids the request."""
+
+
+class PlanChangedError(ConflictError):
+    """A change was confirmed by its plan, but the plan is outdated; nothing was changed."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} has changed since this was planned; nothing was changed: plan it again")
+        self.what = what
 
 
 class IllegalTransitionError(ConflictError):
-    """A state machine has no row for this fact; the state is untouched."""
+    """A state machine has no transition for this fact; the state is unchanged."""
 
     def __init__(self, machine: str, state: str, fact: str) -> None:
-        super().__init__(f"a {machine} that is {state} cannot be told '{fact}'")
+        super().__init__(f"a {machine} in state {state} has no transition for '{fact}'")
         self.machine = machine
         self.state = state
         self.fact = fact
 
 
 class FencedError(StreamschedError):
-    """A newer owner of `name` has taken over; whatever this one holds in memory is no longer the truth."""
+    """A newer owner of `name` has taken over; the state in this process's memory is outdated."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"writer '{name}' was fenced by a newer owner")
@@ -121,10 +147,15 @@ class FencedError(StreamschedError):
 
 
 class UnavailableError(StreamschedError):
-    """The far end cannot be reached now."""
+    """A remote system cannot be reached now."""
 
     retriable: ClassVar[bool] = True
 
 
 class ConfigurationError(StreamschedError):
     """The installation or its settings are wrong; the message says what to change."""
+
+
+#: Errors that concern the installation or another owner, not the row being processed: loops that quarantine failing
+#: rows re-raise these.
+SYSTEMIC: Final = (UnavailableError, FencedError, ConfigurationError)

@@ -2,7 +2,7 @@
 
 Text forms are dotted (`default.flights-app.join`); they are the primary keys in PostgreSQL and the record keys in the
 log. A namespace, app, program or schedule name has no dot, so parsing is unambiguous; a dataset may have dots after
-its namespace. Character rules: CDAP (reference: schedule ids), tightened where a dot would break the text form.
+its namespace. Character rules are those of CDAP, tightened where a dot would break the text form.
 """
 
 from __future__ import annotations
@@ -39,6 +39,18 @@ class AppRef:
     def __str__(self) -> str:
         return f"{self.namespace}.{self.app}"
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `namespace.app`.
+
+        Raises:
+            InvalidError: not two names joined by a dot.
+        """
+        parts = text.split(".")
+        if len(parts) != 2:
+            raise InvalidError("$", f"'{text}' is not of the form namespace.app")
+        return cls(*parts)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class _InApp:
@@ -74,12 +86,12 @@ class _InApp:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProgramRef(_InApp):
-    """Something that runs."""
+    """The name of a program."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScheduleRef(_InApp):
-    """Program + trigger + constraints + policies + properties."""
+    """The name of a schedule."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,14 +119,14 @@ class _InNamespace:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DatasetRef(_InNamespace):
-    """A partitioned file set ("PFS")."""
+    """The name of a partitioned file set ("PFS")."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamRef(_InNamespace):
-    """Something that grows, in bytes."""
+    """The name of a stream, which grows in bytes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventName(_InNamespace):
-    """A custom event."""
+    """The name of a custom event."""

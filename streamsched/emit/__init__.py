@@ -1,16 +1,16 @@
-"""The client that ships inside users' jobs: light to import, batched, retried, spooled to disk when nobody is there."""
+"""The client library for users' jobs: light to import; batches, retries, and spools to disk without a server."""
 
 from streamsched.emit.client import AsyncEmitter, Drained, Emitted, Emitter, drain
-from streamsched.emit.delivery import Patience
-from streamsched.emit.draft import Draft, custom, partitions_added, program_status, stream_size
+from streamsched.emit.delivery import RetryLimits
+from streamsched.emit.draft import EventDraft, custom, partitions_added, program_status, stream_size
 
 __all__ = [
     "AsyncEmitter",
-    "Draft",
     "Drained",
     "Emitted",
     "Emitter",
-    "Patience",
+    "EventDraft",
+    "RetryLimits",
     "custom",
     "drain",
     "partitions_added",

@@ -1,7 +1,7 @@
-"""Claims: one process at a time has a file, and a process that dies has none.
+"""Exclusive claims on files, released when the process ends.
 
-A claim is a kernel lock (`flock`) on the file's inode, so SIGKILL frees it and nobody has to guess whether a process id
-is still alive. POSIX, on local filesystems.
+A claim is a kernel lock (`flock`) on the file's inode, so SIGKILL releases it without a check of process ids. Needs
+POSIX and a local filesystem.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 @contextmanager
 def claimed(path: Path, *, create: bool = False, wait: bool = False) -> Iterator[int | None]:
-    """Holds the file while the block runs; gives its descriptor, or None when it is not there (and not to `create`), or
-    another holder has it (and this one does not `wait` until that ends).
+    """Holds a claim on the file during the block. Yields its descriptor, or None when the file does not exist (without
+    `create`) or another process holds it (without `wait`).
 
-    The holder may delete or rename the file; whoever waited for it will then not mistake the dead inode for the path.
+    The holder may delete or rename the file; a waiting process detects that and opens the path again.
     """
     descriptor = _claim(path, create, wait)
     try:
@@ -47,8 +47,8 @@ def _claim(path: Path, create: bool, wait: bool) -> int | None:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        there = path.stat()
+        at_path = path.stat()
     except FileNotFoundError:
         return False
     held = os.fstat(descriptor)
-    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+    return (at_path.st_dev, at_path.st_ino) == (held.st_dev, held.st_ino)

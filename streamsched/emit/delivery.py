@@ -1,13 +1,12 @@
-"""How events get delivered, decided as values: what to send, how long to wait, what to keep. No I/O and no clock.
+"""The delivery of events as a pure state machine: what to send, how long to wait, what is left. No I/O and no clock.
 
-`delivery` is a generator. It yields a `Step`; whoever drives it carries the step out and sends back what came of it:
-an `Answer` to `Send`, nothing to the others. Two drivers exist, one blocking and one not (`client`), and neither
-decides anything.
+`delivery` is a generator that yields steps. The caller executes each step and sends back its result: an `Answer` for
+`Send`, None for `RetryAfter`.
 
-    Send ──▶ Accepted ──▶ next batch                           (all batches gone: Delivered)
-         ──▶ Refused  ──▶ remembered, next batch               (a bad event blocks nobody and is never kept)
-         ──▶ TooLarge ──▶ both halves; one event alone: Refused
-         ──▶ Away     ──▶ Wait, Send again; past the deadline: Keep this batch and all after it
+    Send ──▶ Accepted    ──▶ next batch
+         ──▶ Refused     ──▶ collected; next batch             (an invalid event does not block others)
+         ──▶ TooLarge    ──▶ both halves; a single event: Refused
+         ──▶ Unreachable ──▶ RetryAfter, Send again; past the deadline: this batch and all later ones are left
 """
 
 from __future__ import annotations
@@ -16,33 +15,37 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import Refusal
-from streamsched.domain.event import Event
+from streamsched.domain.events.event import Event
 
-#: A number from [0, 1).
-Dice = Callable[[], float]
+#: Returns a random number from [0, 1).
+Jitter = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """An event and its bytes on the wire; encoded once, however often it is sent."""
+class EncodedEvent:
+    """An event and its wire format, encoded once for all attempts."""
 
     event: Event
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How a delivery batches and how long it tries.
+class RetryLimits:
+    """Batch sizes and retry times of a delivery.
 
     Attributes:
-        deadline: tries and waits of one `emit` together; then it keeps the rest.
-        first: limit of the first wait; it doubles with each try, up to `cap`; the wait is drawn from below it.
-        batch_events: most events of one request.
-        batch_bytes: most bytes of one request, unless one event alone is larger.
+        deadline: total time of attempts and pauses of one `emit` without a spool, or of one `drain`.
+        hold: with a spool, the longest duration of one `emit`: events that were not accepted by then, or when a request
+            fails, are spooled and sent in the background.
+        first: upper bound of the first pause; it doubles with each retry, up to `cap`; the pause is random below it.
+        batch_events: most events in one request.
+        batch_bytes: most bytes in one request, unless a single event is larger.
     """
 
     deadline: timedelta = timedelta(seconds=30)
+    hold: timedelta = timedelta(seconds=1)
     first: timedelta = timedelta(milliseconds=200)
     cap: timedelta = timedelta(seconds=5)
     batch_events: int = 500
@@ -51,77 +54,92 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The far end has all of it."""
+    """All events were accepted. `unheard`: their event keys that no schedule listens to, as reported by the server."""
 
     took: timedelta
+    unheard: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The far end has all but these, and will never take them."""
+    """All but these events were accepted; these are refused for good. `unheard` as in `Accepted`."""
 
     took: timedelta
     refusals: tuple[Refusal, ...]
+    unheard: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """The far end takes no request of this size."""
+    """The request exceeds the server's or log's size limit."""
 
     took: timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
-    """The far end did not answer, or not with sense; it may have taken any part. `wait` is what it asked for."""
+class Unreachable:
+    """No usable answer; any part may have been accepted. `wait`: the pause that the server asked for."""
 
     took: timedelta
     why: str
     wait: timedelta | None = None
 
 
-Answer = Accepted | Refused | TooLarge | Away
+Answer = Accepted | Refused | TooLarge | Unreachable
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    parcels: Sequence[Parcel]
+    encoded: Sequence[EncodedEvent]
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryAfter:
     pause: timedelta
 
 
-Step = Send | Wait
+Step = Send | RetryAfter
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a delivery. `left` are the parcels nobody took, in order; `refusals` index into the delivery."""
+class DeliveryResult:
+    """The result of a delivery.
+
+    Attributes:
+        refusals: refused events, by their index in the delivery.
+        left: events that were not sent, in order.
+        why: why they were not sent.
+        unheard: event keys that no schedule listens to, each once.
+    """
 
     accepted: int
     refusals: tuple[Refusal, ...]
-    left: tuple[Parcel, ...]
+    left: tuple[EncodedEvent, ...]
     why: str = ""
+    unheard: tuple[str, ...] = ()
 
 
-def delivery(parcels: Sequence[Parcel], patience: Patience, dice: Dice) -> Generator[Step, Answer | None, Outcome]:
-    """Delivers in order. An event is in exactly one of accepted, refusals and left when it ends."""
-    waiting = batches(parcels, patience)
+def delivery(
+    encoded: Sequence[EncodedEvent], patience: RetryLimits, jitter: Jitter
+) -> Generator[Step, Answer | None, DeliveryResult]:
+    """Delivers in order. In the result, each event is in exactly one of accepted, refusals and left."""
+    waiting = batches(encoded, patience)
     waiting.reverse()
     accepted, spent, tries = 0, timedelta(0), 0
     refusals: list[Refusal] = []
+    unheard: dict[str, None] = {}
     while waiting:
         batch = waiting.pop()
-        answer = yield Send(parcels[batch.start : batch.stop])
+        answer = yield Send(encoded[batch.start : batch.stop])
         assert answer is not None, "a Send is answered"
         spent += answer.took
         match answer:
-            case Accepted():
+            case Accepted(unheard=keys):
                 accepted += len(batch)
+                unheard |= dict.fromkeys(keys)
                 tries = 0
-            case Refused(refusals=found):
+            case Refused(refusals=found, unheard=keys):
+                unheard |= dict.fromkeys(keys)
                 accepted += len(batch) - len(found)
                 refusals += [Refusal(batch.start + bad.index, bad.path, bad.reason) for bad in found]
                 tries = 0
@@ -129,32 +147,32 @@ def delivery(parcels: Sequence[Parcel], patience: Patience, dice: Dice) -> Gener
                 middle = batch.start + len(batch) // 2
                 waiting += [range(middle, batch.stop), range(batch.start, middle)]
             case TooLarge():
-                refusals.append(Refusal(batch.start, "$", "is larger than the far end accepts"))
-            case Away(why=why, wait=asked):
-                pause = max(backoff(tries, patience, dice), asked or timedelta(0))
+                refusals.append(Refusal(batch.start, "$", "is larger than the server accepts"))
+            case Unreachable(why=why, wait=asked):
+                pause = max(backoff(tries, patience, jitter), asked or timedelta(0))
                 if spent + pause >= patience.deadline:
-                    return Outcome(accepted, tuple(refusals), tuple(parcels[batch.start :]), why)
-                yield Wait(pause)
+                    return DeliveryResult(accepted, tuple(refusals), tuple(encoded[batch.start :]), why, tuple(unheard))
+                yield RetryAfter(pause)
                 spent += pause
                 tries += 1
                 waiting.append(batch)
-    return Outcome(accepted, tuple(refusals), ())
+    return DeliveryResult(accepted, tuple(refusals), (), "", tuple(unheard))
 
 
-def batches(parcels: Sequence[Parcel], patience: Patience) -> list[range]:
-    """The delivery cut into requests: as few as fit, in order."""
+def batches(encoded: Sequence[EncodedEvent], patience: RetryLimits) -> list[range]:
+    """Splits the delivery into as few requests as possible, in order; ranges of indexes."""
     cuts, start, size = [], 0, 0
-    for place, parcel in enumerate(parcels):
-        full = place - start >= patience.batch_events or size + len(parcel.payload) > patience.batch_bytes
-        if full and place > start:
-            cuts.append(range(start, place))
-            start, size = place, 0
-        size += len(parcel.payload)
-    if start < len(parcels):
-        cuts.append(range(start, len(parcels)))
+    for index, each in enumerate(encoded):
+        full = index - start >= patience.batch_events or size + len(each.payload) > patience.batch_bytes
+        if full and index > start:
+            cuts.append(range(start, index))
+            start, size = index, 0
+        size += len(each.payload)
+    if start < len(encoded):
+        cuts.append(range(start, len(encoded)))
     return cuts
 
 
-def backoff(tries: int, patience: Patience, dice: Dice) -> timedelta:
-    """A wait somewhere between nothing and a limit that doubles with each try: many emitters spread by themselves."""
-    return min(patience.cap, patience.first * 2 ** min(tries, 30)) * dice()
+def backoff(tries: int, patience: RetryLimits, jitter: Jitter) -> timedelta:
+    """A random pause below a bound that doubles with each retry, so that many emitters spread their retries."""
+    return doubled(patience.first, tries, longest=patience.cap) * jitter()

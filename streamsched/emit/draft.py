@@ -1,4 +1,4 @@
-"""What happened, before anybody has stamped it: the constructors a job calls.
+"""Event drafts, and the functions that construct them.
 
 >>> partitions_added("flights", ["day=2013-01-01"]).fact.count
 1
@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final, TypeVar
 from urllib.parse import unquote
 from uuid import uuid4
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Fact,
@@ -27,16 +28,21 @@ from streamsched.domain.event import (
     Ticked,
 )
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.emit.destination import namespace
+
+_T = TypeVar("_T")
+#: Most characters of an invalid key in an error.
+_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A fact on its way into an envelope; what is None the emitter stamps.
+class EventDraft:
+    """A fact with an incomplete envelope; the emitter fills fields that are None.
 
     Attributes:
-        id: give a deterministic one when the same event may be said twice: the repeat is recognised.
-        time: when it happened; aware.
-        source: who says so; a repeat is only recognised from the same source.
+        id: with a deterministic id, a repeated event is recognised as a duplicate.
+        time: when it happened; timezone-aware.
+        source: duplicates are recognised per source.
     """
 
     fact: Fact
@@ -52,17 +58,20 @@ def partitions_added(
     event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
-) -> Draft:
-    """A commit added these partitions; a key such as `year=2013/month=1` says its values by itself.
+) -> EventDraft:
+    """A commit added these partitions. Column values are parsed from keys such as `year=2013/month=1`.
+
+    Here and below, a name without a namespace is in the namespace of the current run, outside a run in `default`
+    (`emit.destination`).
 
     Raises:
-        InvalidError: no partition is named, or the dataset's name is none.
+        InvalidError: no partitions, an invalid key, or an invalid dataset name.
     """
-    named = tuple(p if isinstance(p, Partition) else Partition(p, hive_values(p)) for p in partitions)
+    named = tuple(_partition(each, index) for index, each in enumerate(listed(partitions, "$.partitions")))
     if not named:
-        raise InvalidError("$.partitions", "names no partition: a commit adds at least one")
-    ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset)
-    return Draft(fact=PartitionsAdded(ref, named, len(named)), id=event_id, time=time, source=source)
+        raise InvalidError("$.partitions", "is empty: a commit adds at least one partition")
+    ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace())
+    return EventDraft(fact=PartitionsAdded(ref, named, len(named)), id=event_id, time=time, source=source)
 
 
 def stream_size(
@@ -73,16 +82,16 @@ def stream_size(
     event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
-) -> Draft:
-    """A stream has `size` bytes (`absolute`), or grew by so many since the last report.
+) -> EventDraft:
+    """A stream has `size` bytes (`absolute`), or grew by `size` bytes since the last report.
 
     Raises:
-        InvalidError: a negative size, or the stream's name is none.
+        InvalidError: a negative size, or an invalid stream name.
     """
     if size < 0:
         raise InvalidError("$.bytes", f"must be at least 0 but is {size}")
-    ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream)
-    return Draft(fact=StreamSize(ref, size, absolute), id=event_id, time=time, source=source)
+    ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream, namespace())
+    return EventDraft(fact=StreamSize(ref, size, absolute), id=event_id, time=time, source=source)
 
 
 def program_status(
@@ -96,17 +105,17 @@ def program_status(
     event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
-) -> Draft:
-    """A run of a program, which may run anywhere, reached an outcome.
+) -> EventDraft:
+    """A run of a program, also one outside streamsched, reached an outcome.
 
     Raises:
-        InvalidError: no such outcome, or the program is not `namespace.app.name`.
+        InvalidError: an unknown outcome, or the program is not `namespace.app.name`.
     """
     if outcome not in tuple(Outcome):
         raise InvalidError("$.outcome", f"must be one of {', '.join(Outcome)} but is '{outcome}'")
     ref = program if isinstance(program, ProgramRef) else ProgramRef.parse(program)
     fact = ProgramReached(ref, run_id, Outcome(outcome), arguments or {}, ended_at, error)
-    return Draft(fact=fact, id=event_id, time=time, source=source)
+    return EventDraft(fact=fact, id=event_id, time=time, source=source)
 
 
 def custom(
@@ -116,34 +125,58 @@ def custom(
     event_id: str | None = None,
     time: datetime | None = None,
     source: str | None = None,
-) -> Draft:
-    """Anything you name.
+) -> EventDraft:
+    """A custom event.
 
     Raises:
-        InvalidError: the name is none.
+        InvalidError: an invalid name.
     """
-    ref = name if isinstance(name, EventName) else EventName.parse(name)
-    return Draft(fact=CustomHappened(ref, attributes or {}), id=event_id, time=time, source=source)
+    ref = name if isinstance(name, EventName) else EventName.parse(name, namespace())
+    return EventDraft(fact=CustomHappened(ref, attributes or {}), id=event_id, time=time, source=source)
 
 
-def stamped(what: Draft | Event, *, source: str, now: datetime) -> Event:
-    """The event in its envelope. Stamp once, before the first try: every retry then carries the same id.
+def stamped(what: EventDraft | Event, *, source: str, now: datetime) -> Event:
+    """The event with a complete envelope. Call it once, before the first attempt, so that all retries have the same id.
 
     Raises:
-        InvalidError: a tick, which only the timers make, or a time without an offset.
+        InvalidError: a tick, which only timers create, or a time without an offset.
     """
     if isinstance(what.fact, Ticked):
-        raise InvalidError("$.type", "is a tick, and only the timers make those")
+        raise InvalidError("$.type", "is a tick, which only timers create")
     if isinstance(what, Event):
         return what
     time = now if what.time is None else what.time
     if time.tzinfo is None:
-        raise InvalidError("$.time", "must name its offset from UTC")
+        raise InvalidError("$.time", "must have an offset from UTC")
     return Event(what.id or str(uuid4()), what.source or source, time.astimezone(UTC), what.fact)
 
 
+def listed(keys: Iterable[_T], path: str) -> Iterable[_T]:
+    """Returns `keys` if it is an iterable of keys; refuses a string, which would be an iterable of its characters.
+
+    Raises:
+        InvalidError: a string, bytes, a mapping, one `Partition`, or not iterable.
+    """
+    if isinstance(keys, str | Partition):
+        text = keys.key if isinstance(keys, Partition) else keys
+        raise InvalidError(path, f"must be a list of keys but is one, {text[:_SHOWN]!r}: write [{text[:_SHOWN]!r}]")
+    if isinstance(keys, Mapping | bytes | bytearray | memoryview) or not isinstance(keys, Iterable):
+        raise InvalidError(path, f'must be a list of keys such as ["day=2013-01-01"] but is a {type(keys).__name__}')
+    return keys
+
+
+def _partition(each: str | Partition, index: int) -> Partition:
+    path = f"$.partitions[{index}]"
+    key = each.key if isinstance(each, Partition) else each
+    if not isinstance(key, str):
+        raise InvalidError(path, f'must be a key such as "day=2013-01-01" but is a {type(each).__name__}')
+    if not key:
+        raise InvalidError(path, "is an empty key")
+    return each if isinstance(each, Partition) else Partition(key, hive_values(key))
+
+
 def hive_values(key: str) -> dict[str, str]:
-    """The columns a Hive style key names.
+    """The columns and values in a Hive style key.
 
     >>> hive_values("year=2013/name=a%2Fb")
     {'year': '2013', 'name': 'a/b'}

@@ -1,12 +1,12 @@
 """Events over HTTP: `POST <url>/v1/events`, a CloudEvents batch in JSON.
 
-The far end takes the valid events of a batch even when it refuses others, and says which: 202 when it took any, 400
-when it took none, with `{"accepted": n, "errors": [{"index", "path", "reason"}]}`. What a retry can help (no
-connection, 408, 425, 429, 5xx) is `Away`; any other answer is an installation gone wrong, and raises. So is the 200 or
-400 of something else that listens there, a proxy for one: it has judged no event.
+The server accepts the valid events of a batch even if it refuses others. It answers 202 when it accepted any, 400 when
+it accepted none, with `{"accepted": n, "errors": [{"index", "path", "reason"}]}`. Failures that a retry may fix (no
+connection, 408, 425, 429, 5xx) are `Unreachable`; any other answer raises, and so does a 200 or 400 that is not in this
+format, for example of a proxy.
 
-The standard library's client is enough here and starts in no time; it runs inside other people's Spark jobs. It uses
-no proxy, and one connection that it keeps.
+Uses the standard library's client, which imports quickly, because it runs inside users' Spark jobs. One persistent
+connection, no proxy.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from streamsched.codec import cloudevents
+from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import ConfigurationError, Refusal
-from streamsched.domain.event import Event
-from streamsched.emit.delivery import Accepted, Answer, Away, Parcel, Refused, TooLarge
+from streamsched.domain.events.event import Event
+from streamsched.emit.delivery import Accepted, Answer, EncodedEvent, Refused, TooLarge, Unreachable
 
 CONTENT_TYPE: Final = "application/cloudevents-batch+json"
 _RETRIABLE: Final = frozenset({408, 425, 429})
-#: How the types of the far end's problems begin.
+#: Prefix of the server's problem types.
 _PROBLEM: Final = "urn:streamsched:problem:"
 
 
-class HttpLink:
+class HttpTransport:
     """A connection to one server. For one thread at a time."""
 
     def __init__(self, url: str, *, timeout: timedelta = timedelta(seconds=10)) -> None:
@@ -58,19 +58,19 @@ class HttpLink:
     def encode(self, event: Event) -> bytes:
         return cloudevents.encode(event)
 
-    def send(self, parcels: Sequence[Parcel]) -> Answer:
+    def send(self, encoded: Sequence[EncodedEvent]) -> Answer:
         """One request.
 
         Raises:
-            ConfigurationError: the server is no streamsched, or does not let us in.
+            ConfigurationError: the server is not a streamsched server, or denies access.
         """
-        body = b"[" + b",".join(parcel.payload for parcel in parcels) + b"]"
+        body = b"[" + b",".join(each.payload for each in encoded) + b"]"
         started = monotonic()
         try:
             status, answered, wait = self._post(body)
         except (OSError, http.client.HTTPException) as exc:
-            return Away(_since(started), f"{self._shown}: {exc or type(exc).__name__}")
-        return self._answer(status, answered, wait, took=_since(started), count=len(parcels))
+            return Unreachable(_since(started), f"{self._shown}: {exc or type(exc).__name__}")
+        return self._answer(status, answered, wait, took=_since(started), count=len(encoded))
 
     def close(self) -> None:
         self._connection.close()
@@ -84,36 +84,46 @@ class HttpLink:
         except (OSError, http.client.HTTPException) as exc:
             self._connection.close()
             if kept_alive and isinstance(exc, ConnectionError):
-                return self._post(body)  # the server had hung up on an idle connection: that says nothing about now
+                return self._post(body)  # the server had closed an idle connection: retry once
             raise
 
     def _answer(self, status: int, body: bytes, wait: str, *, took: timedelta, count: int) -> Answer:
         if status == 413:
             return TooLarge(took)
         if (status < 300 or status in (400, 422)) and (found := _refusals(status, body, count)) is not None:
-            return Refused(took, found) if found else Accepted(took)
+            unheard = _unheard(body)
+            return Refused(took, found, unheard) if found else Accepted(took, unheard)
         why = f"{self._shown} answered {status}"
         if status >= 500 or status in _RETRIABLE:
-            return Away(took, why, timedelta(seconds=int(wait)) if wait.isdecimal() else None)
+            return Unreachable(took, why, timedelta(seconds=int(wait)) if wait.isdecimal() else None)
         raise ConfigurationError(f"{why}: {body[:200].decode(errors='replace')}")
 
 
 def _refusals(status: int, body: bytes, count: int) -> tuple[Refusal, ...] | None:
-    """Which of the events it refuses, and why; None when these are no words of ours, so that nobody has judged them."""
+    """The refused events; None when the body is not in the server's format, so no event was accepted or refused."""
     try:
-        said = orjson.loads(body)
+        answer = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    match said:
+    match answer:
         case {"accepted": int(), "errors": [*errors]} if errors or status < 300:
-            return _named(errors, count)
+            return _parsed(errors, count)
         case {"type": str(kind), "detail": str(reason)} if status >= 400 and kind.startswith(_PROBLEM):
             return tuple(Refusal(index, "$", reason) for index in range(count))
         case _:
             return None
 
 
-def _named(errors: Sequence[Any], count: int) -> tuple[Refusal, ...] | None:
+def _unheard(body: bytes) -> tuple[str, ...]:
+    """The event keys that no schedule listens to, as reported by the server; () when it does not report them."""
+    match orjson.loads(body):
+        case {"unheard": [*keys]}:
+            return tuple(str(key) for key in keys)
+        case _:
+            return ()
+
+
+def _parsed(errors: Sequence[Any], count: int) -> tuple[Refusal, ...] | None:
     try:
         found = {int(e["index"]): _refusal(int(e["index"]), str(e["path"]), str(e["reason"])) for e in errors}
     except (KeyError, TypeError, ValueError):
@@ -122,7 +132,7 @@ def _named(errors: Sequence[Any], count: int) -> tuple[Refusal, ...] | None:
 
 
 def _refusal(index: int, path: str, reason: str) -> Refusal:
-    """The far end's paths begin in the request (`$[2].data`), ours in the event (`$.data`)."""
+    """Converts a path in the request (`$[2].data`) to a path in the event (`$.data`)."""
     return Refusal(index, f"${path.removeprefix(f'$[{index}]').removeprefix('$')}", reason)
 
 

@@ -1,13 +1,13 @@
-"""Events kept on disk while the far end is away: a folder of append-only files, one per process.
+"""Events on disk while the server is unreachable: a folder of append-only files, one per process.
 
-A file is a sequence of lines, one event each in our native JSON, fsync'd before `keep` returns. Whoever drains claims a
-file first (`claim`), so two drainers never send one file side by side, and a drainer that dies leaves the file to the
-next: it is sent again from its start, and the far end recognises the ids it has seen. Events of one key stay in their
-order: what another process is sending holds up what is of the same keys, and nothing else. A line without its line end
-is what a crash left of a `keep` that never returned; it is nobody's loss and is skipped.
+A file has one event per line in native JSON, fsync'd before `keep` returns. A process that drains claims each file
+first (`claim`), so no two processes send the same file at once. If it dies, the next one sends the file again from its
+start, and the server recognises duplicates by their ids. Events of one key keep their order: a file that another
+process is sending blocks only events of the same keys. An incomplete last line is left by a crash before `keep`
+returned; it is skipped.
 
-    <ms since the epoch>-<pid>-<random>.events      kept; drained oldest first
-    <same>.events.refused                           lines the far end will never take, with its reasons
+    <ms since the epoch>-<pid>-<random>.events      spooled; drained oldest first
+    <same>.events.refused                           lines that were refused for good, with reasons
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ import orjson
 
 from streamsched.codec import event as codec
 from streamsched.domain.errors import DecodeError, Refusal
-from streamsched.domain.event import Event
-from streamsched.durable import sync_folder
+from streamsched.domain.events.event import Event
 from streamsched.emit.claim import claimed
 from streamsched.ports.clock import Clock
+from streamsched.process.files import sync_folder
 
 KEPT: Final = ".events"
 REFUSED: Final = ".refused"
 
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)  # what we wrote has a time
+#: Size in bytes at which a new file is started; a file is read into memory as a whole.
+_FULL: Final = 4 << 20
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)  # unused default: every spooled event has a time
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A claimed file's events, in the order they were kept, and the lines in it that are no events of ours."""
+class SpooledFile:
+    """A claimed file: its events in the order they were spooled, and its undecodable lines."""
 
     path: Path
     events: tuple[Event, ...]
@@ -46,49 +48,51 @@ class Kept:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Whose order it has a part in."""
+        """The event keys in the file."""
         return frozenset(event.key for event in self.events)
 
 
 class Spool:
-    """One folder of kept events. Safe for any number of processes; within one, for one thread at a time."""
+    """A folder of spooled events, for any number of processes. Within a process, one thread at a time may call `keep`;
+    another may drain meanwhile, because claims also exclude threads.
+    """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._path: Path | None = None
 
     def empty(self) -> bool:
-        """Whether nothing is kept here, claimed or not."""
-        return next(self._folder.glob(f"*{KEPT}"), None) is None
+        """Whether no events are spooled, claimed or not."""
+        return next(self.folder.glob(f"*{KEPT}"), None) is None
 
     def keep(self, events: Sequence[Event]) -> None:
-        """Appends the events; they survive any crash once this returned.
+        """Appends the events durably.
 
         Raises:
-            OSError: the disk refused; none of the events is kept.
+            OSError: the write failed; none of the events is spooled.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         lines = b"".join(codec.encode(event) + b"\n" for event in events)
         while True:
-            path, fresh = (self._path, False) if self._path and self._path.exists() else (self._name(), True)
+            path, fresh = (self._path, False) if self._path and _has_room(self._path) else (self._name(), True)
             with claimed(path, create=fresh) as descriptor:
                 if descriptor is not None:
                     _append(descriptor, lines)
                     break
-            self._path = None  # being drained: go on in a file of its own
+            self._path = None  # being drained: start a new file
         self._path = path
         if fresh:
-            sync_folder(self._folder)
+            sync_folder(self.folder)
 
     def has_of(self, keys: Set[str]) -> bool:
-        """Whether an event of one of these keys is kept here, claimed or not."""
+        """Whether an event with one of these keys is spooled, claimed or not."""
         return any(not keys.isdisjoint(kept.keys) for kept in map(_read, self._files()) if kept is not None)
 
     @contextmanager
-    def oldest(self) -> Iterator[Kept | None]:
-        """Claims, for the time of the block, the oldest file that nobody has, and that has no event of a key of which
-        an older file has one; None when there is none.
+    def oldest(self) -> Iterator[SpooledFile | None]:
+        """Claims, during the block, the oldest unclaimed file that shares no event key with an older file; yields None
+        when there is none.
         """
         before: set[str] = set()
         for path in self._files():
@@ -100,27 +104,36 @@ class Spool:
                 before |= frozenset() if kept is None else kept.keys
         yield None
 
-    def settle(self, kept: Kept, left: Sequence[Event], refused: Sequence[Refusal]) -> None:
-        """Ends a claim: refused events and unreadable lines go beside, what is left stays; an empty file goes."""
-        aside = [_told(line, exc.path, exc.reason) for line, exc in kept.unreadable]
-        aside += [_told(codec.encode(kept.events[bad.index]), bad.path, bad.reason) for bad in refused]
-        if aside:
-            _write(kept.path.with_name(kept.path.name + REFUSED), aside, "ab")
+    def settle(self, kept: SpooledFile, left: Sequence[Event], refused: Sequence[Refusal]) -> None:
+        """Moves refused events and undecodable lines to the `.refused` file, keeps the events that are left, and
+        deletes the file if there are none.
+        """
+        dropped = [_refused_line(line, exc.path, exc.reason) for line, exc in kept.unreadable]
+        dropped += [_refused_line(codec.encode(kept.events[bad.index]), bad.path, bad.reason) for bad in refused]
+        if dropped:
+            _write(kept.path.with_name(kept.path.name + REFUSED), dropped, "ab")
         if not left:
             kept.path.unlink()
-        elif aside or len(left) < len(kept.events):
+        elif dropped or len(left) < len(kept.events):
             rest = kept.path.with_name(kept.path.name + ".rest")
             _write(rest, [codec.encode(event) for event in left], "wb")
             rest.replace(kept.path)
-        sync_folder(self._folder)
+        sync_folder(self.folder)
 
     def _files(self) -> list[Path]:
         """Oldest first."""
-        return sorted(self._folder.glob(f"*{KEPT}"))
+        return sorted(self.folder.glob(f"*{KEPT}"))
 
     def _name(self) -> Path:
         now = int(self._clock.now().timestamp() * 1000)
-        return self._folder / f"{now:013d}-{os.getpid()}-{uuid4().hex[:8]}{KEPT}"
+        return self.folder / f"{now:013d}-{os.getpid()}-{uuid4().hex[:8]}{KEPT}"
+
+
+def _has_room(path: Path) -> bool:
+    try:
+        return path.stat().st_size < _FULL
+    except FileNotFoundError:
+        return False
 
 
 def _append(descriptor: int, lines: bytes) -> None:
@@ -142,8 +155,8 @@ def _write(path: Path, lines: Sequence[bytes], mode: str) -> None:
         os.fsync(file.fileno())
 
 
-def _read(path: Path) -> Kept | None:
-    """None when whoever had it was done with it just now."""
+def _read(path: Path) -> SpooledFile | None:
+    """The file's content; None when another process has just deleted it."""
     try:
         *whole, _torn = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -155,8 +168,8 @@ def _read(path: Path) -> Kept | None:
             events.append(codec.decode(line, fallback_id="", fallback_time=_NEVER))
         except DecodeError as exc:
             unreadable.append((line, exc))
-    return Kept(path, tuple(events), tuple(unreadable))
+    return SpooledFile(path, tuple(events), tuple(unreadable))
 
 
-def _told(line: bytes, path: str, reason: str) -> bytes:
+def _refused_line(line: bytes, path: str, reason: str) -> bytes:
     return orjson.dumps({"path": path, "reason": reason, "event": line.decode(errors="replace")})

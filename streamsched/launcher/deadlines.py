@@ -1,4 +1,4 @@
-"""Looks at deadlines when their time comes, never before. Any number of instances may run; each is settled once."""
+"""Settles deadlines when they are due. Any number of instances may run; each deadline is settled once."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Final
 
 import structlog
 
-from streamsched.attendance import attend
-from streamsched.ports.bell import TIMERS, Bell
 from streamsched.ports.clock import Clock
-from streamsched.ports.deadlines import Deadlines
+from streamsched.ports.notifier import TIMERS, Notifier
+from streamsched.ports.timers import DeadlineStore
+from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
-#: The longest sleep, in seconds: the sweep behind the bell.
+#: The longest sleep, in seconds, in case a notification is lost.
 _SWEEP: Final = 5.0
-#: And the shortest: what is due and still there is in another instance's hands.
-_HELD: Final = 0.02
-#: Deadlines for one look.
+#: The shortest sleep, in seconds: a deadline that is still due is locked by another instance.
+_LOCKED_RETRY: Final = 0.02
+#: Deadlines read at a time.
 _BATCH: Final = 100
 
 
 class DeadlineWatch:
-    """One instance."""
+    """Belongs to one task."""
 
-    def __init__(self, deadlines: Deadlines, bell: Bell, clock: Clock) -> None:
+    def __init__(self, deadlines: DeadlineStore, notifier: Notifier, clock: Clock) -> None:
         self._deadlines = deadlines
-        self._bell = bell
+        self._notifier = notifier
         self._clock = clock
 
     async def run(self) -> None:
-        """Watches until cancelled: sleeps until the next one is due, or the bell says that one is sooner."""
-        async with self._bell.listen(TIMERS) as ring:
-            await attend(self._look, rest=ring.wait, called="deadlines")
+        """Settles until cancelled; sleeps until the next deadline is due or an earlier one is notified."""
+        async with self._notifier.listen(TIMERS) as subscription:
+            await run_forever(self._step, sleep=subscription.wait, called="deadlines")
 
     async def run_once(self) -> datetime | None:
-        """Settles what is due now. Returns when the next one is (UTC); None when none is watched.
+        """Settles what is due now. Returns when the next one is due (UTC); None when there is none.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         while True:
             now = self._clock.now()
@@ -51,7 +51,7 @@ class DeadlineWatch:
             if len(due) < _BATCH:
                 return await self._deadlines.next_due()
 
-    async def _look(self) -> float:
+    async def _step(self) -> float:
         next_due = await self.run_once()
         ahead = _SWEEP if next_due is None else (next_due - self._clock.now()).total_seconds()
-        return max(_HELD, min(ahead, _SWEEP))
+        return max(_LOCKED_RETRY, min(ahead, _SWEEP))

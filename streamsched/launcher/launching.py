@@ -1,34 +1,36 @@
-"""What stands between an admitted job and its program: the runner process that is to come, or the run as it goes."""
+"""One sentence about the last run of an admitted job: why it is not started yet, or its state."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from streamsched.domain.run import RunState
-from streamsched.ports.jobs import Launch
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.time.instants import clock
+from streamsched.ports.jobs import LaunchStatus
 
-#: Silence of a runner that is worth saying; the launchers look after it then.
-_SILENT: Final = timedelta(seconds=15)
-#: How long something may be due before it is worth asking whether anybody is there.
+#: Silence of a runner that is reported; `RunTimeouts.silence` has the same default.
+_SILENCE: Final = timedelta(seconds=15)
+#: How long a check or a start may be overdue before the explanation suggests that no launcher runs.
 PROMPT: Final = timedelta(seconds=10)
 
 
-def told(launch: Launch, *, now: datetime) -> str:
-    """One sentence about the job's last run at `now` (UTC)."""
+def described_launch(launch: LaunchStatus, *, now: datetime) -> str:
+    """One sentence about the run at `now` (UTC)."""
     if launch.state is RunState.PENDING:
         return _pending(launch, now)
     if launch.state.terminal:
         return f"launched as {launch.run}, which is {launch.state}" + (f": {launch.reason}" if launch.reason else "")
-    heard = launch.heartbeat_at
-    if heard is not None and now - heard >= _SILENT:
-        return f"run {launch.run} is {launch.state}, but its runner {launch.runner} was last heard of at {clock(heard)}"
+    beat = launch.heartbeat_at
+    if beat is not None and now - beat >= _SILENCE:
+        silent = f"its runner {launch.runner} sent its last heartbeat at {clock(beat)}"
+        return f"run {launch.run} is {launch.state}, but {silent}"
     if launch.stop_requested is not None:
         return f"run {launch.run} is {launch.state} and asked to end: {launch.stop_requested}"
     return f"launched as {launch.run}, which is {launch.state} since {clock(launch.since)}"
 
 
-def _pending(launch: Launch, now: datetime) -> str:
+def _pending(launch: LaunchStatus, now: datetime) -> str:
     if launch.held_back:
         return f"run {launch.run} waits until its schedule is resumed"
     due = launch.spawn_at or now
@@ -43,12 +45,7 @@ def _pending(launch: Launch, now: datetime) -> str:
         return f"run {launch.run} waits for a runner process: {launch.ahead} before it want one too"
     if now - launch.since >= PROMPT:
         return (
-            f"nobody has started a runner process for run {launch.run} since {clock(launch.since)}: "
+            f"no runner process has been started for run {launch.run} since {clock(launch.since)}: "
             "its host is full, the pace of launches is used up, or no launcher runs"
         )
     return f"run {launch.run} is being given a runner process"
-
-
-def clock(instant: datetime) -> str:
-    """An instant (UTC) in a sentence."""
-    return f"{instant:%Y-%m-%d %H:%M:%S}Z"

@@ -1,7 +1,19 @@
-"""The launcher's loop: due jobs are judged, program by program; admitted ones get their runner process.
+"""The launcher's loop: due jobs are decided, program by program; admitted ones get their runner process.
 
-It sleeps until the next check is due or a bell rings (a job came in, a run ended, a schedule changed), and sweeps now
-and then in case a bell was not heard. Any number of launchers share the work by the programs' locks.
+One pass (`run_once`), and one transaction of it:
+
+    DecisionStore.due                the programs with due jobs, packed into batches of at most `_JOBS` jobs
+    DecisionStore.decide(batch)      one transaction, `store/jobs/decisions.py`:
+        lock                           programs, their due jobs' schedules, jobs, groups, token buckets, load gates
+        read                           a `DecisionInput` for each program, the `Resources` they share
+        decide                         `domain.decisions.judge.judge`, pure: Admit, Wait, Join or End for each job
+        store                          `store/jobs/decision_writes.py`: job states, PENDING runs, resources, history
+    InlineRunner.execute             the admitted runs that were claimed for this process
+    RunMonitor.spawn                 a runner process for each other PENDING run
+
+The loop sleeps until the next check is due or another process notifies it (a job arrived, a run ended, a schedule
+changed), and sweeps periodically because a notification may be lost. Any number of launchers share the work: each
+program's lock has one holder.
 """
 
 from __future__ import annotations
@@ -15,160 +27,185 @@ from typing import Final
 
 import structlog
 
-from streamsched.attendance import attend
-from streamsched.domain.docket import Ruling
-from streamsched.domain.errors import ConflictError, InvalidError
-from streamsched.launcher.advice import Advice
-from streamsched.launcher.followup import FollowUp
-from streamsched.launcher.judge import judge
-from streamsched.ports.bell import LAUNCHER, Bell
+from streamsched.domain.decisions.decision import Decision
+from streamsched.domain.decisions.judge import judge
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.launcher.plugin_evaluator import PluginEvaluator
+from streamsched.launcher.run_monitor import RunMonitor
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import Decisions, Inside
-from streamsched.ports.runner import Hands
+from streamsched.ports.jobs import DecisionStore, InlineRoom
+from streamsched.ports.notifier import LAUNCHER, Notifier
+from streamsched.ports.runner import InlineRunner
+from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
-#: So many programs are decided in one pass, and so many jobs in one transaction, whatever their programs.
+#: Most programs of one pass, and most jobs of one transaction, over all its programs.
 _PROGRAMS: Final = 64
 _JOBS: Final = 512
-#: How many sittings are under way: while PostgreSQL stores one, the next is judged.
-_LANES: Final = 2
-#: Seconds until a launcher looks again at a program another one holds this instant.
-_HELD: Final = 0.02
-#: How often silent runs are looked after.
+#: Batches in progress at a time: while PostgreSQL stores one, the next is decided.
+_CONCURRENT: Final = 2
+#: Seconds until the next attempt at programs that another launcher has locked.
+_LOCKED_RETRY: Final = 0.02
+#: How often silent runs are checked.
 _SWEEP: Final = timedelta(seconds=5)
-#: How often the sweep behind the wake-ups is made, and how long a job waits for a wake-up before it looks.
-_RECALL: Final = timedelta(seconds=30)
+#: How often waiting jobs without a wake-up are rechecked, and how long a job is without one until then.
+_RECHECK: Final = timedelta(seconds=30)
 _UNWOKEN: Final = timedelta(seconds=60)
-#: How long jobs are put off when what the store says of them cannot be read.
-_UNREADABLE: Final = timedelta(seconds=60)
 
 
 class Launcher:
-    """Decides and launches; belongs to one task. With `hands`, what they can execute begins with its admission."""
+    """Decides and launches; belongs to one task. With `inline`, runs that it fits start with their admission."""
 
     def __init__(
         self,
-        decisions: Decisions,
-        followup: FollowUp,
-        bell: Bell,
+        decisions: DecisionStore,
+        run_monitor: RunMonitor,
+        notifier: Notifier,
         clock: Clock,
-        advice: Advice | None = None,
+        plugins: PluginEvaluator | None = None,
         *,
-        hands: Hands | None = None,
+        inline: InlineRunner | None = None,
     ) -> None:
         self._decisions = decisions
-        self._followup = followup
-        self._bell = bell
+        self._run_monitor = run_monitor
+        self._notifier = notifier
         self._clock = clock
-        self._advice = advice or Advice({}, decisions, clock)
-        self._hands = hands
-        self._promised = 0
+        self._plugins = plugins or PluginEvaluator({}, decisions, clock)
+        self._inline = inline
+        #: Room of the inline runner that batches in progress may use up.
+        self._reserved = 0
         self._swept_at: datetime | None = None
-        self._recalled_at: datetime | None = None
+        self._rechecked_at: datetime | None = None
 
     async def run(self) -> None:
-        """Decides and launches until cancelled; while PostgreSQL is away it waits for it."""
-        async with self._bell.listen(LAUNCHER) as ring:
-            await attend(self._look, rest=ring.wait, called="launcher")
+        """Decides and launches until cancelled; retries while PostgreSQL is unavailable."""
+        async with self._notifier.listen(LAUNCHER) as subscription:
+            await run_forever(self._step, sleep=subscription.wait, called="launcher")
 
     async def run_once(self) -> int:
-        """One pass: sweeps when it is time, judges what is due, starts runners, looks after silent runs. Returns how
-        many jobs were ruled on; with more than none, more may be due.
+        """One pass: sweeps when it is time, decides due jobs, starts runners. Returns how many jobs were decided; above
+        0, more may be due.
 
         Raises:
-            UnavailableError: PostgreSQL is away; call again.
+            UnavailableError: PostgreSQL is unavailable; call again.
         """
         now = self._clock.now()
         if self._swept_at is None or now - self._swept_at >= _SWEEP:
-            await self._followup.look_after()
+            await self._run_monitor.check_runs()
             self._swept_at = now
-        if self._recalled_at is None or now - self._recalled_at >= _RECALL:
-            await self._decisions.recall(before=now - _UNWOKEN)
-            self._recalled_at = now
+        if self._rechecked_at is None or now - self._rechecked_at >= _RECHECK:
+            await self._decisions.recheck_all(before=now - _UNWOKEN)
+            self._rechecked_at = now
         due = await self._decisions.due(now, limit=_PROGRAMS)
-        sittings = _sittings(due)
-        ended = await asyncio.gather(*(self._lane(sittings) for _ in range(_LANES)), return_exceptions=True)
-        for each in ended:
+        batches = _batches(due)
+        results = await asyncio.gather(*(self._decide_all(batches) for _ in range(_CONCURRENT)), return_exceptions=True)
+        for each in results:
             if isinstance(each, BaseException):
                 raise each
-        ruled = sum(each for each in ended if isinstance(each, int))
-        if due and not ruled:  # all of them are held just now: better to be the next than to ask again and again
-            ruled = await self._decide(next(_sittings(due)), wait=True)
-        await self._followup.spawn()
-        return ruled
+        decided = sum(each for each in results if isinstance(each, int))
+        if due and not decided:  # other launchers hold all of them: wait for one lock instead of polling
+            decided = await self._decide(next(_batches(due)), wait=True)
+        await self._run_monitor.spawn()
+        return decided
 
-    async def _lane(self, sittings: Iterator[Sequence[str]]) -> int:
-        return sum([await self._decide(programs) for programs in sittings])
+    async def _decide_all(self, batches: Iterator[Sequence[str]]) -> int:
+        return sum([await self._decide(programs) for programs in batches])
 
     async def _decide(self, programs: Sequence[str], *, wait: bool = False) -> int:
-        """Decides about several programs at once; one by one when that fails for one of them."""
-        now = self._clock.now()
-        inside = self._inside()
-        promised = 0 if inside is None else inside.room
-        self._promised += promised
+        """Decides about several programs in one transaction. When that fails, each program gets its own; when that
+        fails too, its jobs are bisected: the job that is the cause is put off, the others are decided.
+        """
         try:
-            sitting = await self._decisions.decide(
+            return await self._decide_batch(programs, wait=wait)
+        except SYSTEMIC:
+            raise
+        except Exception as failure:  # noqa: BLE001 - it is one job's; see above
+            if len(programs) > 1:
+                return sum([await self._decide([program]) for program in programs])
+            log.warning("launcher.batch_failed", program=programs[0], reason=described(failure))
+            jobs = await self._decisions.due_jobs(programs[0], self._clock.now(), limit=_JOBS)
+            return await self._bisect(programs[0], jobs, failure)
+
+    async def _bisect(self, program: str, jobs: Sequence[str], failure: Exception) -> int:
+        """Decides about jobs that failed together, half by half."""
+        if len(jobs) <= 1:
+            return await self._put_off(jobs, failure)
+        decided = 0
+        for half in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
+            try:
+                decided += await self._decide_batch([program], jobs=half)
+            except SYSTEMIC:
+                raise
+            except Exception as half_failure:  # noqa: BLE001 - see `_decide`
+                decided += await self._bisect(program, half, half_failure)
+        return decided
+
+    async def _decide_batch(
+        self, programs: Sequence[str], *, wait: bool = False, jobs: Sequence[str] | None = None
+    ) -> int:
+        now = self._clock.now()
+        inline = self._inline_room()
+        reserved = 0 if inline is None else inline.room
+        self._reserved += reserved
+        try:
+            batch = await self._decisions.decide(
                 programs,
                 now=now,
                 limit=_JOBS // len(programs),
-                judge=partial(judge, now=now, opinions=self._advice.opinions),
-                inside=inside,
+                judge=partial(judge, now=now, plugin_verdicts=self._plugins.verdicts),
+                inline=inline,
                 wait=wait,
+                jobs=jobs,
             )
-        except (ConflictError, InvalidError) as exc:
-            if len(programs) > 1:
-                return sum([await self._decide([program]) for program in programs])
-            await self._put_off(programs[0], exc, now)
-            return 0
         finally:
-            self._promised -= promised
-        for program, rulings in sitting.rulings.items():
-            if rulings:
-                self._advice.heed(rulings, now)
-                log.info("launcher.ruled", program=program, **_counts(rulings))
-        if self._hands is not None and sitting.begun:
-            self._hands.begin(sitting.begun)
-        return sitting.ruled
+            self._reserved -= reserved
+        for program, decisions in batch.decisions.items():
+            if decisions:
+                self._plugins.evaluate(decisions, now)
+                log.info("launcher.decided", program=program, **_counts(decisions))
+        for job, reason in batch.failed.items():
+            log.error("job.undecided", job=job, reason=reason)
+        if self._inline is not None and batch.claimed:
+            self._inline.execute(batch.claimed)
+        return batch.decided
 
-    async def _put_off(self, program: str, exc: ConflictError | InvalidError, now: datetime) -> None:
-        if isinstance(exc, ConflictError):  # somebody changed a job in between: nothing was done, the next pass sees it
-            log.warning("launcher.overtaken", program=program, reason=str(exc))
-            return
-        # what stands in the store cannot be read: said aloud, and nobody else waits for it
-        log.error("launcher.unreadable", program=program, path=exc.path, reason=exc.reason)
-        until = now + _UNREADABLE
-        await self._decisions.defer(program, f"it cannot be decided: {exc}", now=now, until=until)
+    async def _put_off(self, jobs: Sequence[str], failure: Exception) -> int:
+        reason = f"it cannot be decided: {described(failure)}"
+        for job in jobs:
+            log.error("job.undecided", job=job, reason=reason, exc_info=failure)
+        await self._decisions.put_off(dict.fromkeys(jobs, reason), now=self._clock.now())
+        return len(jobs)
 
-    def _inside(self) -> Inside | None:
-        if self._hands is None:
+    def _inline_room(self) -> InlineRoom | None:
+        if self._inline is None:
             return None
-        room = max(0, min(self._hands.room() - self._promised, _JOBS))
-        return Inside(str(self._hands.runner), room, self._hands.fits)
+        room = max(0, min(self._inline.room() - self._reserved, _JOBS))
+        return InlineRoom(str(self._inline.runner), room, self._inline.fits)
 
-    async def _look(self) -> float:
+    async def _step(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()
 
     async def _pause(self) -> float:
-        """Seconds until something is due; at least a moment, for what is due now is held by another launcher."""
-        times = [await self._decisions.next_due(), await self._followup.next_due()]
+        """Seconds until something is due; at least `_LOCKED_RETRY`, because another launcher holds what is due now."""
+        times = [await self._decisions.next_due(), await self._run_monitor.next_due()]
         now = self._clock.now()
-        soonest = min((due for due in times if due is not None), default=now + _SWEEP)
-        return max(_HELD, min((soonest - now).total_seconds(), _SWEEP.total_seconds()))
+        next_due = min((due for due in times if due is not None), default=now + _SWEEP)
+        return max(_LOCKED_RETRY, min((next_due - now).total_seconds(), _SWEEP.total_seconds()))
 
 
-def _sittings(due: Mapping[str, int]) -> Iterator[Sequence[str]]:
-    """The programs in portions of so many jobs, so that several launchers find their share."""
-    portion, jobs = list[str](), 0
+def _batches(due: Mapping[str, int]) -> Iterator[Sequence[str]]:
+    """The programs in batches of at most `_JOBS` due jobs, so that several launchers share them."""
+    batch, jobs = list[str](), 0
     for program, found in due.items():
-        if portion and jobs + found > _JOBS:
-            yield portion
-            portion, jobs = [], 0
-        portion.append(program)
+        if batch and jobs + found > _JOBS:
+            yield batch
+            batch, jobs = [], 0
+        batch.append(program)
         jobs += found
-    if portion:
-        yield portion
+    if batch:
+        yield batch
 
 
-def _counts(rulings: Sequence[Ruling]) -> dict[str, int]:
-    return dict(Counter(type(ruling).__name__.lower() for ruling in rulings))
+def _counts(decisions: Sequence[Decision]) -> dict[str, int]:
+    return dict(Counter(type(decision).__name__.lower() for decision in decisions))

@@ -1,6 +1,6 @@
-"""Keeps tables small: what has ended leaves for the history after a while, and history is dropped when it is old.
+"""Moves ended jobs and runs to the history, and drops old history.
 
-One process plays this at a time, by lease; were there two, each batch and each partition would still go once.
+One process runs this at a time, by lease; if two did, each batch and each partition would still be handled once.
 """
 
 from __future__ import annotations
@@ -11,73 +11,73 @@ from typing import Final
 
 import structlog
 
-from streamsched.attendance import attend
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.retention import AHEAD, Retention, day_of, month_of
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, Archive, Leaving, Place
+from streamsched.domain.schedules.retention import AHEAD, Retention, day_of, month_of
+from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, Archive, ArchiveCursor, EndedRows
 from streamsched.ports.clock import Clock
+from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
-#: Seconds between two passes, and after one that failed, also when a lock was not given at once.
-_PACE: Final = 300.0
-_AGAIN: Final = 10.0
-#: Jobs that leave in one transaction.
+#: Seconds between two passes, and after one that failed or did not get a lock in time.
+_EVERY: Final = 300.0
+_RETRY: Final = 10.0
+#: Jobs moved in one transaction.
 _BATCH: Final = 1000
 
-_Pick = Callable[[Place | None], Awaitable[Leaving]]
-_Move = Callable[[Leaving], Awaitable[int]]
+_Pick = Callable[[ArchiveCursor | None], Awaitable[EndedRows]]
+_Move = Callable[[EndedRows], Awaitable[int]]
 
 
-class Retirement:
+class ArchiveLoop:
     """Belongs to one task."""
 
-    def __init__(self, archive: Archive, keeps: Retention, clock: Clock, *, batch: int = _BATCH) -> None:
+    def __init__(self, archive: Archive, retention: Retention, clock: Clock, *, batch: int = _BATCH) -> None:
         self._archive = archive
-        self._keeps = keeps
+        self._retention = retention
         self._clock = clock
         self._batch = batch
 
     async def run(self) -> None:
-        """Passes until cancelled; while PostgreSQL is away it waits for it."""
-        await attend(self._look, called="retention", again_s=_AGAIN)
+        """Runs passes until cancelled; retries while PostgreSQL is unavailable."""
+        await run_forever(self._step, called="retention", retry_s=_RETRY)
 
-    async def _look(self) -> float:
+    async def _step(self) -> float:
         try:
             await self.run_once()
-        except InvalidError as exc:  # a newer release knows a constraint that we do not: nothing leaves meanwhile
+        except InvalidError as exc:  # a constraint of a newer release: nothing is moved until this one is upgraded
             log.error("retention.unreadable", path=exc.path, reason=exc.reason)
-        return _PACE
+        return _EVERY
 
     async def run_once(self) -> int:
-        """One pass; returns how many jobs and runs left.
+        """One pass; returns how many jobs and runs were moved.
 
         Raises:
-            UnavailableError: PostgreSQL is away, or somebody needs a table for long; call again.
+            UnavailableError: PostgreSQL is unavailable, or a table stays locked; call again.
             InvalidError: a constraint cannot be read by this release; nothing was moved.
         """
         now = self._clock.now()
-        await self._make_room(now)
+        await self._make_partitions(now)
         dropped = await self._drop(now)
-        before = self._keeps.leaves_before(now, lookback=await self._archive.lookback())
-        keep_from = day_of(now - self._keeps.jobs).begins
+        before = self._retention.leaves_before(now, lookback=await self._archive.lookback())
+        keep_from = day_of(now - self._retention.jobs).begins
         archive, limit = self._archive, self._batch
         moved = await self._move(
             lambda behind: archive.ended_jobs(before, behind=behind, limit=limit),
-            lambda leaving: archive.move_jobs(leaving, keep_from=keep_from),
+            lambda ended: archive.move_jobs(ended, keep_from=keep_from),
             keep_from,
         )
         moved += await self._move(
             lambda behind: archive.ended_runs(before, behind=behind, limit=limit),
-            lambda leaving: archive.move_runs(leaving, keep_from=keep_from),
+            lambda ended: archive.move_runs(ended, keep_from=keep_from),
             keep_from,
         )
         if moved or dropped:
             log.info("retention.passed", moved=moved, dropped=dropped)
         return moved
 
-    async def _make_room(self, now: datetime) -> None:
-        """History has a part to be written to, and what came before its part is in it."""
+    async def _make_partitions(self, now: datetime) -> None:
+        """Makes the partitions of the next days, and those of rows written before their partition existed."""
         for table, at in await self._archive.early():
             await self._archive.make(table, day_of(at) if table == WORK else month_of(at))
         day = day_of(now)
@@ -90,17 +90,17 @@ class Retirement:
     async def _drop(self, now: datetime) -> int:
         dropped = 0
         for table in (JOBS, RUNS, WORK):
-            dropped += await self._archive.drop(table, before=day_of(now - self._keeps.jobs).begins)
-        return dropped + await self._archive.drop(AUDIT, before=month_of(now - self._keeps.audit).begins)
+            dropped += await self._archive.drop(table, before=day_of(now - self._retention.jobs).begins)
+        return dropped + await self._archive.drop(AUDIT, before=month_of(now - self._retention.audit).begins)
 
     async def _move(self, pick: _Pick, move: _Move, keep_from: datetime) -> int:
         moved, behind = 0, None
         while True:
-            leaving = await pick(behind)
-            if leaving.last is None:
+            ended = await pick(behind)
+            if ended.last is None:
                 return moved
-            for part in {day_of(at) for at in leaving.done_at.values() if at >= keep_from}:
+            for part in {day_of(at) for at in ended.done_at.values() if at >= keep_from}:
                 await self._archive.make(JOBS, part)
                 await self._archive.make(RUNS, part)
-            moved += await move(leaving)
-            behind = leaving.last
+            moved += await move(ended)
+            behind = ended.last

@@ -1,4 +1,4 @@
-"""Starting a program by hand: a run without a job, counted by every constraint like any other."""
+"""Starts a program manually: a run without a job, counted by every constraint like any other run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from streamsched.domain.names import ProgramRef
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Runs
+from streamsched.ports.runs import RunQueries
 
 
 async def start(
-    runs: Runs,
+    runs: RunQueries,
     clock: Clock,
     program: ProgramRef,
     arguments: Mapping[str, str],
@@ -20,17 +20,17 @@ async def start(
     force: bool = False,
     token: str | None = None,
 ) -> str:
-    """Makes a PENDING run and returns its id; a launcher gives it a runner within a moment. It takes what the
-    program's schedules take: slots of groups, places of pools, tokens of rates (there or not).
+    """Makes a PENDING run, which a launcher starts, and returns its id. The run takes what the program's schedules
+    take: slots of groups and pools, and tokens of rates even when a bucket is empty.
 
     Args:
-        at_most: refuse when so many runs of the program are active already.
+        at_most: refuse when so many runs of the program are active.
         force: start it beyond `at_most` and beyond the limits of groups and pools.
-        token: makes a repeat find the first (letters, digits, `-`, `_`); a new one when None.
+        token: idempotency key (letters, digits, `-`, `_`); a random one when None.
 
     Raises:
         NotFoundError: no such program.
-        ConflictError: `at_most` or more runs are active, or a group or pool has no room.
+        ConflictError: `at_most` or more runs are active, or a group or pool is full.
     """
     return await runs.start(
         program, arguments, token=token or secrets.token_hex(4), at_most=at_most, force=force, now=clock.now()

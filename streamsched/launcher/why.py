@@ -1,7 +1,7 @@
-"""Why a job is where it is: each constraint's word now, who stands in the way, and the earliest time that can change.
+"""Explains a job's state: the verdict of each constraint now, the runs it waits for, and the earliest possible start.
 
-Built from one reading of the store and the same `check_all` that decides, so the explanation cannot differ from the
-decision; only time may pass in between.
+Computed from one snapshot of the store by the function that decides (`domain.decisions.admission.weigh`), so that the
+explanation equals the decision at the same instant.
 """
 
 from __future__ import annotations
@@ -11,38 +11,42 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from streamsched.codec import verdict
-from streamsched.domain.admission import (
+from streamsched.codec.views import constraint_verdict
+from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
+from streamsched.domain.decisions.admission import (
     Admission,
-    Facts,
-    Opinion,
+    ConstraintInput,
+    ConstraintVerdict,
+    PluginVerdict,
     Satisfied,
     Unsatisfiable,
-    Verdict,
     WaitFor,
     WaitUntil,
     weigh,
 )
-from streamsched.domain.docket import superseded
-from streamsched.domain.duration import duration_text
-from streamsched.domain.job import JobState, ReadyJob
-from streamsched.domain.plugin import PlugIn
-from streamsched.domain.pool import Line, Turn, turn_at
-from streamsched.domain.schedule import OnTimeout, Schedule
-from streamsched.launcher.launching import PROMPT, clock, told
+from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.decisions.judge import timed_out_at
+from streamsched.domain.errors import described
+from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.schedule import OnTimeout, Schedule
+from streamsched.domain.time.duration import duration_text
+from streamsched.domain.time.instants import clock
+from streamsched.launcher.launching import PROMPT, described_launch
 from streamsched.ports.clock import Clock
-from streamsched.ports.jobs import Background, Decided, Holder, Jobs
+from streamsched.ports.jobs import BlockingRun, HistoryLine, JobRecord, JobSnapshot, JobStore
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class WhyClause:
     """One constraint of the job, or its overlap policy.
 
     Attributes:
-        needs: what has to hold.
-        text: how it stands.
+        needs: the constraint as text.
+        text: the reason of its verdict.
         holds: whether it is satisfied now.
-        at: when it can hold at the earliest (UTC), if a clock can tell.
+        at: the earliest time it can hold (UTC), when only time decides that.
         holders: the runs it waits for.
     """
 
@@ -50,29 +54,29 @@ class Clause:
     holds: bool
     needs: str = ""
     at: datetime | None = None
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[BlockingRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The whole answer. Times UTC.
+    """The explanation of a job. Times UTC.
 
     Attributes:
         summary: one sentence.
         since: when it began to wait.
-        earliest: when the job can start at the earliest as far as clocks can tell; while it waits for runs, a guess
-            from how long such runs take; None when nobody can tell, or it waits no more.
-        earliest_because: what that time is taken from.
-        timeout: what happens when it has waited too long, and when; None when it may wait for ever.
-        deadlines: those it has missed, and those still to come.
-        satisfied_by: what each leaf of the trigger brought.
+        earliest: the earliest start; while it waits for runs, an estimate from the duration of such runs; None when it
+            is unknown or the job does not wait.
+        earliest_because: what that time is computed from.
+        timeout: what happens when it waits too long, and when; None without a timeout.
+        deadlines: those missed, and those ahead.
+        satisfied_by: the contribution of each leaf of the trigger.
         history: every decision about the job and its runs, oldest first.
     """
 
     job: str
     state: JobState
     summary: str
-    clauses: tuple[Clause, ...] = ()
+    clauses: tuple[WhyClause, ...] = ()
     since: datetime | None = None
     earliest: datetime | None = None
     earliest_because: str | None = None
@@ -80,167 +84,199 @@ class Why:
     deadlines: tuple[str, ...] = ()
     satisfied_by: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
-    history: tuple[Decided, ...] = field(default=())
+    history: tuple[HistoryLine, ...] = field(default=())
 
 
-async def why(job: str, *, jobs: Jobs, clock: Clock) -> Why:
-    """Explains the job as it stands at this moment.
+async def why(job: str, *, jobs: JobStore, clock: Clock) -> Why:
+    """Explains the job's present state.
 
     Raises:
         NotFoundError: no such job.
-        UnavailableError: PostgreSQL is away.
+        UnavailableError: PostgreSQL is unavailable.
     """
-    return explain(await jobs.background(job), now=clock.now())
+    snapshot = await jobs.snapshot(job)
+    try:
+        return explain(snapshot, now=clock.now())
+    except Exception as failure:  # noqa: BLE001 - a definition may raise anything, here as in the launcher
+        record = snapshot.job
+        return Why(
+            record.id,
+            record.state,
+            f"it cannot be explained: {described(failure)}" + (f"; {_next_attempt(record)}" if record.failures else ""),
+            since=record.satisfied_at,
+            runs=record.runs,
+            history=snapshot.history,
+        )
 
 
-def explain(background: Background, *, now: datetime) -> Why:
-    """The explanation, from what was read."""
-    job = background.job
-    known = {
+def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
+    """The explanation of a snapshot. Pure."""
+    job = snapshot.job
+    common = {
         "job": job.id,
         "state": job.state,
-        "satisfied_by": _satisfied_by(background.ready),
+        "satisfied_by": _satisfied_by(snapshot.ready),
         "runs": job.runs,
-        "deadlines": (*(f"missed: {each}" for each in job.missed), *_to_come(background)),
-        "history": background.history,
+        "deadlines": (*(f"missed: {each}" for each in job.missed), *_to_come(snapshot)),
+        "history": tuple(sorted((*snapshot.pauses, *snapshot.history), key=lambda decided: decided.at)),
     }
     if job.state is not JobState.PENDING_CONSTRAINT:
-        return Why(summary=_settled(background, now), **known)
-    if background.unreadable is not None:
-        return Why(summary=f"its schedule cannot be read: {background.unreadable}", **known)
-    if background.history and background.history[-1].action == "job.deferred":
-        return Why(summary=background.history[-1].reason, **known)
-    gone = superseded(
-        known=background.schedule is not None,
-        standing=background.generation,
-        enabled=background.enabled,
+        return Why(summary=_settled(snapshot, now), **common)
+    if job.failures:
+        return Why(summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at, **common)
+    if snapshot.unreadable is not None:
+        return Why(summary=f"it cannot be decided: {snapshot.unreadable}", **common)
+    obsolete = superseded(
+        known=snapshot.schedule is not None,
+        current=snapshot.generation,
+        enabled=snapshot.enabled,
         generation=job.generation,
-        stands_from=background.stands_from,
+        stands_from=snapshot.stands_from,
     )
-    if gone is not None or background.schedule is None:
-        return Why(summary=f"it will end as OBSOLETE in a moment: {gone}", **known)
-    if not background.enabled:
-        return Why(summary="it waits until its schedule is resumed", **known)
-    facts = Facts(
+    if obsolete is not None or snapshot.schedule is None:
+        return Why(summary=f"it will end as OBSOLETE in a moment: {obsolete}", **common)
+    if not snapshot.enabled:
+        return Why(summary=f"it waits until its schedule is resumed{_paused(snapshot)}", **common)
+    constraint_input = ConstraintInput(
         satisfied_at=job.satisfied_at,
-        active_runs=tuple(holder.run for holder in background.holders),
-        own_runs=tuple(holder.run for holder in background.holders if holder.schedule == job.schedule),
-        last_completed_at=background.last_completed_at,
+        active_runs=tuple(holder.run for holder in snapshot.holders),
+        own_runs=tuple(holder.run for holder in snapshot.holders if holder.schedule == job.schedule),
+        last_completed_at=snapshot.last_completed_at,
         program=job.program,
-        groups=background.groups,
-        lane=background.ready.lane,
-        meters=background.meters,
-        lines=background.lines,
-        gates=background.gates,
-        opinions=_said(background, background.schedule, now),
-        turn=_turn(background, background.schedule),
+        groups=snapshot.groups,
+        schedule_key=snapshot.ready.schedule_key,
+        buckets=snapshot.buckets,
+        pool_queues=snapshot.pool_queues,
+        load_gates=snapshot.load_gates,
+        plugin_verdicts=_plugin_verdicts(snapshot, snapshot.schedule, now),
+        queue_position=_queue_position(snapshot, snapshot.schedule),
     )
-    holders = tuple({each.run: each for each in (*background.holders, *background.slot_holders)}.values())
-    admission = weigh(background.schedule.constraints, background.schedule.overlap, facts, now)
-    earliest, because = _earliest(admission, background, now)
-    needs = [str(each) for each in background.schedule.constraints]
-    needs += [f"overlap {background.schedule.overlap}"] * (len(admission.verdicts) - len(needs))
+    holders = tuple({each.run: each for each in (*snapshot.holders, *snapshot.slot_holders)}.values())
+    admission = weigh(snapshot.schedule.constraints, snapshot.schedule.overlap, constraint_input, now)
+    earliest, because = _earliest(admission, snapshot, now)
+    needs = [str(each) for each in snapshot.schedule.constraints]
+    needs += [f"overlap {snapshot.schedule.overlap}"] * (len(admission.verdicts) - len(needs))
     return Why(
-        summary=f"it is held until it is released: {background.held}"
-        if background.held is not None
-        else _waits(background, admission, now),
+        summary=f"it is held until it is released: {snapshot.held}"
+        if snapshot.held is not None
+        else _waits(snapshot, admission, now),
         clauses=tuple(_clause(verdict, holders, need) for verdict, need in zip(admission.verdicts, needs, strict=True)),
         since=job.satisfied_at,
         earliest=earliest,
         earliest_because=because,
-        timeout=_timeout(background.schedule, background.ready, now),
-        **known,
+        timeout=_timeout(snapshot.schedule, snapshot.ready, now),
+        **common,
     )
 
 
-def _to_come(background: Background) -> Iterator[str]:
-    for deadline, due_at in background.deadlines:
+def _paused(snapshot: JobSnapshot) -> str:
+    """When its schedule was paused, and why."""
+    if not snapshot.pauses:
+        return ""
+    last = snapshot.pauses[-1]
+    action = last.action.removeprefix("schedule.")
+    return f"; it is {action} since {clock(last.at)}{f': {last.reason}' if last.reason else ''}"
+
+
+def _next_attempt(job: JobRecord) -> str:
+    times = "once" if job.failures == 1 else f"{job.failures} times in a row"
+    due = "" if job.next_check_at is None else f"; the next attempt is at {clock(job.next_check_at)}"
+    return f"that failed {times}{due}"
+
+
+def _to_come(snapshot: JobSnapshot) -> Iterator[str]:
+    for deadline, due_at in snapshot.deadlines:
         yield f"it has to {deadline}: by {clock(due_at)}, or {deadline.consequence}"
 
 
-def _said(background: Background, schedule: Schedule, now: datetime) -> Mapping[PlugIn, Opinion]:
-    """What plug-ins said at the last check: here nobody asks them."""
-    told = zip(schedule.constraints, background.job.waiting, strict=False)
+def _plugin_verdicts(snapshot: JobSnapshot, schedule: Schedule, now: datetime) -> Mapping[PlugIn, PluginVerdict]:
+    """The verdicts of the last check; an explanation does not call plug-ins."""
+    verdicts = zip(schedule.constraints, snapshot.job.waiting, strict=False)
     return {
-        each: Opinion(verdict.from_json(said), now, answer=False) for each, said in told if isinstance(each, PlugIn)
+        each: PluginVerdict(constraint_verdict.from_json(verdict), now, answer=False)
+        for each, verdict in verdicts
+        if isinstance(each, PlugIn)
     }
 
 
-def _turn(background: Background, schedule: Schedule) -> Turn | None:
+def _queue_position(snapshot: JobSnapshot, schedule: Schedule) -> QueuePosition | None:
     pool = schedule.pool
     if pool is None:
         return None
-    line = background.lines.get(pool.name, Line())
-    priority = pool.priority if background.priority is None else background.priority
-    at = turn_at(background.job.satisfied_at, priority, line.age)
-    return Turn(at, background.job.sequence, background.job.id)
+    queue = snapshot.pool_queues.get(pool.name, PoolQueue())
+    priority = pool.priority if snapshot.priority is None else snapshot.priority
+    at = position_at(snapshot.job.satisfied_at, priority, queue.age)
+    return QueuePosition(at, snapshot.job.sequence, snapshot.job.id)
 
 
-def _settled(background: Background, now: datetime) -> str:
-    job = background.job
+def _settled(snapshot: JobSnapshot, now: datetime) -> str:
+    job = snapshot.job
     run = job.runs[-1] if job.runs else None
     match job.state:
         case JobState.PENDING_LAUNCH | JobState.LAUNCHED:
-            return told(background.launch, now=now) if background.launch is not None else f"launched as {run}"
+            return described_launch(snapshot.launch, now=now) if snapshot.launch is not None else f"launched as {run}"
         case JobState.COALESCED:
             return f"its events went to {job.joined}, which waited already"
         case JobState.ABORTED | JobState.TIMED_OUT | JobState.OBSOLETE | JobState.LAUNCH_FAILED:
             return job.reason
         case JobState.PENDING_TRIGGER | JobState.PENDING_CONSTRAINT:
-            raise AssertionError("such a job is no settled row")
+            raise AssertionError("the job is not settled")
         case _:
             assert_never(job.state)
 
 
-def _waits(background: Background, admission: Admission, now: datetime) -> str:
+def _waits(snapshot: JobSnapshot, admission: Admission, now: datetime) -> str:
+    schedule = snapshot.schedule
+    deadline = None if schedule is None else timed_out_at(snapshot.ready.satisfied_at, schedule)
+    if schedule is not None and deadline is not None and deadline <= now:
+        outcome = "launches it all the same" if schedule.on_timeout is OnTimeout.LAUNCH else "ends it as TIMED_OUT"
+        return f"its timeout of {schedule.timeout} passed at {clock(deadline)}: the next check {outcome}"
     if admission.aborted:
         return f"the next check ends it: {admission.why}"
     if not admission.admitted:
         return f"it waits: {admission.why}"
-    said = "nothing stands in its way: the next check admits it"
-    due, looked = background.job.next_check_at, background.checked_at or background.job.created_at
-    if due is not None and now - max(due, looked) >= PROMPT:
-        return f"{said}, but no launcher has looked at it since {clock(max(due, looked))}: does one run?"
-    return said
+    text = "nothing stands in its way: the next check admits it"
+    due, checked = snapshot.job.next_check_at, snapshot.checked_at or snapshot.job.created_at
+    if due is not None and now - max(due, checked) >= PROMPT:
+        return f"{text}, but no launcher has checked it since {clock(max(due, checked))}: does one run?"
+    return text
 
 
-def _earliest(admission: Admission, background: Background, now: datetime) -> tuple[datetime | None, str | None]:
-    """The earliest start and what it is taken from. While runs of the program are in the way, it is a guess from how
-    long its latest runs took; one that takes longer already, or a run of another program, leaves none.
+def _earliest(admission: Admission, snapshot: JobSnapshot, now: datetime) -> tuple[datetime | None, str | None]:
+    """The earliest start and what it is computed from. While the job waits for runs of its program, it is an estimate
+    from the durations of the latest ones; None when a run already took longer, or is of another program.
     """
-    if background.held is not None or admission.aborted or admission.admitted:
+    if snapshot.held is not None or admission.aborted or admission.admitted:
         return None, None
     clocks = admission.wait_until, _latest(admission.verdicts)
     if not admission.wait_for:
         return clocks
-    began = {each.run: each.since for each in background.holders}
-    if background.typical is None or not began.keys() >= set(admission.wait_for):
+    began = {each.run: each.since for each in snapshot.holders}
+    if snapshot.typical is None or not began.keys() >= set(admission.wait_for):
         return None, None
-    guess = min(began[run] for run in admission.wait_for) + background.typical
+    guess = min(began[run] for run in admission.wait_for) + snapshot.typical
     if guess <= now:
         return None, None
-    took = (
-        f"{duration_text(background.typical)} is what half of the latest runs of {background.job.program} took at most"
-    )
+    took = f"{duration_text(snapshot.typical)} is what half of the latest runs of {snapshot.job.program} took at most"
     return (guess, f"a guess: {took}") if clocks[0] is None or clocks[0] < guess else clocks
 
 
-def _clause(verdict: Verdict, holders: tuple[Holder, ...], needs: str) -> Clause:
+def _clause(verdict: ConstraintVerdict, holders: tuple[BlockingRun, ...], needs: str) -> WhyClause:
     match verdict:
         case Satisfied(why=text):
-            return Clause(text, holds=True, needs=needs)
+            return WhyClause(text, holds=True, needs=needs)
         case WaitUntil(at=at, why=text):
-            return Clause(text, holds=False, needs=needs, at=at)
+            return WhyClause(text, holds=False, needs=needs, at=at)
         case WaitFor(what=what, why=text):
             held_by = tuple(holder for holder in holders if holder.run in what)
-            return Clause(text, holds=False, needs=needs, holders=held_by)
+            return WhyClause(text, holds=False, needs=needs, holders=held_by)
         case Unsatisfiable(why=text):
-            return Clause(text, holds=False, needs=needs)
+            return WhyClause(text, holds=False, needs=needs)
         case _:
             assert_never(verdict)
 
 
-def _latest(verdicts: tuple[Verdict, ...]) -> str | None:
+def _latest(verdicts: tuple[ConstraintVerdict, ...]) -> str | None:
     waits = [verdict for verdict in verdicts if isinstance(verdict, WaitUntil)]
     return max(waits, key=lambda wait: wait.at).why if waits else None
 
@@ -248,7 +284,7 @@ def _latest(verdicts: tuple[Verdict, ...]) -> str | None:
 def _timeout(schedule: Schedule, ready: ReadyJob, now: datetime) -> str | None:
     if schedule.timeout is None:
         return None
-    deadline = ready.satisfied_at + schedule.timeout
+    deadline = later(ready.satisfied_at, schedule.timeout)
     match schedule.on_timeout:
         case OnTimeout.DISCARD:
             outcome = "it ends as TIMED_OUT"

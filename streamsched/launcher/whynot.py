@@ -1,7 +1,4 @@
-"""Why a schedule started nothing in a span of time: from its history, its jobs, its progress and what became of events.
-
-Pure: `account` is given what was read and tells it in order, the sentence that decides first.
-"""
+"""Why a schedule started nothing in a span of time, from its history, jobs, progress and event verdicts. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from streamsched.domain.job import JobState
-from streamsched.launcher.launching import clock
-from streamsched.ports.catalog import Decision, ScheduleStatus
-from streamsched.ports.jobs import JobRecord, Span
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.time.instants import clock
+from streamsched.ports.catalog import HistoryEntry, ScheduleStatus
+from streamsched.ports.jobs import JobRecord, ScheduleSpan
 
+_OFF: Final = frozenset({"disabled", "paused"})
+#: Most pauses named in a summary; `lines` has all.
+_PAUSES: Final = 3
 _STARTED: Final = frozenset({JobState.LAUNCHED, JobState.PENDING_LAUNCH})
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """Something that happened (UTC); `subject` is the job it is about, None: the schedule."""
+class WhyNotLine:
+    """A change or a satisfaction (UTC); `subject` is the job, None: the schedule."""
 
     at: datetime
     text: str
@@ -33,40 +33,83 @@ class WhyNot:
 
     Attributes:
         lines: changes of the schedule and its jobs in the span, oldest first.
-        events: how often each verdict was ever given to an event for it, and when the last time.
-        progress: how far its accumulation is now; None before anything came.
+        events: how often each verdict was given to events for it, of all time, and when last.
+        progress: its accumulation now, `domain.fold.explain` as JSON; None before the first event.
     """
 
     schedule: str
     summary: str
-    lines: tuple[Line, ...]
+    lines: tuple[WhyNotLine, ...]
     events: tuple[str, ...]
     progress: Mapping[str, Any] | None
 
 
-def account(status: ScheduleStatus, span: Span, *, since: datetime, until: datetime) -> WhyNot:
-    """What kept the schedule from starting anything between `since` and `until` (UTC)."""
+def why_not(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime) -> WhyNot:
+    """Explains why the schedule started no run between `since` and `until` (UTC)."""
     changes = span.changes
+    summary = _summary(status, changes, span.jobs, since=since, until=until)
+    interrupted = "" if " all the time" in summary else _interrupted(changes, since=since, until=until)
     lines = [
-        Line(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
+        WhyNotLine(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
         for each in changes
         if since <= each.at <= until
     ]
-    lines += [Line(job.satisfied_at, f"satisfied; {_became(job)}", job.id) for job in span.jobs]
+    lines += [WhyNotLine(job.satisfied_at, f"satisfied; {_outcome(job)}", job.id) for job in span.jobs]
     return WhyNot(
         schedule=str(status.record.definition.ref),
-        summary=_summary(status, changes, span.jobs, since=since, until=until),
+        summary=f"{summary}; {interrupted}" if interrupted else summary,
         lines=tuple(sorted(lines, key=lambda line: line.at)),
         events=tuple(
-            f"{tally.total} {' '.join(filter(None, (tally.verdict, tally.late)))}, the last at {clock(tally.last_at)}"
-            for tally in span.tallies
+            f"{each.total} {' '.join(filter(None, (each.verdict, each.late)))}, the last at {clock(each.last_at)}"
+            for each in span.verdict_counts
         ),
         progress=status.progress,
     )
 
 
+def _interrupted(changes: Sequence[HistoryEntry], *, since: datetime, until: datetime) -> str:
+    """When it was paused or disabled for a part of the span, and why; empty when it was not."""
+    pauses: list[str] = []
+    off: HistoryEntry | None = None
+    for each in changes:
+        if each.at > until:
+            break
+        found = None if each.action == "deleted" else _off(each)
+        if off is not None and found is None and each.at > since:
+            pauses.append(_pause(off, each.at, since))
+        off = _last_off(off, found)
+    if off is not None:
+        pauses.append(_pause(off, None, since))
+    more = len(pauses) - _PAUSES
+    text = "; ".join(pauses[-_PAUSES:])
+    return f"{text} (and {more} more times before that)" if more > 0 else text
+
+
+def _last_off(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:
+    """The change that disabled or paused it, after a further one: an update of a paused schedule leaves it paused."""
+    return found if found is None or off is None or found.action in _OFF else off
+
+
+def _pause(off: HistoryEntry, to: datetime | None, since: datetime) -> str:
+    start = f"since {clock(off.at)}{_ends(off)}" if to is None else f"from {clock(max(off.at, since))} to {clock(to)}"
+    return f"it was {off.action} {start}{f' ({off.reason})' if off.reason else ''}"
+
+
+def _ends(off: HistoryEntry) -> str:
+    """When the pause ends, if that is set."""
+    until = (off.detail or {}).get("until")
+    if until is None:
+        return ""
+    return f" until {clock(until if isinstance(until, datetime) else datetime.fromisoformat(until))}"
+
+
 def _summary(
-    status: ScheduleStatus, changes: Sequence[Decision], jobs: Sequence[JobRecord], *, since: datetime, until: datetime
+    status: ScheduleStatus,
+    changes: Sequence[HistoryEntry],
+    jobs: Sequence[JobRecord],
+    *,
+    since: datetime,
+    until: datetime,
 ) -> str:
     record = status.record
     started = [job for job in jobs if job.state in _STARTED]
@@ -75,41 +118,60 @@ def _summary(
         return f"it did start {record.definition.program} {times}, the last time by {started[-1].id}"
     if jobs:
         times = "once" if len(jobs) == 1 else f"{len(jobs)} times"
-        return f"it was satisfied {times} and started nothing; {jobs[-1].id} {_became(jobs[-1])}"
+        return f"it was satisfied {times} and started nothing; {jobs[-1].id} {_outcome(jobs[-1])}"
     if record.created_at > until:
         return f"it did not exist yet: it was created at {clock(record.created_at)}"
     before = [each for each in changes if each.at <= since and each.action != "deleted"]
-    off = _off(before[-1]) if before else None
-    woke = [each for each in changes if since < each.at <= until and _off(each) is None]
-    if off is not None and not woke:
-        return f"it was {off.action} all the time, since {clock(off.at)}{f': {off.reason}' if off.reason else ''}"
+    off: HistoryEntry | None = None
+    for each in before:
+        off = _last_off(off, _off(each))
+    resumed = [each for each in changes if since < each.at <= until and _off(each) is None]
+    if off is not None and not resumed:
+        ends = _ends(off)
+        return f"it was {off.action} all the time, since {clock(off.at)}{ends}{f': {off.reason}' if off.reason else ''}"
     if not record.enabled and not changes:
         return "it is disabled"
-    return f"nothing satisfied it: {_lacks(status)}"
+    return f"nothing satisfied it: {_missing(status)}"
 
 
-def _off(change: Decision) -> Decision | None:
-    """The change when it left the schedule disabled or paused."""
+def _off(change: HistoryEntry) -> HistoryEntry | None:
+    """The change, if it left the schedule disabled or paused."""
     enabled = (change.detail or {}).get("enabled")
-    return change if enabled is False or change.action in {"disabled", "paused"} else None
+    return change if enabled is False or change.action in _OFF else None
 
 
-def _became(job: JobRecord) -> str:
+def _outcome(job: JobRecord) -> str:
     match job.state:
         case JobState.PENDING_CONSTRAINT:
-            return f"waits: {job.reason}" if job.reason else "waits to be looked at"
+            return f"waits: {job.reason}" if job.reason else "waits for its first check"
         case JobState.COALESCED:
             return f"joined {job.joined}"
         case _:
             return f"ended as {job.state}: {job.reason}" if job.reason else f"is {job.state}"
 
 
-def _lacks(status: ScheduleStatus) -> str:
+def _missing(status: ScheduleStatus) -> str:
     if status.progress is None:
-        told = f"nothing has come of what it waits for ({status.record.definition.trigger})"
+        text = f"no event for its trigger has arrived ({status.record.definition.trigger})"
     else:
-        told = "; ".join(_open_leaves(status.progress)) or str(status.record.definition.trigger)
-    return told if status.next_tick_at is None else f"{told}; its next tick is at {clock(status.next_tick_at)}"
+        text = "; ".join(_open_leaves(status.progress)) or str(status.record.definition.trigger)
+    text += losses_text(status.progress or {})
+    return text if status.next_tick_at is None else f"{text}; its next tick is at {clock(status.next_tick_at)}"
+
+
+def losses_text(progress: Mapping[str, Any]) -> str:
+    """What the schedule's generation dropped, as the end of a sentence; empty when it dropped nothing."""
+    lost, dropped, refused = (progress.get(name, 0) for name in ("lost_keys", "dropped_keys", "refused_events"))
+    losses = [
+        f"{count} {what}"
+        for count, what in (
+            (lost - dropped, "keys expired incomplete"),
+            (dropped, "keys were dropped, too many were open"),
+            (refused, "events were refused, they would have opened too many keys"),
+        )
+        if count
+    ]
+    return "".join(f"; {each}" for each in losses)
 
 
 def _open_leaves(node: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""One worker's part in sharing the shards: it beats, takes what is free, asks for its share, hands over the rest."""
+"""One worker's membership: sends heartbeats, claims free leases, requests its share, hands over the rest."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from datetime import timedelta
 from math import inf
 
 from streamsched.membership.plan import plan
-from streamsched.ports.leases import OLDEST, Holder, Leases, View
+from streamsched.ports.leases import OLDEST, LeaseHolder, Leases, Membership
 
-#: While a handover is under way, how soon to look again.
+#: The time until the next heartbeat while a handover is in progress.
 _HANDOVER = timedelta(milliseconds=150)
-#: How often being late doubles the wait for a share, and after how many times that wait it is forgotten.
-_MOST_LATE = 4
+#: How many late heartbeats double the settling time at most, and after how many settling times they are forgotten.
+_MAX_LATE = 4
 _FORGIVEN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one beat decided.
+    """What one heartbeat decided.
 
     Attributes:
         taken: names held from now on.
-        lost: names another has taken: stop at once, they are its.
-        hand_over: names to stop at leisure and then `release`.
-        again_in: when to beat next.
-        others: whether anybody else is alive.
-        format: the newest version of the states' encoding that may be written under everything that is held.
+        lost: names that another worker has taken; stop them at once.
+        hand_over: names to stop in an orderly way and then to `release`.
+        again_in: the time until the next heartbeat.
+        others: whether other workers are alive.
+        format: the newest changelog format that may be written under all leases held.
     """
 
     taken: tuple[str, ...]
@@ -40,26 +40,25 @@ class Step:
 
 
 class Member:
-    """Holds leases on some of `names`, in balance with whoever else beats.
+    """Holds leases on a balanced part of `names`.
 
-    A worker cut off from the database goes on with what it holds: `step` raises, and nothing is lost before another
-    takes it.
+    A worker cut off from the database keeps running what it holds: `step` raises, and a lease is lost only when another
+    worker takes it.
     """
 
     def __init__(
         self,
         leases: Leases,
-        worker: Holder,
+        worker: LeaseHolder,
         names: Sequence[str],
         *,
         ttl: timedelta,
         renew: timedelta | None = None,
         settle: timedelta = timedelta(0),
     ) -> None:
-        """`ttl`: how long a silent worker keeps its leases; `renew`: how often to beat, a quarter of it by default.
-        `settle`: for how long it must have beaten in time before it asks others for its share; twice as long each
-        time it was late. A worker that has too much to do to beat loses its shards; asking for them at once would
-        only begin the same again.
+        """`ttl`: how long leases last without a heartbeat. `renew`: the interval of heartbeats, by default `ttl` / 4.
+        `settle`: how long heartbeats must have been in time before the worker requests its share; doubled each time one
+        was late. A worker too busy to send heartbeats loses its shards; requesting them at once would repeat that.
         """
         self.worker = worker
         self._leases = leases
@@ -68,7 +67,7 @@ class Member:
         self._renew = renew or ttl / 4
         self._settle = settle.total_seconds()
         self._loop = asyncio.get_running_loop()
-        self._beaten = self._steady_since = -inf
+        self._last_beat = self._steady_since = -inf
         self._late = 0
         self._held: dict[str, int] = {}
 
@@ -77,17 +76,18 @@ class Member:
         return frozenset(self._held)
 
     def epoch(self, name: str) -> int | None:
-        """Of the lease on a name that is held."""
+        """The epoch of the lease on a name; None when it is not held."""
         return self._held.get(name)
 
     async def step(self) -> Step:
-        """One beat. Takes what is free and ours by plan; what a living worker still holds, it asks for.
+        """Sends one heartbeat. Of the names planned for this worker it claims the free ones and requests the others
+        from their holders.
 
         Raises:
-            UnavailableError: the database is away; nothing changed.
+            UnavailableError: the database is unavailable; nothing changed.
         """
         me = self.worker.id
-        view = await self._leases.beat(self.worker, self._held, self._ttl)
+        view = await self._leases.heartbeat(self.worker, self._held, self._ttl)
         settled = self._settled()
         current = {lease.name: lease for lease in view.leases}
         lost = tuple(
@@ -103,7 +103,7 @@ class Member:
         if wanted and settled:
             await self._leases.want(wanted, me)
         taken = await self._claim([name for name in mine if name not in wanted]) if mine else {}
-        for name in lost:  # from here on nothing may raise: what is not told to the caller now, it never hears of
+        for name in lost:  # nothing may raise from here on: the caller would miss these changes
             self._held.pop(name, None)
         self._held.update(taken)
         hand_over = tuple(
@@ -118,44 +118,46 @@ class Member:
         return Step(tuple(sorted(taken)), lost, hand_over, pause, others, written)
 
     async def release(self, name: str) -> None:
-        """Gives one name back, its work stopped.
+        """Releases one lease; stop its work first.
 
         Raises:
-            UnavailableError: the database is away; the name is no longer held here, and its lease will run out.
+            UnavailableError: the database is unavailable; the name is no longer held here, and its lease expires.
         """
         epoch = self._held.pop(name, None)
         if epoch is not None:
             await self._leases.release({name: epoch}, self.worker.id)
 
     async def leave(self) -> None:
-        """Gives everything back and is no longer among the living."""
+        """Releases all leases and leaves the membership."""
         held, self._held = self._held, {}
         await self._leases.leave(self.worker.id)
         if held:
             await self._leases.release(held, self.worker.id)
 
     def _settled(self) -> bool:
-        """Whether no beat was late for long enough; this one counts. What was long ago is forgotten."""
+        """Records this heartbeat; whether none was late for the settling time."""
         now, needed = self._loop.time(), self._settle * 2**self._late
-        if now - self._beaten > self._ttl.total_seconds():
-            self._late = 0 if self._beaten == -inf else min(self._late + 1, _MOST_LATE)
+        if now - self._last_beat > self._ttl.total_seconds():
+            self._late = 0 if self._last_beat == -inf else min(self._late + 1, _MAX_LATE)
             self._steady_since = now
         elif now - self._steady_since > _FORGIVEN * needed:
             self._late = 0
-        self._beaten = now
+        self._last_beat = now
         return now - self._steady_since >= self._settle * 2**self._late
 
     async def _claim(self, names: Sequence[str]) -> Mapping[str, int]:
         return await self._leases.claim(names, self.worker.id, self._ttl, reads=self.worker.reads)
 
-    def _able(self, view: View) -> frozenset[str]:
-        """Those who read everything that may have been written; an older release has no share any more (ADR 0055)."""
+    def _able(self, view: Membership) -> frozenset[str]:
+        """The workers that can read every format written so far; others get no share (ADR 0055)."""
         newest = max((lease.format for lease in view.leases if lease.name in self._names), default=OLDEST)
         living = {**view.workers, self.worker.id: self.worker.reads}
         return frozenset(worker for worker, reads in living.items() if reads >= newest)
 
-    async def _formats(self, view: View, held: Mapping[str, int]) -> dict[str, int]:
-        """What may be written under each lease held. What everybody alive reads is allowed first, and written then."""
+    async def _formats(self, view: Membership, held: Mapping[str, int]) -> dict[str, int]:
+        """By lease held, the format that may be written. A format that all living workers read is first recorded in the
+        lease, then written.
+        """
         formats = {lease.name: lease.format for lease in view.leases if lease.name in held}
         common = min((*view.workers.values(), self.worker.reads))
         behind = {name: held[name] for name, known in formats.items() if known < common}
@@ -164,11 +166,11 @@ class Member:
             formats |= dict.fromkeys(allowed, common)
         return formats
 
-    def _owners(self, view: View) -> dict[str, str]:
+    def _owners(self, view: Membership) -> dict[str, str]:
         return {lease.name: lease.owner for lease in view.leases if lease.live}
 
-    def _pause(self, view: View, wanted: Sequence[str]) -> timedelta:
-        """Until the next beat: short during a handover, and not past the end of a lease somebody let run out."""
+    def _pause(self, view: Membership, wanted: Sequence[str]) -> timedelta:
+        """The time until the next heartbeat: short during a handover, and not after the expiry of another's lease."""
         if wanted:
             return min(self._renew, _HANDOVER)
         others = [lease.expires_in for lease in view.leases if lease.live and lease.owner != self.worker.id]

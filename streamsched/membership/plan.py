@@ -1,4 +1,4 @@
-"""Who should hold what: pure, so that every worker that sees the same picture comes to the same plan."""
+"""Plans which worker holds which name. Pure: workers with the same view compute the same plan."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 def plan(names: Collection[str], workers: Collection[str], held: Mapping[str, str]) -> dict[str, str]:
     """A worker for each name; empty when there is no worker.
 
-    Balanced: nobody holds two more than another. Sticky: a name stays with its holder (`held`: name → worker) unless
-    balance needs it to go, so a balanced picture without orphans stays as it is, and a joining or leaving worker moves
-    no more than it must. Depends on nothing but the sets and the mapping.
+    Balanced: the numbers of names per worker differ by at most one. Sticky: a name stays with its holder (`held`: name
+    → worker) unless balance requires a move, so a joining or leaving worker moves as few names as possible.
 
     >>> plan(["a", "b"], ["w1", "w2"], {"a": "w1", "b": "w1"})
     {'a': 'w1', 'b': 'w2'}
@@ -22,7 +21,7 @@ def plan(names: Collection[str], workers: Collection[str], held: Mapping[str, st
         if held.get(name) in kept:
             kept[held[name]].append(name)
     share, extra = divmod(len(names), len(kept))
-    # Those who hold most may hold one more: fewest moves.
+    # The workers with most names get the quotas that are one larger: fewest moves.
     by_load = sorted(kept, key=lambda worker: (-len(kept[worker]), worker))
     quota = {worker: share + (rank < extra) for rank, worker in enumerate(by_load)}
     planned = {name: worker for worker, mine in kept.items() for name in mine[: quota[worker]]}

@@ -1,4 +1,4 @@
-"""Where what has ended goes: out of what is alive into a history of days and months, and out of that when it is old."""
+"""The history of ended jobs and runs: tables partitioned by day or month, whose old partitions are dropped."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
-from streamsched.domain.retention import Part
+from streamsched.domain.schedules.retention import TimePartition
 
-#: Tables of days: jobs and runs that ended, and what was decided about them.
+#: Tables partitioned by day: ended jobs and runs, and the decisions about them.
 JOBS: Final = "jobs_history"
 RUNS: Final = "runs_history"
 WORK: Final = "work_decisions"
-#: A table of months: what was done to everything else.
+#: Partitioned by month: the changes of everything else.
 AUDIT: Final = "audit_decisions"
 
 
-class Place(NamedTuple):
-    """Where a walk through what has ended stands: behind this row."""
+class ArchiveCursor(NamedTuple):
+    """A cursor in a walk through ended rows: the row before the next."""
 
     created_at: datetime
     id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """Jobs, or runs started by hand, that have ended: when each was done with all that belongs to it (UTC)."""
+class EndedRows:
+    """Ended jobs, or ended manual runs, with the time of the last end in each: of the job and its runs (UTC)."""
 
     done_at: Mapping[str, datetime]
-    last: Place | None = None
+    last: ArchiveCursor | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A table of parts, for people: how many there are, since when, how large."""
+class ArchiveTable:
+    """A partitioned table: the number of its partitions, the start of the oldest (UTC), its size in bytes."""
 
     table: str
     parts: int
@@ -43,51 +43,51 @@ class Kept:
 
 
 class Archive(Protocol):
-    """One process at a time is enough; several do each other no harm. Each call is a short transaction of its own, or
-    several. All raise `UnavailableError` when PostgreSQL is away.
+    """Several processes may call it at a time. Each call is one or more short transactions. All raise
+    `UnavailableError` when PostgreSQL is unavailable.
     """
 
     async def lookback(self) -> timedelta:
-        """How far the constraints of all schedules look back on runs that have ended.
+        """How long ended runs matter to the constraints of schedules; the longest.
 
         Raises:
-            InvalidError: one cannot be read by this release.
+            InvalidError: this release cannot read a constraint.
         """
         ...
 
-    async def ended_jobs(self, before: datetime, *, behind: Place | None, limit: int) -> Leaving:
-        """The next jobs that ended before then with all their runs, in the order they came in."""
+    async def ended_jobs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
+        """The next jobs that ended before then with all their runs, in order of creation, after the cursor."""
         ...
 
-    async def ended_runs(self, before: datetime, *, behind: Place | None, limit: int) -> Leaving:
-        """The same of runs that were started by hand."""
+    async def ended_runs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
+        """The same of manual runs."""
         ...
 
-    async def move_jobs(self, leaving: Leaving, *, keep_from: datetime) -> int:
-        """Puts them into the history with their runs and those that joined them, except what was done before
-        `keep_from`: that is gone. Their parts are there. From here on a repeat of their satisfaction from the log
-        makes no new job (G3), for ever. Returns how many left.
+    async def move_jobs(self, ended: EndedRows, *, keep_from: datetime) -> int:
+        """Moves them to the history with their runs and the jobs coalesced into them; those done before `keep_from` are
+        deleted. Their partitions must exist. From then on a repeat of their satisfaction from the log makes no new job
+        (promise G3). Returns how many were moved or deleted.
         """
         ...
 
-    async def move_runs(self, leaving: Leaving, *, keep_from: datetime) -> int:
-        """The same of runs that were started by hand."""
+    async def move_runs(self, ended: EndedRows, *, keep_from: datetime) -> int:
+        """The same of manual runs."""
         ...
 
     async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
-        """Those of these runs that can still be asked for: alive, ended or in the history."""
+        """Those of the runs that exist, live or in the history."""
         ...
 
     async def early(self) -> Sequence[tuple[str, datetime]]:
-        """History that came before its part was made: table, and an instant of each such part."""
+        """Rows written before their partition existed: the table, and an instant of each missing partition."""
         ...
 
-    async def make(self, table: str, part: Part) -> None:
-        """Makes a part of a table, unless it is there; what came early moves into it."""
+    async def make(self, table: str, part: TimePartition) -> None:
+        """Creates a partition and moves `early` rows into it. Idempotent."""
         ...
 
     async def drop(self, table: str, *, before: datetime) -> int:
-        """Drops the parts that ended by then, the oldest first, without keeping anybody waiting for long: it leaves
-        for the next time what is in use. Returns how many.
+        """Drops the partitions that ended by then, the oldest first; one that stays locked is left to the next call.
+        Returns how many were dropped.
         """
         ...

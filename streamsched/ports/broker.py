@@ -1,11 +1,11 @@
 """The log: topics of partitions of records, read in chunks, written plainly or by a fenced transactional writer.
 
-Cut so that Kafka, PostgreSQL and a dictionary fit alike. What a driver must hold is tested by
-`streamsched.testing.broker_contract`; what it cannot do it declares in `Capabilities`.
+Kafka, PostgreSQL and a dictionary in memory implement it. `streamsched.testing.broker_contract` tests a driver; what it
+cannot do it declares in `Capabilities`.
 
-Words: an *offset* numbers the records of one partition, growing, not necessarily dense (compaction and transaction
-markers leave holes). A *position* is the offset where the next read starts. The *end* is the position after the last
-visible record. Times are milliseconds since the epoch, UTC, stamped by the log when the record is appended.
+Terms: an *offset* numbers the records of one partition; it grows and may have gaps (compaction, transaction markers). A
+*position* is the offset where the next read starts. The *end* is the position after the last visible record. Times are
+milliseconds since the epoch, UTC, set by the log when the record is appended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 
 class Cleanup(StrEnum):
-    """What a topic forgets: records older than its retention, or all but the newest record of each key."""
+    """What a topic deletes: records older than its retention, or all but the newest record of each key."""
 
     DELETE = "delete"
     COMPACT = "compact"
@@ -36,18 +36,17 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a driver promises beyond plain order within a partition.
+    """What a driver guarantees beyond order within a partition.
 
     Attributes:
-        fenced: a writer that lost its name to a newer one can make nothing visible any more.
-        transactional: what one `commit` carries becomes visible whole or not at all. Perhaps partition after partition:
-            Kafka marks each in turn, so who meets a part of it may have to look again for the rest, which is certain
-            and comes before whatever is appended from then on. Once a newer writer of its name is open, all of it is
-            visible or never will be.
-        durable: what was acknowledged survives the death of every process.
+        fenced: after a newer writer of the same name is open, nothing of the older one becomes visible.
+        transactional: the records of one `commit` become visible all or not at all. Partitions may follow one another:
+            Kafka marks each in turn, so a reader of one partition may have to read another again; the rest comes before
+            anything appended later. Once a newer writer of the name is open, all are visible or none ever is.
+        durable: acknowledged records survive the death of every process.
         compaction: `Cleanup.COMPACT` is honoured.
         shared: several processes may use the same log.
-        largest_record: most bytes of key and value of one record; None when nobody need mind.
+        largest_record: most bytes of key and value of one record; None when there is no practical limit.
     """
 
     fenced: bool
@@ -84,7 +83,7 @@ class Record(NamedTuple):
 class Chunk(NamedTuple):
     """Consecutive records of one partition, and the position after them (≥ last offset + 1).
 
-    Without records it says that only holes (markers, cleaned away records) stood before `next_position`.
+    Without records there are only gaps (markers, deleted records) before `next_position`.
     """
 
     topic: str
@@ -94,17 +93,17 @@ class Chunk(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads some partitions from explicit positions; it belongs to one task at a time. It commits nothing anywhere."""
+    """Reads partitions from explicit positions; belongs to one task at a time. It stores no positions."""
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
-        """The next records of all partitions that have some, at most about `max_records` in all (a driver may return
-        the whole of a stored batch, up to 1,000 records more), offsets ascending within each chunk, one chunk per
-        partition; advances the positions past what it returns.
+        """The next records of all partitions that have some, about `max_records` in all (a driver may return the whole
+        of a stored batch, up to 1,000 records more), offsets ascending within each chunk, one chunk per partition;
+        advances the positions past what it returns.
 
-        Waits up to `timeout` seconds when nothing is there; then, and only then, returns an empty list; 0 looks once.
-        Only committed records are ever returned, and never one before an earlier offset of its partition. A partition
-        with a long backlog never starves the others of the same reader. Who reads on gets to any end asked for
-        before, whatever was cleaned away meanwhile. A read that is cancelled moves no position.
+        Waits up to `timeout` seconds for a record, and returns an empty list only then; 0 does not wait. Only committed
+        records are returned, in order of offset. A partition with a long backlog does not starve the others of the
+        reader. Repeated reads reach any end returned before, even when records were deleted in between. A cancelled
+        read moves no position.
 
         Raises:
             UnavailableError: the broker cannot be reached; positions are unchanged.
@@ -112,30 +111,30 @@ class Reader(Protocol):
         ...
 
     def seek(self, partition: TopicPartition, position: int) -> None:
-        """The next `read` starts there for this partition, one of the reader's own."""
+        """The next `read` of this partition, one of the reader's, starts there."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Writer(Protocol):
-    """The one transactional writer of its name. Not safe for concurrent calls."""
+    """The only transactional writer of its name. Not safe for concurrent calls."""
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
-        """Appends all records, in order within each partition, atomically and durably; visible when it returns (on a
-        log whose readers stop before an unfinished transaction: when it returns, or at the latest with the end of those
-        that other writers had begun in the same partitions).
+        """Appends all records, in order within each partition, atomically and durably. They are visible when it
+        returns; on a log whose readers stop before an unfinished transaction, at the latest when the transactions that
+        other writers began before in the same partitions have ended.
 
-        A commit of nothing does nothing, and need not notice a fence.
+        An empty commit does nothing, and may not detect a fence.
 
-        After any exception the outcome is unknown and the writer must be closed, never used again: open a new one
-        (which fences this one) and start over from the log.
+        After any exception the outcome is unknown and the writer must be closed: open a new one, which fences this one,
+        and start over from the log.
 
         Raises:
-            FencedError: a newer writer of this name was opened; from then on nothing of this call becomes visible.
-            NotFoundError: no such topic or partition; nothing of this call is or will become visible.
-            TooLargeError: a record is larger than the log takes; nothing of this call is or will become visible.
-            UnavailableError: the broker did not answer, or not with an answer: it may while a newer writer is opened.
+            FencedError: a newer writer of this name was opened; nothing of this call becomes visible.
+            NotFoundError: no such topic or partition; nothing of this call becomes visible.
+            TooLargeError: a record is larger than the log accepts; nothing of this call becomes visible.
+            UnavailableError: no usable answer of the broker; possible while a newer writer is being opened.
         """
         ...
 
@@ -143,27 +142,27 @@ class Writer(Protocol):
 
 
 class Broker(Protocol):
-    """A log. Made by the factory `open_broker(url, **options)` its entry point (group `streamsched.brokers`) names."""
+    """A log. Made by `open_broker(url, **options)`, an entry point of group `streamsched.brokers`."""
 
     @property
     def capabilities(self) -> Capabilities: ...
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        """Creates what is missing and takes over another retention; idempotent, safe when several processes call it
-        together.
+        """Creates missing topics and updates the retention of existing ones. Idempotent; several processes may call it
+        at a time.
 
         Raises:
-            ConfigurationError: a topic exists in another shape (partitions or cleanup); its message names both.
+            ConfigurationError: a topic exists with other partitions or cleanup; the message names both.
         """
         ...
 
     async def append(self, records: Sequence[Outgoing]) -> None:
-        """Appends plainly: durable when it returns, in order within each partition. A failure may have appended any
-        prefix; the caller retries and the events' ids are recognised downstream.
+        """Appends without a transaction: durable when it returns, in order within each partition. A failure may have
+        appended any prefix; the caller retries, and downstream deduplicates by event id.
 
         Raises:
             NotFoundError: no such topic or partition.
-            TooLargeError: a record is larger than the log takes; nothing was appended.
+            TooLargeError: a record is larger than the log accepts; nothing was appended.
             UnavailableError: the broker did not answer.
         """
         ...
@@ -186,7 +185,7 @@ class Broker(Protocol):
         ...
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        """A reader of these partitions from these positions; one before the oldest kept record reads from that one.
+        """A reader of these partitions from these positions; a position before the oldest record starts at that one.
 
         Raises:
             NotFoundError: no such topic or partition.
@@ -195,8 +194,8 @@ class Broker(Protocol):
         ...
 
     async def writer(self, name: str) -> Writer:
-        """Opens the writer of this name and fences every older one: after this returns, nothing an older writer
-        commits becomes visible, and what it committed before is visible to readers.
+        """Opens the writer of this name and fences every older one: when it returns, what older writers committed is
+        visible, and nothing else of them ever becomes visible.
 
         Raises:
             UnavailableError: the broker did not answer.
@@ -204,16 +203,16 @@ class Broker(Protocol):
         ...
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Shows the log's own tools how far a reader called `name` has come, where they have a place for that. A
-        courtesy: nobody reads it back, it may be dropped, and it raises nothing.
+        """Shows the positions of reader `name` to the log's own tools (Kafka: a consumer group's offsets). Best effort:
+        it may be dropped, is not read back, and raises nothing.
         """
         ...
 
     async def maintain(self) -> None:
-        """One pass of cleaning: compaction and retention. Idempotent, may run in several processes.
+        """One pass of compaction and retention. Idempotent; several processes may call it at a time.
 
-        Of a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays until
-        everyone who may have read what it covers has had time to come by.
+        In a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays long
+        enough for readers of the records it deletes to read it too.
 
         Raises:
             UnavailableError: the broker did not answer.

@@ -1,8 +1,7 @@
-"""Apps, programs and schedules at rest. Times are UTC.
+"""Stored apps, programs and schedules. Times are UTC.
 
-Changing them is read, decide, write: the store reads under locks, a pure function decides, the store writes everything
-the decision says in the same transaction. Locks are taken in one order everywhere: app, program, schedules by id,
-timers, jobs by id, runs.
+A change is one transaction: the store reads under locks, a pure function decides, the store writes the decision. Locks
+are taken in one order: app, program, schedules by id, timers, jobs by id, runs.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from streamsched.domain.halt import Halt
+from streamsched.domain.fold.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.pause import Pause
-from streamsched.domain.schedule import Program, Schedule
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRecord:
-    """A schedule as it stands.
+    """A stored schedule.
 
     Attributes:
         generation: version of definition and state, from 1; never reused, not even after a deletion.
-        created_at: when it was created, anew after a deletion.
-        deleted_at: of a tombstone, which only keeps the generation; None while the schedule exists.
-        kept_from: the oldest generation whose accumulation and jobs go on in this one; None: none but itself.
-        pause: of one that is disabled; None says the same as `Pause()`.
+        created_at: when it was created, or created again after a deletion.
+        deleted_at: set in a tombstone, which keeps the generation; None while the schedule exists.
+        kept_from: the oldest generation whose accumulation and jobs continue in this one; None: only its own.
+        pause: None when it is enabled or disabled.
     """
 
     definition: Schedule
@@ -46,8 +45,18 @@ class ScheduleRecord:
         return self.deleted_at is None
 
     @property
+    def disabled(self) -> bool:
+        """Whether it is neither enabled nor paused."""
+        return not self.enabled and self.pause is None
+
+    @property
+    def status(self) -> str:
+        """`enabled`, `paused` or `disabled`."""
+        return "enabled" if self.enabled else "disabled" if self.pause is None else "paused"
+
+    @property
     def keeping(self) -> bool:
-        """Whether it is paused and keeps what it has."""
+        """Whether it is paused and keeps its accumulation and jobs."""
         return self.pause is not None and self.pause.keep
 
     @property
@@ -57,7 +66,7 @@ class ScheduleRecord:
 
     @property
     def stands_from(self) -> int:
-        """The oldest generation whose jobs may still run (`schedules.stands_from` says the same)."""
+        """The oldest generation whose jobs may still run; column `schedules.stands_from` is computed alike."""
         if self.kept_from is not None:
             return self.kept_from
         return self.generation if self.enabled else self.generation + 1
@@ -65,20 +74,22 @@ class ScheduleRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppRecord:
-    """What a decision sees of an app: all its programs, and the schedules that were asked for, tombstones too.
+    """The input of a decision about an app: all its programs, and the requested schedules, tombstones too.
 
     Attributes:
-        listeners: schedules of other apps that wait for a program this one is about to lose.
+        listeners: schedules of other apps that wait for a program this app is about to remove.
+        origin: the file of the last deployment that named one, as `host:path`; empty when none did.
     """
 
     ref: AppRef
     programs: Mapping[ProgramRef, Program]
     schedules: Mapping[ScheduleRef, ScheduleRecord]
     listeners: Mapping[ScheduleRef, ScheduleRecord] = field(default_factory=dict)
+    origin: str = ""
 
 
 class Action(StrEnum):
-    """What a change did; the words of the history."""
+    """The kind of a change, as written to the history."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -91,11 +102,11 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChange:
-    """A new generation of one schedule. Its waiting and ready jobs of generations that do not stand end as OBSOLETE.
+    """A new generation of one schedule. Its waiting and ready jobs of generations no longer in force end as OBSOLETE.
 
     Attributes:
-        timers: leaf id → next due; these replace all it had, but a leaf of a change that keeps stays due when it was.
-        records: what its homes must be told, in this order.
+        timers: leaf id → next due; these replace all timers, except that with `keeps` a leaf keeps an earlier time.
+        records: the records for its homes, in order.
     """
 
     action: Action
@@ -107,7 +118,7 @@ class ScheduleChange:
 
     @property
     def keeps(self) -> bool:
-        """Whether what the former generation had goes on."""
+        """Whether the accumulation and jobs of the former generation continue."""
         return self.after.kept_from is not None
 
 
@@ -122,7 +133,7 @@ class ProgramChange:
 
 @dataclass(frozen=True, slots=True)
 class AppChange:
-    """What is decided for an app; empty when nothing changes."""
+    """The decision about an app; empty when nothing changes."""
 
     programs: Sequence[ProgramChange] = ()
     schedules: Sequence[ScheduleChange] = ()
@@ -130,29 +141,31 @@ class AppChange:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change that stands.
+    """A stored change.
 
     Attributes:
-        outbox: ids of what it tells the log, and of what earlier changes told it of schedules that stay as they are.
+        outbox: ids of its records in the outbox, and of unsent records of earlier changes to unchanged schedules.
         ended_jobs: ids of the jobs it ended.
+        pending: how many records of `outbox` the log had not acknowledged when the caller stopped waiting.
     """
 
     change: AppChange
     outbox: Sequence[int] = ()
     ended_jobs: Sequence[str] = ()
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """A schedule as people see it.
+    """A schedule with its present state, for API, CLI and UI.
 
     Attributes:
-        next_tick_at: the earliest tick of its time leaves; None when it has none ahead.
-        waiting_jobs: how many jobs wait on constraints or for their launch.
-        open_keys: how many accumulations a trigger that correlates has at the moment; 0 for any other.
-        progress: `domain.explain` as JSON, of this generation; None before anything was accumulated. Of a trigger that
-            correlates it tells the shape alone: each open key has its own.
-        halt: why it is in error; None when it is well.
+        next_tick_at: the earliest tick of its time leaves; None when there is none ahead.
+        waiting_jobs: how many jobs wait for constraints or their launch.
+        open_keys: how many keys of a correlated trigger have an accumulation; 0 for any other trigger.
+        progress: `domain.fold.explain` as JSON, of this generation; None before the first event. For a correlated
+            trigger it has the shape only: each open key has its own progress.
+        halt: why it is in error; None when it is not.
     """
 
     record: ScheduleRecord
@@ -164,8 +177,8 @@ class ScheduleStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """One line of the history: every change of a schedule, job or run, with its reason."""
+class HistoryEntry:
+    """One line of the history: a change of a schedule, job, run or limit, with its reason."""
 
     at: datetime
     subject_kind: str
@@ -176,7 +189,7 @@ class Decision:
 
 
 class CatalogStore(Protocol):
-    """Where changes are decided and stored."""
+    """Decides and stores changes in one transaction."""
 
     async def change(
         self,
@@ -186,68 +199,71 @@ class CatalogStore(Protocol):
         *,
         now: datetime,
         programs: Collection[ProgramRef] | None = None,
+        origin: str | None = None,
     ) -> Applied:
-        """Reads these schedules of the app under their locks and stores what `decide` says, all in one transaction.
-        With None it reads all of them, creates an app that does not exist yet, and nobody else changes it meanwhile.
-        `programs`, with None alone, are those the app is to have: schedules of other apps that wait for one it has and
-        shall not have are read and locked too.
+        """Reads these schedules of the app under their locks and stores what `decide` returns, in one transaction.
 
-        `decide` must be pure: it runs inside the transaction, and again when another change came between. What it
-        raises goes to the caller, and nothing is changed.
+        With `schedules` None it reads all, creates an app that does not exist, and locks the app against other changes;
+        only then the next two apply. `programs`: the programs the app is to have; schedules of other apps that wait for
+        one to be removed are read and locked too. `origin`: the file the app was deployed from; None keeps the stored
+        one.
+
+        `decide` must be pure: it runs inside the transaction, and again when another change committed in between. What
+        it raises is raised to the caller, and nothing changes.
 
         Raises:
-            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
-    """A schedule that is to be paused, for the runs of this generation failed too often."""
+class FailureStreak:
+    """A schedule to be paused because too many runs of this generation failed in a row."""
 
     schedule: ScheduleRef
     generation: int
     pause: Pause
 
 
-class PauseBook(Protocol):
-    """Pauses that begin or end by themselves."""
+class PauseStore(Protocol):
+    """Pauses that start after failures or end at a set time."""
 
-    async def broken(self, *, limit: int) -> Sequence[Break]:
-        """Schedules that are to be paused, those that failed first first.
+    async def broken(self, *, limit: int) -> Sequence[FailureStreak]:
+        """Schedules to be paused, the earliest failure first.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def mended(self, broken: Break) -> None:
-        """That has been done, or is overtaken. A repeat changes nothing.
+    async def mended(self, broken: FailureStreak) -> None:
+        """Removes the streak: the schedule was paused, or has changed. Idempotent.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
     async def over(self, *, now: datetime, limit: int) -> Sequence[ScheduleRef]:
-        """Schedules whose pause has ended by `now`, those that ended first first.
+        """Schedules whose pause has ended by `now`, the earliest first.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
     async def next_end(self) -> datetime | None:
-        """When the next pause ends; None when none does by itself.
+        """When the next pause ends; None when no pause has an end.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
 
 class CatalogReader(Protocol):
-    """What people ask. Deleted schedules do not exist here."""
+    """Reads for API, CLI and UI. Deleted schedules do not exist here."""
 
     async def schedule(self, ref: ScheduleRef) -> ScheduleStatus:
         """Raises:
@@ -255,16 +271,34 @@ class CatalogReader(Protocol):
         """
         ...
 
-    async def schedules(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[ScheduleStatus]:
-        """Ordered by id; of every app when none is named."""
+    async def schedules(
+        self,
+        *,
+        namespace: str | None = None,
+        app: AppRef | None = None,
+        states: Collection[str] = (),
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[ScheduleStatus]:
+        """Ordered by id; of every app when none is named; at most `limit` of those after the id `after`. `states`:
+        `enabled`, `paused`, `disabled` or `error`; of every state when none is named.
+        """
+        ...
+
+    async def ticking(
+        self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
+    ) -> Sequence[ScheduleRecord]:
+        """The schedules with the earliest next ticks, in order; of every app when none is named."""
         ...
 
     async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
-        """What `CatalogStore.change` would give to a decision, without its locks; empty when there is no such app."""
+        """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
         ...
 
-    async def programs(self, *, namespace: str | None = None, app: AppRef | None = None) -> Sequence[Program]:
-        """Ordered by id; of every app when none is named."""
+    async def programs(
+        self, *, namespace: str | None = None, app: AppRef | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[Program]:
+        """Ordered by id; of every app when none is named; at most `limit` of those after the id `after`."""
         ...
 
     async def program(self, ref: ProgramRef) -> Program:
@@ -273,6 +307,6 @@ class CatalogReader(Protocol):
         """
         ...
 
-    async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[Decision]:
-        """The newest decisions about an app, program, schedule, job or run; newest first."""
+    async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:
+        """The newest history lines of an app, program, schedule, job or run, newest first."""
         ...

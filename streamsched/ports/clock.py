@@ -1,4 +1,4 @@
-"""The wall clock: the only place of the house that reads it."""
+"""The wall clock: no other module reads it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Says what time it is, in UTC."""
+    """A source of the present time."""
 
-    def now(self) -> datetime: ...
+    def now(self) -> datetime:
+        """The present time in UTC."""
+        ...
 
 
 class SystemClock:

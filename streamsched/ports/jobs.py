@@ -7,31 +7,34 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from streamsched.domain.deadline import Deadline
-from streamsched.domain.docket import Docket, Ruling
-from streamsched.domain.group import Occupancy
-from streamsched.domain.job import JobState, Order, ReadyJob
-from streamsched.domain.load import Gate, Load
-from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.pace import Bucket
-from streamsched.domain.pool import Line
-from streamsched.domain.rate import Meter
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Program, Schedule
-from streamsched.ports.catalog import Decision
+from streamsched.domain.constraints.group import Occupancy
+from streamsched.domain.constraints.load import Load, LoadGate
+from streamsched.domain.constraints.pace import BucketLevel
+from streamsched.domain.constraints.pool import PoolQueue
+from streamsched.domain.constraints.rate import TokenBucket
+from streamsched.domain.decisions.decision import Decision, DecisionInput
+from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.deadline import Deadline
+from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.runs import Assignment
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job as it stands.
+    """A stored job.
 
     Attributes:
         program: None when its schedule was unknown at intake.
         waiting: verdicts of the last check, in the order of the schedule's constraints: `{kind, why, at?, what?}`.
-        joined: the job a COALESCED one joined.
+        joined: the job into which a COALESCED one was coalesced.
         runs: ids of its runs, first attempt first.
-        missed: the deadlines it has missed, in sentences.
+        missed: the deadlines it missed, as sentences.
+        outcome: the state of its last run; None before it has one.
+        failures: how often in a row it could not be decided, for `reason`; retried at `next_check_at`, at growing
+            intervals.
     """
 
     id: str
@@ -49,11 +52,23 @@ class JobRecord:
     ended_at: datetime | None
     runs: tuple[str, ...]
     missed: tuple[str, ...] = ()
+    failures: int = 0
+    outcome: RunOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A non-terminal run of a program: what a waiting job may wait for."""
+class RunOutcome:
+    """The state of a run, or its end."""
+
+    state: RunState
+    reason: str
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingRun:
+    """A non-terminal run of a program, for which a job may wait."""
 
     run: str
     state: str
@@ -62,7 +77,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class HistoryLine:
     """One line of a subject's history."""
 
     at: datetime
@@ -72,17 +87,17 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """The last run of a job: how far its launch is, or how it goes.
+class LaunchStatus:
+    """The last run of a job, with the state of its launch.
 
     Attributes:
-        reason: how it ended; of a further attempt that has not begun, why it was made.
-        since: when it was made, or came to the state it is in.
-        spawns: runner processes that were started for it.
+        reason: of its end; of a further attempt that has not started, why it was created.
+        since: when it entered its state.
+        spawns: runner processes started for it.
         spawn_at: when the next one is due; None when none is.
-        held_back: none is due until its schedule, which is paused, is changed again.
-        not_spawned: why the last one could not be started.
-        ahead: how many runs want a runner process before it.
+        held_back: whether its start waits until its paused schedule changes.
+        not_spawned: why the last runner process could not be started.
+        ahead: how many runs get a runner process before it.
     """
 
     run: str
@@ -101,24 +116,25 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
-    """All that explains a job, read at one moment.
+class JobSnapshot:
+    """All data that explains a job, of one database snapshot.
 
     Attributes:
         holders: the program's non-terminal runs, oldest first.
-        held: who holds it back by hand, and why; None: nobody does.
-        groups: the groups its schedule asks for; one nobody has asked for yet is missing.
+        held: who holds it by a command, and why; None when it is not held.
+        groups: occupancy of the groups its schedule uses; a missing group is empty.
         slot_holders: the runs that hold slots of those, oldest first.
-        lines: the pools its schedule asks for, as far as it stands in them.
+        buckets: the token buckets of its rates; a missing bucket is full.
+        pool_queues: the pools its schedule uses, up to the job's position.
         priority: of the schedule in its pool, as set online.
-        gates: of the loads its schedule asks for; one nobody has come to yet is missing.
-        meters: the buckets its rates ask; one that is missing is full.
+        load_gates: the gates of its load constraints; a missing gate is new.
         launch: its last run.
-        unreadable: what is wrong with the schedule's definition in the store; None: nothing.
-        checked_at: when a launcher looked at it the last time.
-        typical: how long half of the program's latest completed runs took at most.
-        stands_from: the oldest generation of the schedule whose jobs stand; None: `generation` alone.
-        deadlines: those still to come, the next first.
+        unreadable: why the stored schedule or satisfaction cannot be read; None when it can.
+        checked_at: when a launcher last checked it.
+        typical: the median duration of the program's latest completed runs.
+        stands_from: the oldest generation of the schedule whose jobs are valid; None: `generation` alone.
+        deadlines: those ahead, the next first.
+        pauses: the pauses, disablings, resumptions and enablings of its schedule since the satisfaction.
     """
 
     job: JobRecord
@@ -126,27 +142,28 @@ class Background:
     schedule: Schedule | None
     generation: int
     enabled: bool
-    holders: tuple[Holder, ...]
+    holders: tuple[BlockingRun, ...]
     last_completed_at: datetime | None
-    history: tuple[Decided, ...]
+    history: tuple[HistoryLine, ...]
     held: str | None = None
     groups: Mapping[str, Occupancy] = field(default_factory=dict)
-    slot_holders: tuple[Holder, ...] = ()
-    meters: Mapping[Meter, Bucket] = field(default_factory=dict)
-    lines: Mapping[str, Line] = field(default_factory=dict)
+    slot_holders: tuple[BlockingRun, ...] = ()
+    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
+    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
     priority: int | None = None
-    gates: Mapping[Load, Gate] = field(default_factory=dict)
-    launch: Launch | None = None
+    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
+    launch: LaunchStatus | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None
     typical: timedelta | None = None
     stands_from: int | None = None
     deadlines: tuple[tuple[Deadline, datetime], ...] = ()
+    pauses: tuple[HistoryLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """How often a schedule gave this verdict on an event at all; `late` is the policy when it was late, else empty."""
+class VerdictCount:
+    """How often a schedule gave this verdict, of all time; `late` is the policy applied to late events, else empty."""
 
     verdict: str
     late: str
@@ -155,28 +172,28 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """What a schedule did in a span of time.
+class ScheduleSpan:
+    """The activity of a schedule in a span of time.
 
     Attributes:
-        jobs: satisfied in it, oldest first, the newest thousand.
-        changes: of the schedule itself, from its beginning to the end of the span, oldest first, the newest 500.
-        tallies: of all time.
+        jobs: those satisfied in it, oldest first, the newest thousand.
+        changes: of the schedule, from its creation to the end of the span, oldest first, the newest 500.
+        verdict_counts: of all time.
     """
 
     jobs: Sequence[JobRecord]
-    changes: Sequence[Decision]
-    tallies: Sequence[Tally]
+    changes: Sequence[HistoryEntry]
+    verdict_counts: Sequence[VerdictCount]
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """Who executes runs within the launcher's process, so that they can begin with their admission.
+class InlineRoom:
+    """An `InlineRunner` for which a decision claims admitted runs at once.
 
     Attributes:
-        runner: as `RunnerId` writes it.
-        room: how many more it takes now.
-        fits: whether it executes such a program.
+        runner: its `RunnerId` as text.
+        room: how many runs it accepts now.
+        fits: whether it executes a program.
     """
 
     runner: str
@@ -185,34 +202,34 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
-    """What one decision about several programs did.
+class DecisionBatch:
+    """The result of one transaction that decided about several programs.
 
     Attributes:
-        rulings: by program; those that another launcher holds are missing.
-        begun: the admitted runs that are claimed already, for `Inside`.
+        decisions: by program; programs locked by another launcher are missing.
+        claimed: the admitted runs that are already claimed for the inline runner.
+        failed: why jobs could not be decided, by job; they were put off.
     """
 
-    rulings: Mapping[str, Sequence[Ruling]]
-    begun: Sequence[Assignment] = ()
+    decisions: Mapping[str, Sequence[Decision]]
+    claimed: Sequence[Assignment] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def ruled(self) -> int:
-        """How many jobs were ruled on."""
-        return sum(len(rulings) for rulings in self.rulings.values())
+    def decided(self) -> int:
+        """How many jobs were decided or put off."""
+        return sum(len(decisions) for decisions in self.decisions.values()) + len(self.failed)
 
 
-class Decisions(Protocol):
+class DecisionStore(Protocol):
     """What the launcher's loop needs."""
 
     async def due(self, now: datetime, *, limit: int) -> Mapping[str, int]:
-        """Programs that have jobs due at `now`, those due longest first, and how many were found; not more than some
-        were looked for.
-        """
+        """Programs with jobs due at `now`, those due longest first, and how many jobs, up to a fixed maximum."""
         ...
 
     async def next_due(self) -> datetime | None:
-        """The earliest next check of all waiting jobs; None when every one of them has to be woken."""
+        """The earliest next check of all waiting jobs; None when all of them wait for a wake-up."""
         ...
 
     async def decide(
@@ -221,44 +238,49 @@ class Decisions(Protocol):
         *,
         now: datetime,
         limit: int,
-        judge: Callable[[Docket], Sequence[Ruling]],
-        inside: Inside | None = None,
+        judge: Callable[[DecisionInput], Sequence[Decision]],
+        inline: InlineRoom | None = None,
         wait: bool = False,
-    ) -> Sitting:
-        """Reads the dockets of these programs (up to `limit` due jobs of each) under their locks, applies what `judge`
-        rules on one after the other, and records it in the history, all in one transaction. With `inside`, admitted
-        runs begin at once as long as there is room: they are claimed for its runner, as `RunBook.claim` would.
-        Programs that another decides about, or whose runs end just now, are left out; with `wait` the first is waited
-        for, a second at most.
+        jobs: Sequence[str] | None = None,
+    ) -> DecisionBatch:
+        """Locks these programs, reads up to `limit` due jobs of each, stores what `judge` decides about one program
+        after the other, and writes the history, in one transaction. With `inline`, admitted runs are claimed for its
+        runner, as `RunStore.claim` would, while it has room. Programs locked by another transaction are skipped; with
+        `wait` the first one's lock is waited for, at most a second.
 
-        `judge` must be pure: it runs inside the transaction.
+        `judge` must be pure: it runs inside the transaction. With `jobs` only those of them that are due are decided. A
+        job is put off, with the reason, when it, its schedule or its program cannot be read, or when the decision is a
+        failed `Wait`.
 
         Raises:
-            InvalidError: a definition or a job in the store cannot be read; nothing changed.
             ConflictError: a job changed at the same time; nothing changed.
-            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...
 
-    async def defer(self, program: str, reason: str, *, now: datetime, until: datetime) -> None:
-        """Puts the due jobs of a program off, with the reason: it cannot be decided now, others can, also
-        those behind them in the line of a pool.
+    async def due_jobs(self, program: str, now: datetime, *, limit: int) -> Sequence[str]:
+        """The due jobs of a program, oldest satisfaction first."""
+        ...
+
+    async def put_off(self, failed: Mapping[str, str], *, now: datetime) -> None:
+        """Puts off jobs that cannot be decided (id → reason): for a minute, doubled each time up to an hour. They leave
+        the queues of their pools.
         """
         ...
 
-    async def look(self, job: str) -> None:
-        """The job is looked at again, if it waits still: something was heard that it waits for."""
+    async def recheck(self, job: str) -> None:
+        """Makes the job due, if it still waits."""
         ...
 
-    async def recall(self, *, before: datetime) -> int:
-        """The sweep behind the wake-ups: makes due what waits for a wake-up since `before`, and what waits for a
-        schedule that changed, was disabled or deleted since. Returns how many.
+    async def recheck_all(self, *, before: datetime) -> int:
+        """Makes due the jobs that wait for a wake-up since `before`, in case it was lost, and those whose schedule
+        changed, was disabled or deleted. Returns how many.
         """
         ...
 
 
-class Jobs(Protocol):
-    """What people ask about jobs."""
+class JobStore(Protocol):
+    """Reads and commands for API, CLI and UI."""
 
     async def get(self, job: str) -> JobRecord:
         """Raises:
@@ -267,26 +289,34 @@ class Jobs(Protocol):
         ...
 
     async def recent(
-        self, *, schedule: ScheduleRef | None = None, states: Sequence[JobState] = (), limit: int = 100
+        self,
+        *,
+        schedule: ScheduleRef | None = None,
+        app: AppRef | None = None,
+        states: Sequence[JobState] = (),
+        limit: int = 100,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[JobRecord]:
-        """The newest jobs first; of all states when none is named."""
-        ...
-
-    async def tell(self, job: str, order: Order | None, reason: str, *, now: datetime) -> JobRecord:
-        """Tells a waiting job what to do, instead of what it was told before; None lets it go its own way again.
-        `reason` (who and why) goes into its history.
-
-        Raises:
-            NotFoundError: no such job.
-            ConflictError: it waits for no constraint any more; nothing changed.
+        """The newest jobs first; of all schedules, apps and states where none is named; older than `before` (time of
+        creation and id of a job), when given.
         """
         ...
 
-    async def span(self, schedule: ScheduleRef, *, since: datetime, until: datetime) -> Span:
-        """What happened to a schedule between these (UTC, both included); an unknown one did nothing."""
+    async def command(self, job: str, command: JobCommand | None, reason: str, *, now: datetime) -> JobRecord:
+        """Sets or replaces the command of a waiting job; None removes it. `reason` (who and why) is written to its
+        history.
+
+        Raises:
+            NotFoundError: no such job.
+            ConflictError: it no longer waits for constraints; nothing changed.
+        """
         ...
 
-    async def background(self, job: str) -> Background:
+    async def span(self, schedule: ScheduleRef, *, since: datetime, until: datetime) -> ScheduleSpan:
+        """The activity of a schedule between these (UTC, both included); empty for an unknown one."""
+        ...
+
+    async def snapshot(self, job: str) -> JobSnapshot:
         """Raises:
         NotFoundError: no such job.
         """

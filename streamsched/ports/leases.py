@@ -1,7 +1,7 @@
-"""Leases: who holds which name (a shard, a part) until when. Every holder is told apart by an epoch.
+"""Leases: which process holds a name (a shard, a singleton role) until when, with an epoch for each holding.
 
-One clock judges all of them, the database's, so machines whose clocks disagree still agree on who holds what. A lease
-is advice: whoever must never act twice is fenced where it acts (`ports.broker.Writer`).
+Expiry is decided by the database's clock only, so processes with differing clocks agree. A lease alone does not exclude
+two holders: what must never happen twice is fenced where it happens (`ports.broker.Writer`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
-from streamsched.codec.state import VERSION
+from streamsched.codec.records.formats import NEWEST
 
-#: What releases wrote that knew nothing of formats.
+#: The state format of releases before formats were versioned.
 OLDEST: Final = 2
 
 _SHARD: Final = "shard-"
@@ -25,44 +25,42 @@ def shard_lease(shard: int) -> str:
 
 
 def is_shard_lease(name: str) -> bool:
-    """Whether a lease is a shard's; the others are parts'."""
+    """Whether a lease is a shard's; the others are of singleton roles."""
     return name.startswith(_SHARD)
 
 
 def shard_of(name: str) -> int:
-    """The shard that a shard's lease is for."""
+    """The shard of a shard's lease."""
     return int(name.removeprefix(_SHARD))
 
 
-def part_lease(part: str) -> str:
-    """The lease of a part that one process plays at a time, such as `relay`. It says `role-`, as parts were called
-    once: two releases side by side must mean the same lease.
-    """
-    return f"role-{part}"
+def role_lease(role: str) -> str:
+    """The lease of a singleton role, such as `relay`."""
+    return f"role-{role}"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A process that holds leases. `id` is its identity: a process that comes back under it gets its leases at once.
-    `reads`: the newest version of the states' encoding that it reads.
+class LeaseHolder:
+    """A process that holds leases. A restarted process with the same `id` gets its leases back at once. `reads`: the
+    newest changelog format it reads (`codec.records.formats`).
     """
 
     id: str
     host: str
     pid: int
-    reads: int = VERSION
+    reads: int = NEWEST
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease as it stood at one moment.
+    """A lease at one moment.
 
     Attributes:
-        owner: who holds it, or held it last.
-        epoch: grows with every taking; never reused.
-        expires_in: seconds left, by the database's clock; 0 or less: nobody holds it.
-        wanted_by: who waits for it to be handed over.
-        format: the newest version of the states' encoding that may have been written under it; it only grows.
+        owner: the present or last holder.
+        epoch: grows with every claim; never reused.
+        expires_in: seconds left, by the database's clock; 0 or less: it is free.
+        wanted_by: the worker that waits for it to be handed over.
+        format: the newest changelog format that may have been written under it; it never shrinks.
     """
 
     name: str
@@ -78,48 +76,48 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """All leases and the workers that are alive, at one moment; both sorted by name. `workers`: what each reads."""
+class Membership:
+    """All leases and live workers at one moment, sorted by name; `workers`: the newest format each reads."""
 
     workers: Mapping[str, int]
     leases: tuple[Lease, ...]
 
 
 class Leases(Protocol):
-    """Takes, renews and gives back. Every method raises UnavailableError when the database is away."""
+    """Claims, renews and releases leases. Every method raises UnavailableError when the database is unavailable."""
 
-    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
-        """Says that `holder` is alive, renews what it holds (name → epoch) as `renew` does, and tells how things stand.
-        A worker that has not beaten for `ttl` is not among the living.
+    async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
+        """Stores a heartbeat of `holder`, renews what it holds (name → epoch) as `renew` does, and returns the
+        membership. A worker without a heartbeat for `ttl` is not live.
         """
         ...
 
     async def claim(
         self, names: Sequence[str], owner: str, ttl: timedelta, *, reads: int | None = None
     ) -> Mapping[str, int]:
-        """Takes those of `names` that are free, expired or the owner's already; name → new epoch of what it got. One
-        whose format is newer than `reads`, if given, is not taken.
+        """Claims those of `names` that are free, expired or the owner's already; returns name → new epoch. A lease
+        whose format is newer than `reads`, if given, is not claimed.
         """
         ...
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
-        """Holds on for another `ttl`, also to what has expired and nobody took; the names still held."""
+        """Renews for another `ttl`, also expired leases that were not claimed since; returns the names still held."""
         ...
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
-        """From now on that version may be written under these leases: nobody who does not read it gets them any more.
-        The names for which it is so; what another has taken since is not among them.
+        """Permits writing that format version under these leases: workers that do not read it can no longer claim them.
+        Returns the names for which it holds; leases claimed by another since are not among them.
         """
         ...
 
     async def want(self, names: Sequence[str], worker: str) -> None:
-        """Asks the living owners to hand over."""
+        """Asks the live owners to hand over."""
         ...
 
     async def release(self, held: Mapping[str, int], owner: str) -> None:
-        """Gives back; what another has taken since is left alone. Idempotent."""
+        """Releases leases, except those claimed by another since. Idempotent."""
         ...
 
     async def leave(self, worker: str) -> None:
-        """Takes the worker off the list of the living. Idempotent."""
+        """Removes the worker from the membership. Idempotent."""
         ...

@@ -1,8 +1,8 @@
-"""The outbox: records to append to the log, stored in the transaction of the change they tell of.
+"""The outbox: records to append to the log, stored in the transaction of the change they describe.
 
-Rows become visible when their transaction commits, so not in the order of their ids; of two changes that exclude each
-other (of one schedule, of one run) the later has the greater ids and is visible later. That is all the order the log
-needs, and all this port promises (ADR 0002).
+Rows become visible when their transaction commits, not in the order of their ids. Of two changes that exclude each
+other (of one schedule, of one run) the later has the greater ids and is visible later. The log needs no other order,
+and this port guarantees no other (ADR 0002).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamsched.domain.names import ScheduleRef
 
 
 class OutboxRecord(NamedTuple):
-    """A record as a change writes it; the home of `key` will be its partition."""
+    """A record as a change writes it; its partition is the home of `key`."""
 
     topic: str
     key: str
@@ -34,42 +34,50 @@ class Outbox(Protocol):
     """What the relay needs."""
 
     async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
-        """What is visible now, smallest ids first, without the ids `beside`.
+        """The visible records, smallest ids first, without the ids `beside`.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
     async def forget(self, ids: Sequence[int]) -> None:
-        """Deletes records the log has acknowledged and tells those who wait for it. Idempotent.
+        """Deletes records the log has acknowledged, and notifies `RELAYED`. Idempotent.
 
         Raises:
-            UnavailableError: PostgreSQL is away; nothing was deleted, or everything.
+            UnavailableError: PostgreSQL is unavailable; nothing was deleted, or everything.
         """
         ...
 
 
-class Receipts(Protocol):
-    """What a change needs to know that the log has it."""
+class OutboxAcks(Protocol):
+    """Tells whether the log has acknowledged records."""
 
     async def outstanding(self, ids: Sequence[int]) -> int:
         """How many of these records the log has not acknowledged yet.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def between(self, first: int, last: int) -> int:
+        """How many records with ids in this range (both included) the log has not acknowledged yet.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
 
 class Mending(Protocol):
-    """Writes what the log must be told again."""
+    """Writes records of a schedule to the log again."""
 
     async def mend(self, ref: ScheduleRef, generation: int, records: Sequence[OutboxRecord]) -> Sequence[int]:
-        """Ids of the records in the outbox; none, and nothing written, when the schedule (0: nobody knows it) is not of
-        this generation any more.
+        """Writes the records to the outbox and returns their ids; writes nothing and returns none when the schedule is
+        no longer of this generation (0: it does not exist).
 
         Raises:
-            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...

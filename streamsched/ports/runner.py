@@ -1,20 +1,21 @@
-"""Runner processes: one for each run, living longer than who started it."""
+"""Runner processes, one for each run; they outlive the process that started them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, Self
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.schedule import Program
-from streamsched.ports.runs import Assignment, Ending
+from streamsched.domain.schedules.schedule import Program
+from streamsched.ports.runs import Assignment, RunEnd
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerId:
-    """A process on a host; its start time (clock ticks since boot, 0 where unknown) tells it from a later one of its
-    pid. As text: `host:pid:ticks`.
+    """A process on a host; its start time (clock ticks since boot, 0 where unknown) distinguishes it from a later
+    process with its pid. As text: `host:pid:ticks`.
     """
 
     host: str
@@ -40,8 +41,8 @@ class Runners(Protocol):
     """Starts runner processes and knows those of this host."""
 
     def spawn(self, run: str) -> None:
-        """Starts a process that claims the run and executes it, detached from this one. Any number may be started for
-        a run: the first to claim it executes it, the others end quietly.
+        """Starts a detached process that claims the run and executes it. Several may be started for a run: the first to
+        claim it executes it, the others exit.
 
         Raises:
             UnavailableError: the process cannot be started now.
@@ -49,46 +50,58 @@ class Runners(Protocol):
         ...
 
     def room(self) -> int:
-        """How many more this host may execute now; what finds no room stays PENDING."""
+        """How many more runs this host may execute now; the others stay PENDING."""
         ...
 
     def alive(self, runner: RunnerId) -> bool | None:
-        """Whether that process lives; None when it is another host's and cannot be known."""
+        """Whether that process lives; None when it is on another host."""
         ...
 
-    def ending(self, run: str) -> Ending | None:
-        """How the run ended, as its runner noted on this host's disk before it told PostgreSQL; None without a note.
+    def end_note(self, run: str) -> RunEnd | None:
+        """The end that the runner wrote to this host's disk before storing it in PostgreSQL; None without a note.
 
         Raises:
-            UnavailableError: there may be a note, but it cannot be read now.
+            UnavailableError: a note may exist, but cannot be read now.
         """
         ...
 
 
-class Hands(Protocol):
-    """Executes runs within the launcher's process: many that are short, without a process for each."""
+class InlineRunner(Protocol):
+    """Executes short runs in the launcher's process, without a process for each."""
 
     @property
     def runner(self) -> RunnerId:
-        """This process."""
+        """The id of this process."""
         ...
 
     def fits(self, program: Program) -> bool:
-        """Whether such a program is executed here."""
+        """Whether it executes such a program."""
         ...
 
     def room(self) -> int:
-        """How many more runs may begin now."""
+        """How many more runs may start now."""
         ...
 
-    def begin(self, runs: Sequence[Assignment]) -> None:
-        """Executes runs that are claimed already, and ends them; returns at once. A repeat changes nothing."""
+    def execute(self, runs: Sequence[Assignment]) -> None:
+        """Executes and ends runs that are claimed already; returns at once. Idempotent."""
         ...
 
-    def take(self, runs: Sequence[str]) -> None:
-        """Claims these runs and executes what it gets of them; returns at once."""
+    def claim_and_execute(self, runs: Sequence[str]) -> None:
+        """Claims these runs and executes those it gets; returns at once."""
         ...
 
     def holds(self, run: str) -> bool:
-        """Whether it executes that run, or has still to store its end."""
+        """Whether it executes that run or has not stored its end yet."""
+        ...
+
+
+class RunFileStore(Protocol):
+    """The files that runs leave on the disk of this host. Both calls block on the disk: use a thread."""
+
+    def untouched(self, since: datetime) -> Sequence[str]:
+        """Runs with files here, none of which was modified since then (UTC, by this host's clock)."""
+        ...
+
+    def clear(self, runs: Sequence[str]) -> int:
+        """Removes all files of these runs; returns how many. Idempotent."""
         ...

@@ -1,30 +1,27 @@
 """Runs: executions of programs, from PENDING to their end. Times are UTC.
 
-Every call changes a run, its job, its history, what goes out on `program-status` and who is woken in one transaction.
+Every call is one transaction: the run, its job, the history, the event for `program-status` and the wake-ups.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Protocol
 
-from streamsched.domain.event import Event
-from streamsched.domain.job import ReadyJob
-from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.pace import Pace
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Program, Schedule
-
-#: PostgreSQL refuses NUL in a text, JSON and UTF-8 half a character, and a terminal obeys what the others say.
-_UNTELLABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.events.event import LOG_TAIL, Event
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.domain.schedules.template import printable
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run as it stands. `job` and `schedule` are None for one started by hand."""
+    """A stored run. `job` and `schedule` are None for a manual run."""
 
     id: str
     job: str | None
@@ -45,7 +42,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a runner that claimed a run has to execute. `ready` and `schedule` are None for one started by hand."""
+    """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run."""
 
     run: str
     attempt: int
@@ -57,43 +54,46 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended: COMPLETED, FAILED or KILLED; `exit_code` when its process had one. Programs write much of the
-    `reason`: in it U+FFFD stands for every control character but tab and line feed, and for half characters.
+class RunEnd:
+    """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
+    `LOG_TAIL` characters of its log when it did not complete. In both texts U+FFFD replaces control characters except
+    tab and line feed, and incomplete characters.
     """
 
     state: RunState
     reason: str
     at: datetime
     exit_code: int | None = None
+    log_tail: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", _UNTELLABLE.sub("\ufffd", self.reason))
+        object.__setattr__(self, "reason", printable(self.reason))
+        object.__setattr__(self, "log_tail", printable(self.log_tail[-LOG_TAIL:]))
 
-    def bare(self, at: datetime) -> Ending:
-        """The same end, with nothing in it that a store may have refused."""
-        return Ending(self.state, "what was told of its end cannot be stored", at)
+    def bare(self, at: datetime) -> RunEnd:
+        """The same end without texts, for a store that refused them."""
+        return RunEnd(self.state, "the reason of its end cannot be stored", at)
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Somebody wants a run to end: after a moment to tidy up, or at once."""
+class StopRequest:
+    """A request to end a run: with time to clean up, or at once."""
 
     why: str
     at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Unclaimed:
-    """A PENDING run for which a runner process is to be started; `spawns` counts this one."""
+class UnclaimedRun:
+    """A PENDING run for which a runner process is to be started, the `spawns`-th."""
 
     run: str
     spawns: int
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
-    """A run that was claimed and has not been heard of since `heartbeat_at`."""
+class SilentRun:
+    """A claimed run without a heartbeat since `heartbeat_at`."""
 
     run: str
     attempt: int
@@ -102,88 +102,88 @@ class Silent:
     log_path: str | None = field(default=None)
 
 
-class RunBook(Protocol):
-    """What a runner writes about the one run it executes."""
+class RunStore(Protocol):
+    """What a runner writes about the run it executes."""
 
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
-        """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for everybody else. A caller that asks
-        again, because it never heard the answer, gets it once more.
+        """PENDING → STARTING for exactly one caller, and its job LAUNCHED; None for all others. Repeated by the same
+        caller it returns the same assignment.
 
-        A run whose schedule was changed, disabled or deleted since it was admitted ends KILLED here, its job OBSOLETE;
-        one that somebody wants to end is KILLED too, its job LAUNCH_FAILED.
+        A run whose schedule was changed, disabled or deleted since its admission ends KILLED here, its job OBSOLETE;
+        one that is to stop is KILLED too, its job LAUNCH_FAILED.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
-        """STARTING → RUNNING, and says so on `program-status`. A repeat changes nothing.
+        """STARTING → RUNNING, with an event on `program-status`. Idempotent.
 
         Raises:
             ConflictError: the run is no longer this runner's.
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def beat(self, run: str, *, runner: str, now: datetime) -> Stop | None:
-        """The run is alive; returns that it should end, when somebody wants that.
+    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
+        """Stores a heartbeat; returns a requested stop.
 
         Raises:
-            ConflictError: the run is no longer this runner's, for it was given up as lost.
-            UnavailableError: PostgreSQL is away.
+            ConflictError: the run is no longer this runner's: it was marked lost, or ended.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def finish(self, run: str, ending: Ending) -> bool:
-        """Stores the end and wakes the jobs that wait for it. A failure that the schedule wants retried makes the next
-        attempt; any other end goes out on `program-status`. False when the run had ended before; then nothing changes.
+    async def finish(self, run: str, ending: RunEnd) -> bool:
+        """Stores the end and wakes the jobs that wait for it. A failure that the schedule retries creates the next
+        attempt; any other end is published on `program-status`. False, without a change, when the run had ended before.
 
         Raises:
-            InvalidError: the end cannot be stored, or what is stored of the run cannot be read.
-            UnavailableError: PostgreSQL is away.
+            InvalidError: the end cannot be stored, or the stored run cannot be read.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
 
-class RunCrowd(Protocol):
-    """What is written about many runs that one process executes. Each call may be repeated."""
+class RunBatch(Protocol):
+    """`RunStore` for many runs of one process. Each call is idempotent."""
 
     async def claim(
         self, runs: Sequence[str], *, runner: str, log_path: str | None, now: datetime
     ) -> Sequence[Assignment]:
-        """What `RunBook.claim` answers for each of them, without those that somebody else got or that ended.
+        """`RunStore.claim` for each; the runs it gives to the caller.
 
         Raises:
-            InvalidError: what is stored of one of them cannot be read; all may be claimed, and asked for again.
-            UnavailableError: PostgreSQL is away.
+            InvalidError: one of them cannot be read; some may be claimed, and the call may be repeated.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def beat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, Stop | None]:
-        """These are alive and RUNNING; those that should end have a `Stop`. Those that are missing are no longer this
-        runner's: they were given up as lost, or have ended.
+    async def heartbeat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+        """Stores heartbeats, and moves STARTING runs to RUNNING. Returns the requested stops; a missing run is no
+        longer this runner's: it was marked lost, or has ended.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def finish(self, endings: Mapping[str, Ending], *, said: Mapping[str, Event]) -> Sequence[str]:
-        """Ends them as `RunBook.finish` does, and publishes what those have `said` that are COMPLETED by this call, in
-        the same transaction. Returns those that had not ended before.
+    async def finish(self, endings: Mapping[str, RunEnd], *, events: Mapping[str, Event]) -> Sequence[str]:
+        """`RunStore.finish` for each; publishes the events of runs COMPLETED by this call in the same transaction.
+        Returns those that had not ended before.
 
         Raises:
-            InvalidError: one of them cannot be stored; some of the others are, and may be asked for again.
-            ConflictError: others changed these runs again and again meanwhile.
-            UnavailableError: PostgreSQL is away.
+            InvalidError: one of them cannot be stored; some of the others may be, and the call may be repeated.
+            ConflictError: concurrent changes of these runs, repeatedly.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
 
-class FollowUpBook(RunBook, Protocol):
-    """What the launchers need to look after runs. `quick` runs are those that a launcher executes itself
-    (`domain.schedule.Quick`); the others want a runner process.
+class RunMonitorStore(RunStore, Protocol):
+    """What launchers need to start and check runs. `inline` runs are executed by a launcher itself
+    (`domain.schedules.schedule.Quick`); the others need a runner process.
     """
 
     async def unclaimed(
@@ -194,49 +194,51 @@ class FollowUpBook(RunBook, Protocol):
         jitter: float,
         limit: int,
         pace: Pace | None = None,
-        quick: bool = False,
-    ) -> tuple[Sequence[Unclaimed], datetime | None]:
-        """Takes PENDING runs that need a runner process now, oldest first, each for one caller. When no runner claims
-        it, it is taken again at `retry_at[spawns]`, or later by up to the share `jitter` of the time until then; past
-        the end of `retry_at` it is left for `give_up`. All callers together keep to the pace; with one, the second
-        part of the answer is when it lets the next through.
+        inline: bool = False,
+    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
+        """Takes PENDING runs that need a runner process now, oldest first, each for one caller. A run that no runner
+        claims is taken again at `retry_at[spawns]`, or later by up to the fraction `jitter` of the time until then;
+        past the end of `retry_at` it is left to `fail_unstarted`. `pace` limits all callers together; with it, the
+        second value is when the next run is permitted.
         """
         ...
 
-    async def next_spawn(self, *, quick: bool = False) -> datetime | None:
-        """When the next PENDING run wants to be executed; None when there is none."""
+    async def next_spawn(self, *, inline: bool = False) -> datetime | None:
+        """When the next PENDING run is to be started; None when there is none."""
         ...
 
     async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
-        """Notes why no process could be started, in the run's history."""
+        """Writes to the run's history why no process could be started."""
         ...
 
-    async def give_up(self, now: datetime, *, spawns: int) -> Sequence[str]:
-        """Ends PENDING runs for which that many runner processes were started in vain: FAILED, job LAUNCH_FAILED."""
+    async def fail_unstarted(self, now: datetime, *, spawns: int) -> Sequence[str]:
+        """Ends PENDING runs that none of `spawns` runner processes claimed: FAILED, job LAUNCH_FAILED. Returns their
+        ids.
+        """
         ...
 
     async def overdue(self, now: datetime) -> Sequence[str]:
-        """Wants every live run to end that is past its deadline, unless somebody does already. Returns their ids."""
+        """Requests a stop of every live run past its maximum duration without one. Returns their ids."""
         ...
 
-    async def put_down(self, now: datetime) -> Sequence[str]:
-        """Ends PENDING runs that somebody wants to end: KILLED, job LAUNCH_FAILED. Returns their ids."""
+    async def cancel_pending(self, now: datetime) -> Sequence[str]:
+        """Ends PENDING runs with a requested stop: KILLED, job LAUNCH_FAILED. Returns their ids."""
         ...
 
-    async def silent(self, before: datetime, *, limit: int, behind: Silent | None = None) -> Sequence[Silent]:
-        """Claimed runs without a heartbeat since `before`, longest silent first; with one, those `behind` it."""
+    async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
+        """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
         ...
 
-    async def lose(self, run: Silent, reason: str, *, now: datetime, attempts: int) -> str | None:
-        """The run is LOST, unless it was heard of since. Its job gets a new run as the schedule's policy has
-        it, or when it had fewer than `attempts`; unless somebody wanted it to end, or its schedule no longer stands as
-        it stood. Returns the new run's id.
+    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> str | None:
+        """Ends the run as LOST, unless it had a heartbeat since. Its job gets a new run if the schedule's retry policy,
+        or without one `attempts`, permits it, unless the run was to stop or its schedule changed. Returns the new run's
+        id.
         """
         ...
 
 
-class Runs(Protocol):
-    """What people ask and do about runs."""
+class RunQueries(Protocol):
+    """Reads and operator actions for API, CLI and UI."""
 
     async def get(self, run: str) -> RunRecord:
         """Raises:
@@ -245,9 +247,17 @@ class Runs(Protocol):
         ...
 
     async def recent(
-        self, *, program: ProgramRef | None = None, states: Sequence[RunState] = (), limit: int = 100
+        self,
+        *,
+        program: ProgramRef | None = None,
+        app: AppRef | None = None,
+        states: Sequence[RunState] = (),
+        limit: int = 100,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
-        """The newest runs first; of all states when none is named."""
+        """The newest runs first; of all programs, apps and states where none is named; older than `before` (time of
+        creation and id of a run), when given.
+        """
         ...
 
     async def start(
@@ -260,18 +270,18 @@ class Runs(Protocol):
         force: bool,
         now: datetime,
     ) -> str:
-        """Makes a PENDING run by hand, under the program's lock; arguments go over the program's own. It takes the
-        slots of groups that the program's schedules take. Returns its id, `<program>.manual-<token>.r1`; a repeat with
-        the same token finds the first. With `force` there is room for it, whatever the limits.
+        """Makes a PENDING manual run, under the program's lock; `arguments` override the program's own. It takes the
+        slots and tokens that the program's schedules take. Returns its id, `<program>.manual-<token>.r1`; idempotent by
+        `token`. `force` ignores the limits.
 
         Raises:
             NotFoundError: no such program.
-            ConflictError: `at_most` runs of the program, or more, are active, or a group has no room.
+            ConflictError: `at_most` or more runs of the program are active, or a group or pool is full.
         """
         ...
 
-    async def stop(self, run: str, stop: Stop, *, now: datetime) -> None:
-        """Asks for the run to end: it does so here while it is PENDING, else by its runner within a few seconds.
+    async def stop(self, run: str, stop: StopRequest, *, now: datetime) -> None:
+        """Requests the end of the run: a PENDING one ends here, another by its runner within a few seconds.
 
         Raises:
             NotFoundError: no such run.

@@ -1,28 +1,31 @@
-"""Timers: the next tick of each time leaf of each enabled schedule. Times are UTC."""
+"""What is stored until it is due: ticks of schedules, wake-ups of folds, deadlines of jobs. Times are UTC."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from streamsched.domain.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.trigger import TimeLeaf
+from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.deadline import Miss
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.signals.signal import Woken
+from streamsched.domain.triggers.trigger import TimeLeaf
 from streamsched.ports.outbox import OutboxRecord
 
 
 @dataclass(frozen=True, slots=True)
 class DueTimer:
-    """A timer whose time has come, with what decides its next.
+    """A due timer, with what determines its next tick.
 
     Attributes:
-        leaf: None when the schedule has no such leaf any more; such a timer ends.
-        due_at: when the timer fires: its tick's time, and a jitter.
-        tick_at: the tick it stands for while missed ticks are spread; None: the one that fires at `due_at`.
-        created_at: when the schedule was created; where `Every` counts from.
+        leaf: None when the schedule no longer has this leaf; the timer ends.
+        due_at: when the timer fires: its tick's time plus jitter.
+        tick_at: its tick while missed ticks are spread; None: the one that fires at `due_at`.
+        created_at: when the schedule was created; the origin of `Every`.
     """
 
     schedule: ScheduleRef
@@ -38,13 +41,13 @@ class DueTimer:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What becomes of a due timer.
+    """The decision about a due timer.
 
     Attributes:
-        records: the ticks that go to the log.
-        next_at: when it is due next; None: never again.
-        tick_at: as in `DueTimer`, for then.
-        skipped: how many ticks were passed over.
+        records: the ticks to append to the log.
+        next_at: when it is due next; None: it ends.
+        tick_at: as in `DueTimer`, at `next_at`.
+        skipped: how many ticks were skipped.
     """
 
     records: Sequence[OutboxRecord]
@@ -54,17 +57,17 @@ class Firing:
 
 
 class TimerStore(Protocol):
-    """The durable side of the timers; any number of instances may share it."""
+    """Stored timers: the next tick of each time leaf of each enabled schedule. Any number of instances may use it."""
 
     async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
-        """Claims up to `limit` timers due at `now`, those due longest first, leaving those another instance has;
-        stores what `decide` says about each (records to the outbox, the next due time, a line of history for skipped
-        ticks) in the same transaction. Returns how many it claimed.
+        """Claims up to `limit` timers due at `now`, those due longest first, skipping those locked by another instance,
+        and stores the decision about each (records in the outbox, the next due time, a history line for skipped ticks)
+        in the same transaction. Returns how many it claimed.
 
         `decide` must be pure: it runs inside the transaction.
 
         Raises:
-            UnavailableError: PostgreSQL is away; nothing changed, or everything did.
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
         """
         ...
 
@@ -72,6 +75,68 @@ class TimerStore(Protocol):
         """The earliest due time of all timers, claimed by another instance or not.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpRequest:
+    """A request of the fold (`domain.fold.effect.Wake`) from the log; `logged_at` is the log time of its record.
+
+    Stored by `ports.intake.IntakeStore`, it replaces the request of its schedule and cell, or removes it when it has no
+    time. Requests of an unknown or deleted schedule are obsolete. Requests of former generations are stored like any
+    other: a cell kept from a former generation may still wait for one, and the fold ignores those it does not expect.
+    """
+
+    wake: Wake
+    logged_at: datetime
+
+
+class WakeStore(Protocol):
+    """Stored wake-ups. Any number of instances may use it."""
+
+    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+        """Moves up to `limit` wake-ups due at `now` to the outbox, those due longest first, skipping those locked by
+        another instance, in one transaction; `record` makes the record. Returns how many.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
+        """
+        ...
+
+    async def next_due(self) -> datetime | None:
+        """The earliest due time of all, claimed by another instance or not.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+
+class WatchedDeadline(NamedTuple):
+    """A deadline by its job, its run (or "") and its index in the schedule."""
+
+    job: str
+    run: str
+    place: int
+
+
+class DeadlineStore(Protocol):
+    """Stored deadlines. Any number of instances may use it. All raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
+        """The due deadlines, those due longest first; not claimed."""
+        ...
+
+    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> Miss | None:
+        """Evaluates a due deadline and removes it. If it was missed, history, event and action are part of the same
+        transaction, so each happens once. None: it was met, or another instance has locked it.
+        """
+        ...
+
+    async def next_due(self) -> datetime | None:
+        """When the next deadline is due."""
         ...

@@ -1,4 +1,4 @@
-"""What became of events: the copy of topic `verdicts` that people ask."""
+"""The verdicts of events: the stored copy of topic `verdicts`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from streamsched.domain.finding import Finding
-from streamsched.domain.job import JobState
-from streamsched.domain.lateness import OnLate
+from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.run import RunState
-from streamsched.domain.verdict import Verdict
+from streamsched.domain.signals.finding import Finding
+from streamsched.domain.signals.verdict import Verdict
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.ports.intake import IntakeStore
 
-#: What one record tells.
+#: The findings of one record.
 Page = Sequence[Finding]
 
 
 class VerdictStore(IntakeStore[Page], Protocol):
-    """Where pages are kept, for a time."""
+    """Stores pages for a limited time."""
 
     async def forget(self, *, before: datetime) -> int:
-        """Drops what was found on days (UTC) that ended before then; how many days.
+        """Drops the findings of days (UTC) that ended before then; returns the number of days.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
-    """The job that took an event with it.
+class ConsumingJob:
+    """The job that consumed an event.
 
     Attributes:
-        joined: the job a COALESCED one joined.
-        runs: ids of its runs, first attempt first; of the job it joined when it joined one.
-        run_state: of the last of them; None without any.
+        joined: the job into which a COALESCED one was coalesced.
+        runs: ids of its runs, or of the job it was coalesced into, first attempt first.
+        run_state: of the last run; None without any.
     """
 
     job: str
@@ -51,11 +51,11 @@ class Taker:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A schedule as it stands now.
+class CurrentSchedule:
+    """A schedule at present.
 
     Attributes:
-        progress: how far this generation's accumulation is, `domain.explain` as JSON; None before anything came.
+        progress: the accumulation of this generation, `domain.fold.explain` as JSON; None before the first event.
     """
 
     record: ScheduleRecord
@@ -63,28 +63,28 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
-    """All that is known of an event.
+class EventTrace:
+    """The trace of an event.
 
     Attributes:
-        findings: oldest first; at most as many as were asked for.
-        takers: beside each finding the job that took the event since, None where there is none.
-        standings: the schedules of the findings; one that is unknown is missing.
-        listeners: of each event key that nobody listened to, the schedules that would hear it now if they are enabled.
-        behind: how many records of the log, each of one turn, have not been taken into the table yet.
+        findings: oldest first, up to the limit of the query.
+        consuming_jobs: for each finding the job that has consumed the event since, or None.
+        schedules: those of the findings; one that does not exist is missing.
+        listeners: for each event key without a listener at the time, the schedules that listen to it now.
+        behind: how many records of topic `verdicts` (one for each turn) are not stored yet.
     """
 
     event: str
     findings: Sequence[Finding]
-    takers: Sequence[Taker | None]
-    standings: Mapping[ScheduleRef, Standing]
-    listeners: Mapping[str, Sequence[Standing]]
+    consuming_jobs: Sequence[ConsumingJob | None]
+    schedules: Mapping[ScheduleRef, CurrentSchedule]
+    listeners: Mapping[str, Sequence[CurrentSchedule]]
     behind: int
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """How often a schedule has given a verdict at all; `late`: to events that its policy did this with."""
+class VerdictTotal:
+    """How often a schedule gave a verdict, of all time; `late`: the policy applied to late events."""
 
     verdict: Verdict
     late: OnLate | None
@@ -92,30 +92,30 @@ class Total:
     last_at: datetime
 
 
-class Trails(Protocol):
-    """What people ask."""
+class EventTraces(Protocol):
+    """Reads traces for API, CLI and UI."""
 
-    async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[Standing]]:
-        """For each event key the schedules that want it, enabled or not; a key about which nobody can tell at a
-        bearable price is missing.
+    async def listeners(self, keys: Sequence[str]) -> Mapping[str, Sequence[CurrentSchedule]]:
+        """For each event key the schedules that listen to it, enabled or not; a key for which too many schedules would
+        have to be examined is missing.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def totals(self, schedule: ScheduleRef) -> Sequence[Total]:
-        """The schedule's verdicts so far, in order of their names.
+    async def totals(self, schedule: ScheduleRef) -> Sequence[VerdictTotal]:
+        """The schedule's verdict counts, ordered by name.
 
         Raises:
-            UnavailableError: PostgreSQL is away.
+            UnavailableError: PostgreSQL is unavailable.
         """
         ...
 
-    async def follow(self, event: str, *, source: str | None = None, limit: int = 100) -> Trail:
-        """What became of an event, of any source when none is named. One that was never seen has no findings.
+    async def follow(self, event: str, *, source: str | None = None, limit: int = 100) -> EventTrace:
+        """The trace of an event, of any source when none is given. An unknown event has no findings.
 
         Raises:
-            UnavailableError: PostgreSQL or the log is away.
+            UnavailableError: PostgreSQL or the log is unavailable.
         """
         ...

@@ -1,7 +1,7 @@
-"""A run's processes: a session of their own, which ends with the runner whatever kills it.
+"""A run's processes: a session of their own, which ends when the runner ends, also by SIGKILL.
 
-Two nets: the first process gets SIGKILL from the kernel when its parent dies (Linux), and a guard (`spark.guard`) kills
-the whole session when the pipe from the runner closes. The second reaches what the first cannot: grandchildren.
+Two mechanisms: the kernel kills the first process when its parent dies (Linux), and a guard (`spark.guard`) kills the
+whole session, grandchildren included, when the pipe from the runner closes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GUARD: Final = Path(__file__).with_name("guard.py")
 
 
 class Child:
-    """The processes of one run. Made by `start`, ended by `close`, whatever happens."""
+    """The processes of one run, created by `start`. Always call `close`."""
 
     def __init__(self, process: asyncio.subprocess.Process, guard: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -28,8 +28,8 @@ class Child:
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], output: int) -> Self:
-        """Starts `argv` with its output appended to the file descriptor `output`. Must be called in the main thread:
-        the kernel's death signal belongs to the thread that forks.
+        """Starts `argv` with its output appended to the file descriptor `output`. Call it in the main thread: the
+        parent-death signal is bound to the thread that forks.
 
         Raises:
             OSError: the program cannot be executed.
@@ -45,10 +45,10 @@ class Child:
                 stderr=output,
                 env=dict(env),
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=_parent_death_signal(),
             )
         except OSError:
-            _hang_up(guard)
+            _close_pipe(guard)
             await guard.wait()
             raise
         assert guard.stdin is not None
@@ -56,11 +56,11 @@ class Child:
         return cls(process, guard)
 
     async def wait(self) -> int:
-        """The exit code of the first process; negative: the signal that ended it."""
+        """The exit code of the first process; negative: minus the signal that ended it."""
         return await self._process.wait()
 
     async def kill(self, *, grace: float) -> None:
-        """Asks all to end, and after `grace` seconds makes them; without any grace they are not asked."""
+        """Sends SIGTERM to the process group, and SIGKILL after `grace` seconds; with 0 only SIGKILL."""
         self._signal(signal.SIGTERM if grace > 0 else signal.SIGKILL)
         try:
             async with asyncio.timeout(grace):
@@ -70,8 +70,8 @@ class Child:
             await self._process.wait()
 
     async def close(self) -> None:
-        """Kills what is left of the session and returns when it is gone. Idempotent."""
-        _hang_up(self._guard)
+        """Kills the rest of the session and returns when it has ended. Idempotent."""
+        _close_pipe(self._guard)
         await self._guard.wait()
         await self._process.wait()
 
@@ -79,24 +79,24 @@ class Child:
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
-            return  # all of the group has ended already
+            return  # the whole group has ended already
 
 
-def _hang_up(guard: asyncio.subprocess.Process) -> None:
+def _close_pipe(guard: asyncio.subprocess.Process) -> None:
     if guard.stdin is not None:
         guard.stdin.close()
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """What the forked child does before it becomes the program; loaded before the fork, where nothing may be loaded."""
+def _parent_death_signal() -> Callable[[], None] | None:
+    """A `preexec_fn` that sets the parent-death signal. Loads libc here, because the forked child must not."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 
-    def ask_for_death() -> None:
+    def set_signal() -> None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died before we asked
+        if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 
-    return ask_for_death
+    return set_signal

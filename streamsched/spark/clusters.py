@@ -1,14 +1,14 @@
-"""Probes: what a Spark standalone master, YARN's ResourceManager or Kubernetes says of free room.
+"""Probes of the free capacity of a Spark standalone master, YARN's ResourceManager or Kubernetes.
 
-| URL | asks |
+| URL | reads |
 |---|---|
-| `spark+http://master:8080` | `/json/` of the master's UI: cores and memory of living workers, applications |
-| `yarn+http://manager:8088` | `/ws/v1/cluster/metrics`: vcores and memory that are available, running applications |
-| `k8s+https://api:6443/?namespace=jobs` | what the scarcest of the namespace's quotas leaves; running driver pods |
+| `spark+http://master:8080` | `/json/` of the master's UI: free cores and memory of live workers, applications |
+| `yarn+http://manager:8088` | `/ws/v1/cluster/metrics`: available vcores and memory, running applications |
+| `k8s+https://api:6443/?namespace=jobs` | the remainder of the namespace's tightest quotas; running driver pods |
 
-Of Kubernetes, `token_file` and `ca_file` are where a pod finds them, unless the URL says otherwise. `+https` works for
-all of them. Documents: Spark's "Monitoring" (the master's JSON is as 3.x and 4.x write it), Hadoop's "ResourceManager
-REST API's", the API reference of Kubernetes 1.2x.
+For Kubernetes, `token_file` and `ca_file` default to a pod's service account. `+https` works for all of them. Sources:
+Spark's "Monitoring" (the master's JSON of 3.x and 4.x), Hadoop's "ResourceManager REST API's", the API reference of
+Kubernetes 1.2x.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,11 +24,12 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import httpx
 
+from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.domain.load import Reading
-from streamsched.ports.clusters import Probe
+from streamsched.ports.limits import Probe
 
-_SECONDS: Final = 3.0
+_ENTRY_POINTS: Final = "streamsched.clusters"
+_TIMEOUT_S: Final = 3.0
 _MIB: Final = 1 << 20
 _POD: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
@@ -44,64 +46,64 @@ _UNITS: Final = {
 
 
 class StandaloneProbe:
-    """See `ports.clusters.Probe`."""
+    """See `ports.limits.Probe`."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/json/"
 
-    async def read(self) -> Reading:
-        said = await _asked(self._url)
-        with _understood(self._url):
-            if said["status"] != "ALIVE":
-                raise UnavailableError(f"the master at {self._url} is {said['status']}")
-            workers = [worker for worker in said["workers"] if worker["state"] == "ALIVE"]
-            return Reading(
+    async def read(self) -> ClusterReading:
+        answer = await _get(self._url)
+        with _checked_fields(self._url):
+            if answer["status"] != "ALIVE":
+                raise UnavailableError(f"the master at {self._url} is {answer['status']}")
+            workers = [worker for worker in answer["workers"] if worker["state"] == "ALIVE"]
+            return ClusterReading(
                 float(sum(worker["coresfree"] for worker in workers)),
                 sum(worker["memoryfree"] for worker in workers) * _MIB,
-                len(said["activeapps"]),
+                len(answer["activeapps"]),
             )
 
 
 class YarnProbe:
-    """See `ports.clusters.Probe`."""
+    """See `ports.limits.Probe`."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{_address(url)}/ws/v1/cluster/metrics"
 
-    async def read(self) -> Reading:
-        said = await _asked(self._url)
-        with _understood(self._url):
-            metrics = said["clusterMetrics"]
-            return Reading(
+    async def read(self) -> ClusterReading:
+        answer = await _get(self._url)
+        with _checked_fields(self._url):
+            metrics = answer["clusterMetrics"]
+            return ClusterReading(
                 float(metrics["availableVirtualCores"]), metrics["availableMB"] * _MIB, int(metrics["appsRunning"])
             )
 
 
 class KubernetesProbe:
-    """See `ports.clusters.Probe`. A namespace without quotas says nothing of cores and memory."""
+    """See `ports.limits.Probe`. Cores and memory are None in a namespace without quotas."""
 
     def __init__(self, url: str) -> None:
         options = {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}
         if unknown := sorted(options.keys() - {"namespace", "token_file", "ca_file"}):
-            raise ConfigurationError(f"'{url}': '{unknown[0]}' is none of namespace, token_file, ca_file")
+            raise ConfigurationError(f"'{url}': '{unknown[0]}' is not one of namespace, token_file, ca_file")
         self._url = f"{_address(url)}/api/v1/namespaces/{options.get('namespace', 'default')}"
         self._token = Path(options.get("token_file", f"{_POD}/token"))
         self._authority = Path(options.get("ca_file", f"{_POD}/ca.crt"))
 
-    async def read(self) -> Reading:
-        token = self._token.read_text().strip() if self._token.is_file() else ""  # it is renewed now and then
-        said: dict[str, Any] = {
+    async def read(self) -> ClusterReading:
+        token = self._token.read_text().strip() if self._token.is_file() else ""  # it is rotated
+        options: dict[str, Any] = {
             "headers": {"Authorization": f"Bearer {token}"} if token else {},
             "verify": str(self._authority) if self._authority.is_file() else True,
         }
-        quotas = await _asked(f"{self._url}/resourcequotas", **said)
+        quotas = await _get(f"{self._url}/resourcequotas", **options)
         selected = "labelSelector=spark-role%3Ddriver&fieldSelector=status.phase%3DRunning"
-        drivers = await _asked(f"{self._url}/pods?{selected}", **said)
-        with _understood(self._url):
-            stands = [quota["status"] for quota in quotas["items"]]
-            memory = _left(stands, ("requests.memory", "memory", "limits.memory"))
-            return Reading(
-                _left(stands, ("requests.cpu", "cpu", "limits.cpu")),
+        drivers = await _get(f"{self._url}/pods?{selected}", **options)
+        with _checked_fields(self._url):
+            statuses = [quota["status"] for quota in quotas["items"]]
+            memory = _left(statuses, ("requests.memory", "memory", "limits.memory"))
+            return ClusterReading(
+                _left(statuses, ("requests.cpu", "cpu", "limits.cpu")),
                 None if memory is None else int(memory),
                 len(drivers["items"]),
             )
@@ -117,19 +119,34 @@ PROBES: Final[Mapping[str, Callable[[str], Probe]]] = MappingProxyType(
 )
 
 
+def open_probe(url: str) -> Probe:
+    """The probe of the URL's scheme: one of `PROBES`, or an entry point of group `streamsched.clusters`.
+
+    Raises:
+        ConfigurationError: no installed probe has that scheme, or it refuses the URL.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme in PROBES:
+        return PROBES[scheme](url)
+    installed = {point.name: point for point in entry_points(group=_ENTRY_POINTS)}
+    if scheme not in installed:
+        raise ConfigurationError(f"no probe for '{scheme}://'; known: {', '.join(sorted({*PROBES, *installed}))}")
+    return installed[scheme].load()(url)
+
+
 def _address(url: str) -> str:
     parts = urlsplit(url)
     if not parts.hostname:
-        raise ConfigurationError(f"'{url}' names no host")
+        raise ConfigurationError(f"'{url}' has no host")
     return urlunsplit((parts.scheme.rpartition("+")[2], parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
-async def _asked(url: str, *, headers: Mapping[str, str] | None = None, verify: Any = True) -> Any:
+async def _get(url: str, *, headers: Mapping[str, str] | None = None, verify: Any = True) -> Any:
     """Raises:
-    UnavailableError: no answer, or none of 200.
+    UnavailableError: no answer, or a status other than 200.
     """
     try:
-        async with httpx.AsyncClient(timeout=_SECONDS, verify=verify, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=verify, trust_env=False) as client:
             answer = await client.get(url, headers=dict(headers or {}), follow_redirects=True)
         answer.raise_for_status()
         return answer.json()
@@ -138,28 +155,28 @@ async def _asked(url: str, *, headers: Mapping[str, str] | None = None, verify: 
 
 
 @contextmanager
-def _understood(url: str) -> Iterator[None]:
-    """What is missing in an answer is said with its URL."""
+def _checked_fields(url: str) -> Iterator[None]:
+    """Turns missing or malformed fields of an answer into UnavailableError with the URL."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise UnavailableError(f"{url} says something else than expected: {exc!r}") from exc
+        raise UnavailableError(f"unexpected answer from {url}: {exc!r}") from exc
 
 
-def _left(stands: list[Mapping[str, Mapping[str, str]]], names: tuple[str, ...]) -> float | None:
-    """What the scarcest quota leaves of a resource; None when none bounds it."""
-    rooms = [
+def _left(statuses: list[Mapping[str, Mapping[str, str]]], names: tuple[str, ...]) -> float | None:
+    """What the tightest quota leaves of a resource; None when no quota limits it."""
+    remainders = [
         _quantity(status["hard"][name]) - _quantity(status.get("used", {}).get(name, "0"))
-        for status in stands
+        for status in statuses
         for name in names
         if name in status.get("hard", {})
     ]
-    return max(0.0, min(rooms)) if rooms else None
+    return max(0.0, min(remainders)) if remainders else None
 
 
 def _quantity(text: str) -> float:
-    """Kubernetes' `500m`, `16Gi`, `2`."""
+    """The value of a Kubernetes quantity such as `500m`, `16Gi`, `2`."""
     matched = _QUANTITY.fullmatch(text)
     if matched is None or matched[2] not in _UNITS:
-        raise ValueError(f"'{text}' is no quantity")
+        raise ValueError(f"'{text}' is not a quantity")
     return float(matched[1]) * _UNITS[matched[2]]

@@ -1,4 +1,4 @@
-"""What a run's program is as a command: argv, environment, and everything that can be refused before it costs a JVM."""
+"""The command of a run's program: argv and environment, with the checks that need no JVM."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.schedule import BashJob, HttpJob, PublishJob, SparkJob
-from streamsched.domain.template import filled
+from streamsched.domain.schedules.schedule import BashJob, HttpJob, PublishJob, SparkJob
+from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
 
 JAVA_NEEDED: Final = 17
 
-_NOT_IN_A_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
+_INVALID_IN_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """What a runner knows of where it runs.
+class RunEnvironment:
+    """The environment of a runner.
 
     Attributes:
-        data_dir: logs, run files, spooled events and Spark's scratch live below it; absolute.
-        spark_master: where Spark programs run that name no master of their own.
+        data_dir: absolute folder of logs, run files, spooled events and Spark's scratch files.
+        spark_master: default master of Spark programs.
         emit_url: where programs send their events.
-        environ: the environment programs inherit, but for our own settings, which may hold secrets.
+        environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets.
     """
 
     data_dir: Path
@@ -47,34 +47,34 @@ class Command:
     env: Mapping[str, str]
 
 
-def command(assignment: Assignment, site: Site, run_file: Path) -> Command:
-    """How to execute the assignment.
+def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> Command:
+    """The command that executes the assignment.
 
     Raises:
-        ConfigurationError: it cannot be executed here; the message says what is missing and is the run's reason.
+        ConfigurationError: it cannot be executed here; the message becomes the run's reason.
     """
-    env = _environment(assignment, site, run_file)
+    env = _environment(assignment, runtime, run_file)
     match assignment.program.executable:
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
         case SparkJob() as job:
-            return _spark_submit(assignment, job, site, env)
+            return _spark_submit(assignment, job, runtime, env)
         case HttpJob() | PublishJob():
-            raise ConfigurationError("launchers execute such programs themselves, they are no command")
+            raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
             assert_never(assignment.program.executable)
 
 
 def find_java(environ: Mapping[str, str]) -> Path:
-    """The `java` that spark-submit will take.
+    """The `java` that spark-submit uses.
 
     Raises:
-        ConfigurationError: there is none, or it is too old.
+        ConfigurationError: it does not exist, or is too old.
     """
     home = environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin")) if home else environ.get("PATH"))
     if found is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java in PATH"
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java in PATH"
         raise ConfigurationError(f"Java {JAVA_NEEDED} or newer is needed: {where}")
     version = _java_version(Path(found))
     if version is not None and version < JAVA_NEEDED:
@@ -82,33 +82,34 @@ def find_java(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _environment(assignment: Assignment, site: Site, run_file: Path) -> dict[str, str]:
-    env = {name: value for name, value in site.environ.items() if not name.startswith("STREAMSCHED_")}
+def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
+    env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
-        env[f"STREAMSCHED_ARG_{_NOT_IN_A_VARIABLE.sub('_', name.upper())}"] = value
+        env[f"STREAMSCHED_ARG_{_INVALID_IN_VARIABLE.sub('_', name.upper())}"] = value
     return env | {
         "STREAMSCHED_RUN_ID": assignment.run,
         "STREAMSCHED_RUN_FILE": str(run_file),
-        "STREAMSCHED_EMIT_URL": site.emit_url,
-        "STREAMSCHED_SPOOL": str(site.data_dir / "spool"),
+        "STREAMSCHED_NAMESPACE": assignment.program.ref.namespace,
+        "STREAMSCHED_EMIT_URL": runtime.emit_url,
+        "STREAMSCHED_SPOOL": str(runtime.data_dir / "spool"),
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def _spark_submit(assignment: Assignment, job: SparkJob, site: Site, env: dict[str, str]) -> Command:
+def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, env: dict[str, str]) -> Command:
     main = filled(job.main, assignment.arguments)
-    if "://" not in main and not Path(main).is_file():  # what a URL names, spark-submit fetches before it starts
-        raise ConfigurationError(f"the program's main file {main} does not exist (looked from {Path.cwd()})")
+    if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
+        raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConfigurationError("PySpark is not installed: pip install 'streamsched[spark]'")
-    find_java(site.environ)
+    find_java(runtime.environ)
     home = Path(spec.origin).parent
-    master = job.master or site.spark_master
+    master = job.master or runtime.spark_master
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.warehouse.dir": str(site.data_dir / "spark-warehouse"),
+        "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
         **job.conf,
     }
     env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -126,15 +127,15 @@ def _spark_submit(assignment: Assignment, job: SparkJob, site: Site, env: dict[s
 
 
 def _java_version(java: Path) -> int | None:
-    """From the file beside it, which costs nothing, else by asking it; None when neither says."""
+    """From the installation's `release` file, else by running `java -version`; None when neither has it."""
     release = java.resolve().parent.parent / "release"
     if release.is_file() and (found := _VERSION.search(release.read_text(errors="replace"))):
         return int(found[1])
     try:
-        asked = subprocess.run(
+        printed = subprocess.run(
             [os.fspath(java), "-version"], capture_output=True, text=True, timeout=20, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(asked)
+    found = _VERSION.search(printed)
     return int(found[1]) if found else None

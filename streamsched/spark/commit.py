@@ -1,18 +1,18 @@
-"""Commits: how staged Parquet files become visible, all of them or none, and how what a crash left is put right.
+"""Commits: staged Parquet files become visible atomically; recovery after a crash.
 
 A file set is a folder on a local POSIX filesystem:
 
     day=2013-01-01/<commit>-00000.parquet       data, in Hive's layout
     _staging/<commit>.lock                      held (flock) by the writer while it lives
-    _staging/<commit>/data/…                    what Spark writes
-    _staging/<commit>/manifest.json             what is about to be moved where
-    _manifest/<sequence>-<commit>.json          renamed into place: THE commit point
-    _announced/<commit>                         the event is out
+    _staging/<commit>/data/…                    Spark's output
+    _staging/<commit>/manifest.json             the planned moves
+    _manifest/<sequence>-<commit>.json          renamed into number: the commit point
+    _announced/<commit>                         the event has been emitted
 
     STAGED ──▶ PREPARED ──▶ (moving) ──▶ MOVED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
-    └──── a crash here: rolled back ────────────┘  └─ a crash here: announced by the next use ─┘
+    └──── crash here: rolled back ──────────────┘  └─ crash here: announced by the next use ───┘
 
-Readers read only what manifests list, so a commit that was half moved was never there.
+Readers read only files that manifests list, so partially moved commits are invisible.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.domain.names import DatasetRef
-from streamsched.durable import sync_folder, whole
 from streamsched.emit.claim import claimed
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
-from streamsched.spark.manifest import Manifest, Mode, Piece, commit_of
+from streamsched.process.files import sync_folder, write_atomically
+from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, commit_of
 
 _PREPARED: Final = "manifest.json"
 _LOCK: Final = ".lock"
 
 
 class Phase(StrEnum):
-    """How far a commit has come."""
+    """Phases of a commit, in order."""
 
     STAGED = "staged"
     PREPARED = "prepared"
@@ -50,22 +51,22 @@ class Phase(StrEnum):
     ANNOUNCED = "announced"
 
 
-#: Told each phase as it is reached; tests end the process there.
-Watch = Callable[[Phase], None]
+#: Called at each phase of a commit; tests end the process there.
+PhaseCallback = Callable[[Phase], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The shape of what was staged: Spark's schema in JSON, and the partition columns in the order of the folders."""
+    """The staged data's schema (Spark's JSON), and its partition columns in the order of the folders."""
 
     schema: str
     partition_by: tuple[str, ...]
 
 
 class Store:
-    """The folder of one file set. Any number of processes may use it."""
+    """The folder of one file set. Any number of processes may use it concurrently."""
 
-    def __init__(self, root: Path, *, dataset: DatasetRef, clock: Clock, watch: Watch) -> None:
+    def __init__(self, root: Path, *, dataset: DatasetRef, clock: Clock, watch: PhaseCallback) -> None:
         self.root = root
         self._dataset = dataset
         self._clock = clock
@@ -75,11 +76,11 @@ class Store:
         self._announced = root / "_announced"
 
     def manifests(self) -> list[Manifest]:
-        """All commits, in their order."""
+        """All commits, in commit order."""
         return [Manifest.decode(path.read_bytes()) for path in sorted(self._manifests.glob("*.json"))]
 
     def find(self, commit: str) -> Manifest | None:
-        """That commit, if it is visible."""
+        """The commit with this id; None if it is not visible."""
         for path in self._manifests.glob(f"*-{commit}.json"):
             if commit_of(path.name) == commit:
                 return Manifest.decode(path.read_bytes())
@@ -87,10 +88,15 @@ class Store:
 
     @contextmanager
     def writing(self, commit: str) -> Iterator[Path]:
-        """The folder to stage the commit's data in. When the block ends without the commit, nothing of it is left.
+        """The folder to stage the commit's data in. If the block ends without a commit, the staged data is deleted.
 
         Waits for another process that writes the same commit.
+
+        Raises:
+            ConfigurationError: pyarrow, which `publish` needs, is not installed.
         """
+        if find_spec("pyarrow") is None:
+            raise ConfigurationError("pyarrow is not installed: pip install 'streamsched[spark]'")
         _make(self.root)
         for folder in (self._staging, self._manifests, self._announced):
             folder.mkdir(exist_ok=True)
@@ -118,7 +124,7 @@ class Store:
         return manifest
 
     def announced(self, commit: str) -> None:
-        """Notes that the commit's event is out."""
+        """Stores that the commit's event has been emitted."""
         self._watch(Phase.EMITTED)
         (self._announced / commit).touch()
         sync_folder(self._announced)
@@ -127,14 +133,15 @@ class Store:
     def is_announced(self, commit: str) -> bool:
         return (self._announced / commit).exists()
 
-    def announce_missing(self, say: Callable[[Manifest], None]) -> list[str]:
-        """Says, in their order, the commits whose event is not out and whose writer is gone; which these were.
+    def announce_missing(self, emit: Callable[[Manifest], None]) -> list[str]:
+        """Emits, in commit order, the events of commits that are not announced and whose writer has ended. Returns
+        their ids.
 
         Raises:
-            InvalidError: a commit's event was refused for what it says; those after it were said all the same.
-            Whatever else `say` raises: that commit and those after it stay unannounced.
+            InvalidError: the event of a commit was refused as invalid; later commits were announced nevertheless.
+            Any other error of `emit`: that commit and all later ones stay unannounced.
         """
-        said: list[str] = []
+        announced: list[str] = []
         refused: InvalidError | None = None
         known = {path.name for path in self._announced.glob("*")}
         for path in sorted(self._manifests.glob("*.json")):
@@ -146,19 +153,19 @@ class Store:
                     continue
                 try:
                     if not self.is_announced(commit):
-                        say(Manifest.decode(path.read_bytes()))
+                        emit(Manifest.decode(path.read_bytes()))
                         self.announced(commit)
-                        said.append(commit)
+                        announced.append(commit)
                 except InvalidError as exc:
                     refused = refused or exc
                 finally:
                     self._clear(commit)
         if refused is not None:
             raise refused
-        return said
+        return announced
 
     def recover(self) -> list[str]:
-        """Rolls back what dead writers left before their commit point; the commits that were."""
+        """Rolls back commits whose writers ended before the commit point. Returns their ids."""
         left = {path.name.removesuffix(_LOCK) for path in self._staging.glob("*")}
         undone = []
         for commit in sorted(left):
@@ -173,12 +180,12 @@ class Store:
         return self._staging / f"{commit}{_LOCK}"
 
     def _clear(self, commit: str) -> None:
-        """Takes away all that is in the way of the commit, and its data too when it is not visible. Claim it first."""
+        """Deletes the commit's staging folder and lock, and its moved files if it is not visible. Claim it first."""
         work = self._staging / commit
         prepared = work / _PREPARED
         if prepared.exists() and self.find(commit) is None:
-            for piece in Manifest.decode(prepared.read_bytes()).pieces:
-                for file in piece.files:
+            for partition in Manifest.decode(prepared.read_bytes()).partitions:
+                for file in partition.files:
                     (self.root / file).unlink(missing_ok=True)
         if work.exists():
             shutil.rmtree(work)
@@ -187,8 +194,8 @@ class Store:
     def _moves(self, commit: str, staged: list[Path]) -> list[tuple[Path, str]]:
         data = self._staging / commit / "data"
         return [
-            (path, f"{path.parent.relative_to(data).as_posix()}/{commit}-{place:05d}.parquet")
-            for place, path in enumerate(staged)
+            (path, f"{path.parent.relative_to(data).as_posix()}/{commit}-{number:05d}.parquet")
+            for number, path in enumerate(staged)
         ]
 
     def _manifest(self, commit: str, columns: Columns, mode: Mode, moves: list[tuple[Path, str]]) -> Manifest:
@@ -203,7 +210,7 @@ class Store:
             mode=mode,
             partition_by=columns.partition_by,
             schema=columns.schema,
-            pieces=tuple(_piece(key, files) for key, files in by_key.items()),
+            partitions=tuple(_partition(key, files) for key, files in by_key.items()),
         )
 
     def _move(self, moves: list[tuple[Path, str]]) -> None:
@@ -216,26 +223,26 @@ class Store:
             sync_folder(folder)
 
     def _next_sequence(self) -> int:
-        """Later than every commit we see, whatever its clock said. Two at once are ordered by commit id."""
+        """Greater than every visible sequence, whatever the clock says. Equal sequences are ordered by commit id."""
         latest = max((int(path.name[:16]) for path in self._manifests.glob("*.json")), default=0)
         return max(int(self._clock.now().timestamp() * 1_000_000), latest + 1)
 
 
-def _piece(key: str, files: list[tuple[Path, str]]) -> Piece:
+def _partition(key: str, files: list[tuple[Path, str]]) -> CommittedPartition:
     rows = sum(_rows(path) for path, _ in files)
     size = sum(path.stat().st_size for path, _ in files)
-    return Piece(key, hive_values(key), tuple(target for _, target in files), size, rows)
+    return CommittedPartition(key, hive_values(key), tuple(target for _, target in files), size, rows)
 
 
 def _rows(path: Path) -> int:
-    """Counted from the file's footer: no second Spark job."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 (reading a file set needs no Arrow)
+    """Read from the file's footer, without a Spark job."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 (readers need no Arrow; `writing` has checked for it)
 
     return pq.read_metadata(path).num_rows
 
 
 def _make(folder: Path) -> None:
-    """Makes it and what is missing above it, durably."""
+    """Creates the folder and its missing parents, durably."""
     missing = [above for above in (folder, *folder.parents) if not above.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
@@ -243,8 +250,8 @@ def _make(folder: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing, and durable."""
-    with whole(path) as file:
+    """Writes the file atomically and durably."""
+    with write_atomically(path) as file:
         file.write(content)
     sync_folder(path.parent)
 

@@ -1,11 +1,11 @@
-"""What a running program may know of its run: who it is, what it was told, and which events started it.
+"""The run context of a program: its run's identity, arguments, and the events that started it.
 
     run = current_run()
     flights = PartitionedFileSet("flights", "/data/flights").read_new(run)
 
 The runner writes the run file (`spark.files`) and names it in `STREAMSCHED_RUN_FILE`; `current_run` reads it:
 
-    {"run", "attempt", "program", "arguments", "trigger": `codec.facts.native` or null,
+    {"run", "attempt", "program", "arguments", "trigger": `codec.views.trigger_context.native` or null,
      "triggeringScheduleInfo": CDAP's shape or null}
 """
 
@@ -18,12 +18,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from streamsched.codec import native
-from streamsched.codec import trigger as trigger_codec
-from streamsched.codec.reading import Fields
-from streamsched.codec.scalar import loads
+from streamsched.codec.events import native
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads
+from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Partition,
@@ -32,26 +32,26 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.job import Contribution
+from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.share import joined
-from streamsched.domain.trigger import Leaf, Trigger, leaf_id, leaves
+from streamsched.domain.triggers.event_slice import joined
+from streamsched.domain.triggers.trigger import Leaf, Partitions, Total, Trigger, leaf_id, leaves
 
 RUN_FILE: Final = "STREAMSCHED_RUN_FILE"
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run as its program sees it.
+    """One run, as seen by its program.
 
     Attributes:
-        job_id: the satisfaction this run answers; None for a run started by hand, which has no contributions.
-        key: what of `per` this run is for, such as `2013-01-07`; "" where the trigger does not correlate.
-        trigger: what the schedule waits for; None where nobody knew it any more.
-        contributions: for each leaf of the trigger that took part, the events that counted for it, in order of arrival,
-            each with what of it counted there: of a commit the partitions the leaf asked for.
-        logical_start_time: the latest tick's due time (UTC), where a clock took part.
-        triggering_schedule_info: the same as CDAP tells it, for programs that come from there.
+        job_id: the job of this run; None for a manual run, which has no contributions.
+        key: the correlation key of `per`, such as `2013-01-07`; "" if the trigger does not correlate.
+        trigger: the schedule's trigger; None if it is no longer stored.
+        contributions: for each leaf that contributed, the events that counted, in order of arrival, reduced to what
+            counted there: of a commit only the partitions that matched the leaf.
+        logical_start_time: due time (UTC) of the latest tick; None if no tick contributed.
+        triggering_schedule_info: the same in CDAP's format, for programs written for CDAP.
     """
 
     run_id: str
@@ -66,15 +66,25 @@ class RunContext:
     attempt: int = 1
     triggering_schedule_info: Mapping[str, Any] | None = None
 
+    @property
+    def triggered(self) -> bool:
+        """Whether a schedule started this run. A manual run has no events and no new partitions."""
+        return self.job_id is not None
+
+    @property
+    def namespace(self) -> str:
+        """The program's namespace; the default one for names of datasets, streams and events."""
+        return self.program.namespace
+
     @classmethod
     def from_json(cls, raw: bytes) -> Self:
-        """Reads a run file.
+        """Decodes a run file.
 
         Raises:
-            DecodeError: it is none, with the path of the field.
+            DecodeError: it is malformed; has the path of the field.
         """
         fields = Fields(loads(raw, "$"))
-        told = fields.optional_object("trigger")
+        started_by = fields.optional_object("trigger")
         run = cls(
             fields.text("run"),
             ProgramRef.parse(fields.text("program")),
@@ -82,30 +92,30 @@ class RunContext:
             attempt=fields.optional_integer("attempt", minimum=1) or 1,
             triggering_schedule_info=fields.optional("triggeringScheduleInfo"),
         )
-        if told is None:
+        if started_by is None:
             return run
-        when = told.optional("when")
+        when = started_by.optional("when")
         return replace(
             run,
-            job_id=told.text("job"),
-            schedule=ScheduleRef.parse(told.text("schedule")),
-            key=told.optional_text("key") or "",
-            trigger=None if when is None else trigger_codec.from_json(when, told.at("when")),
-            contributions=tuple(_contribution(Fields(leaf, path)) for leaf, path in told.list("leaves")),
-            logical_start_time=told.optional_instant("logical_start_time"),
+            job_id=started_by.text("job"),
+            schedule=ScheduleRef.parse(started_by.text("schedule")),
+            key=started_by.optional_text("key") or "",
+            trigger=None if when is None else trigger_codec.from_json(when, started_by.at("when")),
+            contributions=tuple(_contribution(Fields(leaf, path)) for leaf, path in started_by.list("leaves")),
+            logical_start_time=started_by.optional_instant("logical_start_time"),
         )
 
     def by_leaf(self) -> Mapping[Leaf, Contribution]:
-        """Each distinct leaf of the trigger, in its order, with what it brought: nothing, when the trigger held
-        without it. Compare what a leaf asks for (`leaf.count`) with what came (`count`).
+        """The contribution of each distinct leaf, in trigger order; empty if the leaf was not needed. `leaf.count` is
+        the required and `Contribution.count` the actual number.
         """
-        brought = self._brought()
+        contributions = self._by_leaf_id()
         distinct = {} if self.trigger is None else {leaf_id(leaf): leaf for leaf in leaves(self.trigger)}
-        return {leaf: brought.get(name) or Contribution(name, 0, ()) for name, leaf in distinct.items()}
+        return {leaf: contributions.get(name) or Contribution(name, 0, ()) for name, leaf in distinct.items()}
 
     def events(self) -> tuple[Event, ...]:
-        """Every event that took part in starting this run, once, in order of arrival within its leaf, each with all of
-        it that counted anywhere.
+        """Every event that contributed to this run, once, in order of arrival within its leaf, with everything of it
+        that counted in any leaf.
         """
         found: dict[tuple[str, str], Event] = {}
         for event in (event for part in self.contributions for event in part.events):
@@ -113,35 +123,43 @@ class RunContext:
             found[name] = joined(found[name], event) if name in found else event
         return tuple(found.values())
 
-    def new_partitions(self, dataset: str | DatasetRef) -> tuple[Partition, ...]:
-        """The partitions of a dataset that took part in starting this run, each key once, in order of arrival.
+    def waits_for(self, dataset: DatasetRef) -> bool:
+        """Whether the trigger of this run's schedule names the dataset; True if the trigger is unknown."""
+        if self.trigger is None:
+            return True
+        named = {leaf.dataset for leaf in leaves(self.trigger) if isinstance(leaf, Partitions | Total)}
+        return dataset in named
 
-        Partitions that a foreign emitter counted without naming them are not here.
+    def new_partitions(self, dataset: str | DatasetRef) -> tuple[Partition, ...]:
+        """The partitions of a dataset that contributed to this run, each key once, in order of arrival. Empty for a
+        manual run (not `triggered`).
+
+        Does not contain partitions that another emitter counted without naming their keys.
         """
-        ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset)
+        ref = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, self.namespace)
         commits = [e.fact for e in self.events() if isinstance(e.fact, PartitionsAdded) and e.fact.dataset == ref]
         return tuple({partition.key: partition for fact in commits for partition in fact.partitions}.values())
 
     def programs(self) -> tuple[ProgramReached, ...]:
-        """The runs of other programs that took part in starting this one: outcome, arguments, end, error."""
+        """The runs of other programs that contributed to this run: outcome, arguments, end, error."""
         return tuple(event.fact for event in self.events() if isinstance(event.fact, ProgramReached))
 
     def custom(self, name: str | EventName) -> tuple[CustomHappened, ...]:
-        """The custom events of a name that took part in starting this run, with their attributes."""
-        ref = name if isinstance(name, EventName) else EventName.parse(name)
+        """The custom events of a name that contributed to this run, with their attributes."""
+        ref = name if isinstance(name, EventName) else EventName.parse(name, self.namespace)
         return tuple(e.fact for e in self.events() if isinstance(e.fact, CustomHappened) and e.fact.name == ref)
 
     def growth(self, stream: str | StreamRef) -> int:
-        """By how many bytes a stream grew for this run to start; 0 when it took no part."""
-        ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream)
-        return max((part.count for part in self._brought().values() if _grew(part, ref)), default=0)
+        """The growth of a stream in bytes that counted for this run; 0 if it did not contribute."""
+        ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream, self.namespace)
+        return max((part.count for part in self._by_leaf_id().values() if _grew(part, ref)), default=0)
 
     def ticks(self) -> tuple[datetime, ...]:
-        """The due times (UTC) of the ticks that took part in starting this run, in their order."""
+        """The due times (UTC) of the ticks that contributed to this run, ascending."""
         return tuple(sorted({event.fact.due_at for event in self.events() if isinstance(event.fact, Ticked)}))
 
-    def _brought(self) -> dict[str, Contribution]:
-        """Each leaf once, though a job that was joined by others, or rolls up, may have several shares of it."""
+    def _by_leaf_id(self) -> dict[str, Contribution]:
+        """One contribution per leaf; a job with coalesced satisfactions or a rollup has several."""
         found: dict[str, Contribution] = {}
         for part in self.contributions:
             known = found.get(part.leaf, Contribution(part.leaf, 0, ()))
@@ -159,7 +177,7 @@ def current_run(environ: Mapping[str, str] | None = None) -> RunContext:
     found = (os.environ if environ is None else environ).get(RUN_FILE)
     if not found:
         raise ConfigurationError(
-            f"this process is no run of streamsched: {RUN_FILE} is not set. Outside a run, pass what you need by hand, "
+            f"this process is not a run of streamsched: {RUN_FILE} is not set. Outside a run, pass the keys yourself, "
             "e.g. `dataset.read_partitions(spark, keys)`"
         )
     try:

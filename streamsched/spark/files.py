@@ -1,8 +1,9 @@
-"""A run's files below the data directory: its log, what it is told, and the note of how it ended."""
+"""A run's files in the data directory: its log, the run file for its program, and the note with its end."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,30 +12,36 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from streamsched.codec import facts
-from streamsched.domain.run import RunState
-from streamsched.durable import whole
-from streamsched.ports.runs import Assignment, Ending
+from streamsched.codec.views import trigger_context
+from streamsched.domain.events.event import LOG_TAIL
+from streamsched.domain.jobs.run import RunState
+from streamsched.ports.runs import Assignment, RunEnd
+from streamsched.process.files import write_atomically
 
 log = structlog.get_logger()
 
 _LOG: Final = ("logs", ".log")
 _RUNNER_LOG: Final = ("logs", ".runner.log")
-_TOLD: Final = ("runs", ".json")
+_RUN_FILE: Final = ("runs", ".json")
 _NOTE: Final = ("runs", ".exit")
-#: The folder of each file of a run, and what follows the run in its name; the longer before what it ends with.
-_KINDS: Final = (_RUNNER_LOG, _LOG, _TOLD, _NOTE)
-#: The folders in which files of runs are.
+#: Folder and suffix of each kind of file; a longer suffix precedes a shorter one that it ends with.
+_KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE)
+#: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
 _TAIL: Final = 64 * 1024
 _ERROR: Final = re.compile(r"^[\w.$]*(Error|Exception|Interrupt|Exit|Failure)\b")
 _NOISE: Final = re.compile(r"^\s*(at |\.\.\. \d+ more|Traceback|File \"|\^+$|~)|\b(INFO|DEBUG|TRACE)\b")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+#: The Python side of an exception in the JVM; the Java exception follows.
+_PY4J: Final = re.compile(r"^(py4j\.protocol\.)?Py4JJavaError: An error occurred while calling ")
+_CAUSES: Final = (": ", "Caused by: ")
 _REASON_LENGTH: Final = 500
+TAIL_LINES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """Where the files of a run are."""
+    """The paths of a run's files."""
 
     data_dir: Path
     run: str
@@ -45,12 +52,12 @@ class RunFiles:
 
     @property
     def runner_log(self) -> Path:
-        """What the runner itself says, when something is wrong with it."""
+        """The runner's own output."""
         return self._at(_RUNNER_LOG)
 
     @property
-    def told(self) -> Path:
-        return self._at(_TOLD)
+    def run_file(self) -> Path:
+        return self._at(_RUN_FILE)
 
     @property
     def note(self) -> Path:
@@ -70,80 +77,122 @@ class RunFiles:
 
 
 def run_of(name: str) -> str | None:
-    """The run whose file has that name; None when it is no file of a run."""
+    """The run id in a file name; None when it is not a file of a run."""
     suffix = next((suffix for _, suffix in _KINDS if name.endswith(suffix)), None)
     return None if suffix is None else name.removesuffix(suffix)
 
 
-def write_told(files: RunFiles, assignment: Assignment) -> Path:
-    """What the program is told, for `streamsched.spark.current_run()`:
+def write_run_file(files: RunFiles, assignment: Assignment) -> Path:
+    """Writes the run file, which `streamsched.spark.current_run()` reads:
 
     {"run", "attempt", "program", "arguments",
-     "trigger": `codec.facts.native` or null, "triggeringScheduleInfo": CDAP's shape or null}
+     "trigger": `codec.views.trigger_context.native` or null, "triggeringScheduleInfo": CDAP's shape or null}
     """
     ready, schedule = assignment.ready, assignment.schedule
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "run": assignment.run,
         "attempt": assignment.attempt,
         "program": str(assignment.program.ref),
         "arguments": dict(assignment.arguments),
-        "trigger": None if ready is None else facts.native(ready, trigger=schedule and schedule.trigger),
+        "trigger": None if ready is None else trigger_context.native(ready, trigger=schedule and schedule.trigger),
         "triggeringScheduleInfo": None,
     }
     if ready is not None and schedule is not None:
-        told["triggeringScheduleInfo"] = facts.triggering_schedule_info(
+        content["triggeringScheduleInfo"] = trigger_context.triggering_schedule_info(
             ready, trigger=schedule.trigger, description=schedule.description, properties=schedule.properties
         )
-    _write(files.told, orjson.dumps(told, option=orjson.OPT_INDENT_2))
-    return files.told
+    _write(files.run_file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+    return files.run_file
 
 
-def write_note(files: RunFiles, ending: Ending) -> None:
-    """How the run ended, on disk before anybody else is told: it outlives the runner and an absent PostgreSQL.
+def write_note(files: RunFiles, ending: RunEnd) -> None:
+    """Writes the run's end to disk, before it is stored in PostgreSQL, so that it survives a crash of the runner.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the file cannot be written.
     """
     _write(
         files.note,
-        orjson.dumps({"state": ending.state, "reason": ending.reason, "at": ending.at, "exit_code": ending.exit_code}),
+        orjson.dumps(
+            {
+                "state": ending.state,
+                "reason": ending.reason,
+                "at": ending.at,
+                "exit_code": ending.exit_code,
+                "log_tail": ending.log_tail,
+            }
+        ),
     )
 
 
-def read_note(files: RunFiles) -> Ending | None:
-    """The note, or None when the runner left none that says anything.
+def read_note(files: RunFiles) -> RunEnd | None:
+    """The run's end from its note; None without a readable note.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     try:
         found = orjson.loads(files.note.read_bytes())
         at = datetime.fromisoformat(found["at"])
-        return Ending(RunState(found["state"]), found["reason"], at, found["exit_code"])
+        tail = found.get("log_tail", "")  # missing in notes of older releases
+        return RunEnd(RunState(found["state"]), found["reason"], at, found["exit_code"], tail)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as exc:
-        log.error("run.note_says_nothing", run=files.run, reason=repr(exc))
+        log.error("run.note_unreadable", run=files.run, reason=repr(exc))
         return None
 
 
-def last_words(path: Path) -> str:
-    """The line of a log that most likely says what went wrong: the last one that names an error, else the last one that
-    is no stack frame and no chatter. Empty when there is none, or no log that can be read.
+def log_tail(path: Path) -> str:
+    """The last `TAIL_LINES` lines of a log, at most the last `LOG_TAIL` characters; "" if it cannot be read."""
+    lines = _end_of(path).splitlines()[-TAIL_LINES:]
+    return "\n".join(line.rstrip() for line in lines).strip("\n")[-LOG_TAIL:]
+
+
+def failure_reason(path: Path) -> str:
+    """The line of a log that most likely has the cause of the failure: the exception after the last Python traceback,
+    or the Java exception if that is a failed call into the JVM. Without a traceback, the last line that names an error,
+    else the last line that is neither a stack frame nor an informational message. Empty when there is none, or the log
+    cannot be read.
     """
+    lines = [line.rstrip() for line in _end_of(path).splitlines() if line.strip()]
+    raised = _raised(lines)
+    if raised:
+        return raised[:_REASON_LENGTH]
+    relevant = [line for line in lines if not _NOISE.search(line)]
+    errors = [line for line in relevant if _ERROR.match(line)]
+    return (errors or relevant or [""])[-1].strip()[:_REASON_LENGTH]
+
+
+def _raised(lines: Sequence[str]) -> str:
+    """The exception of the last Python traceback; empty without a traceback or without its exception."""
+    begin = max((at for at, line in enumerate(lines) if line.endswith(_TRACEBACK)), default=None)
+    if begin is None:
+        return ""
+    rest = lines[begin + 1 :]
+    at = next((at for at, line in enumerate(rest) if not line[0].isspace()), None)
+    if at is None or _NOISE.search(rest[at]):
+        return ""
+    if _PY4J.match(rest[at]):
+        causes = [line[len(sign) :] for line in rest[at + 1 :] for sign in _CAUSES if line.startswith(sign)]
+        # the first is the JVM's exception, the last its root cause
+        return causes[-1].strip() if causes else rest[at]
+    message = rest[at]
+    if message.endswith(":") and at + 1 < len(rest) and not _NOISE.search(rest[at + 1]):
+        message = f"{message} {rest[at + 1].strip()}"
+    return message
+
+
+def _end_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
-            said = file.read().decode(errors="replace")
+            return file.read(_TAIL).decode(errors="replace")
     except OSError:
         return ""
-    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if not _NOISE.search(line)]
-    errors = [line for line in telling if _ERROR.match(line)]
-    return (errors or telling or [""])[-1].strip()[:_REASON_LENGTH]
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All or nothing, also when the machine stops."""
-    with whole(path) as file:
+    """Writes the file atomically and durably."""
+    with write_atomically(path) as file:
         file.write(content)

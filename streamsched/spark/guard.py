@@ -1,8 +1,8 @@
-"""Ends a run's processes when its runner ends, however it ends. Started as a script of its own; standard library only.
+"""Ends a run's processes when its runner ends, also by SIGKILL. Runs as a script; standard library only.
 
-Reads the session id of the run's processes from its standard input and waits for the end of that pipe, which the kernel
-closes when the runner dies, by SIGKILL too. Then it kills whatever is left in the session: process groups that children
-made for themselves included, which no signal to a group and no parent-death signal would reach.
+Reads the session id of the run's processes from standard input and waits for the end of that pipe, which the kernel
+closes when the runner dies. Then kills all remaining processes of the session, including process groups that children
+created, which neither a group signal nor a parent-death signal reaches.
 """
 
 import os
@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def members(session: int) -> list[int]:
-    """Living processes of the session; without /proc nobody can tell."""
+    """Live processes of the session; empty without /proc."""
     found: list[int] = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -30,7 +30,7 @@ def members(session: int) -> list[int]:
 
 
 def kill(session: int) -> None:
-    """Kills the group of the session's leader, then every member, until none is left."""
+    """Kills the session leader's group, then the remaining members, until none is left."""
     _send(os.killpg, session)
     for _ in range(_ROUNDS):
         left = members(session)
@@ -42,7 +42,7 @@ def kill(session: int) -> None:
 
 
 def _send(send, target: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # gone, or no longer ours: nothing to kill
+    with suppress(ProcessLookupError, PermissionError):  # ended, or the id was reused
         send(target, signal.SIGKILL)
 
 

@@ -1,6 +1,7 @@
-"""Manifests: what a commit of a partitioned file set added. A file is visible when a manifest lists it.
+"""Manifests: the partitions and files that a commit of a partitioned file set added. A file is visible if a manifest
+lists it.
 
-Pure values and one fold, `visible`; the files themselves are moved by `commit`.
+Pure values and one fold, `visible`; module `commit` moves the files.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Final, Self
 
 import orjson
 
-from streamsched.codec.reading import Fields
-from streamsched.codec.scalar import loads
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import Partition
+from streamsched.domain.events.event import Partition
 from streamsched.domain.names import DatasetRef
 
 VERSION: Final = 1
@@ -27,15 +28,15 @@ _NAME: Final = re.compile(r"(\d{16})-(.+)\.json")
 
 
 class Mode(StrEnum):
-    """What a commit does to partitions that are there already: adds files to them, or takes their place."""
+    """What a commit does to existing partitions: adds files to them, or replaces them."""
 
     APPEND = "append"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one commit holds of one partition; `files` are relative to the file set's folder."""
+class CommittedPartition:
+    """One partition of one commit; `files` are relative to the file set's folder."""
 
     key: str
     values: Mapping[str, str]
@@ -52,9 +53,9 @@ class Manifest:
     """One commit.
 
     Attributes:
-        sequence: place among the commits of the file set (microseconds since the epoch, growing).
+        sequence: orders the commits of the file set (microseconds since the epoch, ascending).
         at: when it was committed, UTC.
-        schema: of all columns as written, partition columns among them, in Spark's JSON.
+        schema: all written columns, including partition columns, in Spark's JSON.
         partition_by: the partition columns, in the order of the folders.
     """
 
@@ -65,16 +66,16 @@ class Manifest:
     mode: Mode
     partition_by: tuple[str, ...]
     schema: str
-    pieces: tuple[Piece, ...]
+    partitions: tuple[CommittedPartition, ...]
 
     @property
     def name(self) -> str:
-        """Its file name: sorts by sequence, then by commit."""
+        """Its file name; sorts by sequence, then by commit."""
         return f"{self.sequence:016d}-{self.commit}.json"
 
     @property
     def source(self) -> str:
-        """Source of the event that announces it; with the commit id it makes every repeat recognisable."""
+        """Source of its event; together with the commit id it identifies duplicates."""
         return f"/datasets/{self.dataset}"
 
     def encode(self) -> bytes:
@@ -88,7 +89,7 @@ class Manifest:
                 "mode": self.mode,
                 "partition_by": self.partition_by,
                 "schema": orjson.Fragment(self.schema),
-                "partitions": self.pieces,
+                "partitions": self.partitions,
             },
             option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z,
         )
@@ -96,11 +97,11 @@ class Manifest:
     @classmethod
     def decode(cls, raw: bytes) -> Self:
         """Raises:
-        DecodeError: no manifest of a version we know.
+        DecodeError: malformed, or of an unknown version.
         """
         fields = Fields(loads(raw, "$"))
         if (version := fields.integer("v")) != VERSION:
-            raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
+            raise DecodeError("$.v", f"is version {version}; this release reads {VERSION}")
         return cls(
             fields.text("commit"),
             fields.integer("sequence", minimum=0),
@@ -109,26 +110,26 @@ class Manifest:
             fields.choice("mode", Mode),
             tuple(str(column) for column, _ in fields.list("partition_by")),
             orjson.dumps(fields.required("schema")).decode(),
-            tuple(_piece(Fields(piece, path)) for piece, path in fields.list("partitions")),
+            tuple(_partition(Fields(partition, path)) for partition, path in fields.list("partitions")),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What readers see of one partition, all its commits together."""
+    """The visible content of one partition, over all its commits."""
 
     partition: Partition
     files: tuple[str, ...]
 
 
 def commit_of(name: str) -> str | None:
-    """The commit a manifest's file name names; None when it is no manifest's name."""
+    """The commit id in a manifest's file name; None when it is not such a name."""
     found = _NAME.fullmatch(name)
     return found[2] if found else None
 
 
 def checked_commit(commit: str) -> str:
-    """The commit id, when it may be one: it becomes part of file names.
+    """Validates a commit id, which becomes part of file names, and returns it.
 
     Raises:
         InvalidError: other characters than letters, digits, `.`, `_`, `-`, or too many.
@@ -139,25 +140,25 @@ def checked_commit(commit: str) -> str:
 
 
 def visible(manifests: Iterable[Manifest]) -> dict[str, Visible]:
-    """What readers see, by partition key, in order of keys: a fold of the commits in their order."""
-    seen: dict[str, Visible] = {}
+    """The visible partitions by key, sorted: a fold of the commits in commit order."""
+    found: dict[str, Visible] = {}
     for manifest in sorted(manifests, key=lambda m: (m.sequence, m.commit)):
-        for piece in manifest.pieces:
-            before = seen.get(piece.key) if manifest.mode is Mode.APPEND else None
-            seen[piece.key] = _joined(before, piece)
-    return dict(sorted(seen.items()))
+        for partition in manifest.partitions:
+            before = found.get(partition.key) if manifest.mode is Mode.APPEND else None
+            found[partition.key] = _joined(before, partition)
+    return dict(sorted(found.items()))
 
 
-def _joined(before: Visible | None, piece: Piece) -> Visible:
+def _joined(before: Visible | None, partition: CommittedPartition) -> Visible:
     if before is None:
-        return Visible(piece.partition(), piece.files)
-    size = (before.partition.bytes or 0) + piece.bytes
-    rows = (before.partition.rows or 0) + piece.rows
-    return Visible(Partition(piece.key, piece.values, size, rows), before.files + piece.files)
+        return Visible(partition.partition(), partition.files)
+    size = (before.partition.bytes or 0) + partition.bytes
+    rows = (before.partition.rows or 0) + partition.rows
+    return Visible(Partition(partition.key, partition.values, size, rows), before.files + partition.files)
 
 
-def _piece(fields: Fields) -> Piece:
-    return Piece(
+def _partition(fields: Fields) -> CommittedPartition:
+    return CommittedPartition(
         fields.text("key"),
         fields.texts("values"),
         tuple(str(file) for file, _ in fields.list("files")),

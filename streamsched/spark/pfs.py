@@ -1,15 +1,15 @@
-"""Partitioned file sets: Parquet partitions that land whole, say so once, and are read by who was told.
+"""Partitioned file sets: Parquet partitions that are committed atomically and announced once, by one event.
 
     flights = PartitionedFileSet("flights", "/data/flights")
     flights.write(df, partition_by=["day"])                # lands the partitions of df, then emits one event
 
     new = PartitionedFileSet("flights", "/data/flights").read_new(current_run())    # in the job it started
 
-A write becomes visible in one step or not at all, and its event follows it. What a crash left behind, the next use
-puts right: a commit that was not visible is gone, one that was visible is announced. The commit's id is the event's, so
-announcing twice is announcing once. How: `spark.commit`.
+A write becomes visible atomically, and its event follows. After a crash, the next use rolls back commits that were not
+visible and announces those that were. The commit id is the event id, so repeated announcements are duplicates. See
+`spark.commit`.
 
-Today on local POSIX filesystems (locks, atomic renames); an object store needs another commit point.
+Needs a local POSIX filesystem (locks, atomic renames); an object store would need another commit point.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 from uuid import uuid4
 
-from streamsched.domain.errors import InvalidError, NotFoundError, StreamschedError, UnavailableError
-from streamsched.domain.event import Event, Partition
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, StreamschedError, UnavailableError
+from streamsched.domain.events.event import Event, Partition
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.client import Emitted, Emitter
-from streamsched.emit.draft import Draft, partitions_added
+from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
+from streamsched.emit.draft import EventDraft, listed, partitions_added
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.context import RunContext
@@ -40,29 +42,34 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("streamsched.spark")
 
-EMIT_URL: Final = "STREAMSCHED_EMIT_URL"
-SPOOL: Final = "STREAMSCHED_SPOOL"
-
-#: One slash is enough: of two, a `Path` keeps one.
+#: One slash suffices, because `Path` collapses two.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
 _CLOCK: Final = SystemClock()
 
 
 class Announcer(Protocol):
-    """What a file set says its commits to: an `Emitter`."""
+    """Announces commits; implemented by `Emitter`."""
 
-    def emit(self, *what: Draft | Event) -> Emitted: ...
+    def emit(self, *what: EventDraft | Event) -> Emitted: ...
+
+
+class ByHand(StrEnum):
+    """What `read_new` reads in a manual run."""
+
+    RAISE = "raise"
+    ALL = "all"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A write that is visible.
+    """A visible write.
 
     Attributes:
         id: also the id of its event.
-        partitions: what it added, with bytes and rows of this commit alone.
-        announced: whether its event is out (taken, or in the spool). If not, the next use of the file set says it.
+        partitions: the partitions it added, with bytes and rows of this commit alone.
+        announced: whether its event was accepted or spooled. If not, the next use of the file set announces it.
     """
 
     id: str
@@ -71,7 +78,7 @@ class Commit:
 
 
 class PartitionedFileSet:
-    """A dataset as a folder of Parquet partitions. Any number of processes may write and read it side by side."""
+    """A dataset as a folder of Parquet partitions. Any number of processes may write and read it concurrently."""
 
     def __init__(
         self,
@@ -83,24 +90,27 @@ class PartitionedFileSet:
         clock: Clock = _CLOCK,
         watch: Callable[[Phase], None] = lambda _: None,
     ) -> None:
-        """Touches nothing yet.
+        """Does no I/O.
 
         Args:
-            dataset: `namespace.name`, or a name in the default namespace.
-            path: a folder that every process which uses the dataset sees under this name.
-            emitter: None takes `STREAMSCHED_EMIT_URL` and `STREAMSCHED_SPOOL`, which every run is given; without them
-                commits are visible but stay unannounced until someone with an emitter uses the file set.
-            watch: told each phase of a commit.
+            dataset: `namespace.name`, or a name in the run's namespace, outside runs in `default`.
+            path: a folder that has this path in every process that uses the dataset.
+            emitter: None sends events to the installation of this process (`emit.destination`): that of its run,
+                `STREAMSCHED_EMIT_URL`, or the `streamsched dev` of this folder or one above it. Without any, commits
+                are visible but stay unannounced, with a warning, until a process that has one uses the file set.
+            watch: called at each phase of a commit.
 
         Raises:
-            InvalidError: the dataset's name is none, or the path is a URL.
+            InvalidError: the dataset's name is invalid, or the path is a URL.
         """
-        self.dataset = dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset)
+        self._environ = os.environ if environ is None else environ
+        self.dataset = (
+            dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace(self._environ))
+        )
         if _URL.match(str(path)):
             raise InvalidError("$.path", f"must be a folder of a POSIX filesystem, not a URL, but is '{path}'")
         self.path = Path(path).absolute()
         self._emitter = emitter
-        self._environ = os.environ if environ is None else environ
         self._store = Store(self.path, dataset=self.dataset, clock=clock, watch=watch)
 
     def write(
@@ -111,22 +121,22 @@ class PartitionedFileSet:
         mode: Mode | str = Mode.APPEND,
         commit_id: str | None = None,
     ) -> Commit:
-        """Lands the rows of `df` and then says so, once, with all partition keys.
+        """Commits the rows of `df`, then emits one event with all partition keys.
 
         Args:
-            mode: `append` adds files to partitions that are there already, `overwrite_partitions` takes the place of
-                those that `df` touches.
+            mode: `append` adds files to existing partitions, `overwrite_partitions` replaces those that `df` contains.
             commit_id: a deterministic one (such as the run's id) makes the write idempotent: if that commit is already
                 visible, nothing is written and it is returned.
 
         Returns:
-            The commit; of an empty `df` one without partitions, of which nothing is said.
+            The commit; for an empty `df` one without partitions, for which no event is emitted.
 
         Raises:
-            InvalidError: no partition column, an unknown mode, or an id that can be no file name.
-            RefusedError, ConfigurationError: the far end will not take the event; the commit is visible.
-            Whatever Spark raises: then nothing is visible and nothing is said.
+            InvalidError: no list of partition columns, an unknown mode, or an invalid commit id.
+            RefusedError, ConfigurationError: the server refuses the event; the commit is visible.
+            Any error of Spark: nothing becomes visible and no event is emitted.
         """
+        partition_by = tuple(listed(partition_by, "$.partition_by"))
         if not partition_by:
             raise InvalidError("$.partition_by", "must name at least one column")
         if mode not in tuple(Mode):
@@ -142,69 +152,98 @@ class PartitionedFileSet:
             if manifest is None:
                 return Commit(commit, (), announced=True)
             announced = self._store.is_announced(commit) or self._announce(manifest)
-        return Commit(commit, tuple(piece.partition() for piece in manifest.pieces), announced)
+        return Commit(commit, tuple(each.partition() for each in manifest.partitions), announced)
 
     def partitions(self) -> tuple[Partition, ...]:
-        """All visible partitions in order of their keys, with bytes and rows of all their commits."""
+        """All visible partitions, sorted by key, with bytes and rows of all their commits."""
         self.settle()
-        return tuple(seen.partition for seen in visible(self._store.manifests()).values())
+        return tuple(each.partition for each in visible(self._store.manifests()).values())
 
     def read(self, spark: SparkSession | None = None) -> DataFrame:
-        """All visible partitions. `spark` None takes the active session.
+        """The rows of all visible partitions. `spark` None uses the active session.
 
         Raises:
-            NotFoundError: nothing was ever committed, so there is no schema either.
+            NotFoundError: nothing was committed yet, so there is no schema.
         """
         self.settle()
         return self._frame(spark, None)
 
     def read_partitions(self, spark: SparkSession | None, keys: Iterable[str]) -> DataFrame:
-        """Exactly these partitions, such as `day=2013-01-01`; of no keys an empty frame.
+        """The rows of exactly these partitions, such as `day=2013-01-01`; an empty frame without keys.
 
         Raises:
+            InvalidError: `keys` is a single string.
             NotFoundError: a key is not visible.
         """
+        keys = tuple(listed(keys, "$.keys"))
         self.settle()
-        return self._frame(spark, tuple(keys))
+        return self._frame(spark, keys)
 
-    def read_new(self, run: RunContext, spark: SparkSession | None = None) -> DataFrame:
-        """Exactly the partitions that started this run, each as it is now: with what later commits appended to it.
+    def read_new(
+        self, run: RunContext, spark: SparkSession | None = None, *, by_hand: ByHand | str = ByHand.RAISE
+    ) -> DataFrame:
+        """The rows of exactly the partitions that started this run, as they are now: including rows that later commits
+        appended to them.
 
-        Columns come back with the types they were written with, partition columns too.
+        Columns, including partition columns, have the types they were written with.
+
+        Args:
+            by_hand: what to read in a manual run (`run.triggered` is false), which has no new partitions: `raise` an
+                error, `all` visible partitions, or `none`, an empty frame.
 
         Raises:
-            NotFoundError: a partition that started the run is not visible here: wrong folder, or a foreign emitter.
+            ConflictError: the run is manual, and `by_hand` is `raise`.
+            NotFoundError: a partition that started the run is not visible here: wrong folder, or another emitter.
         """
-        return self.read_partitions(spark, (partition.key for partition in run.new_partitions(self.dataset)))
+        if by_hand not in tuple(ByHand):
+            raise InvalidError("$.by_hand", f"must be one of {', '.join(ByHand)} but is '{by_hand}'")
+        if run.triggered:
+            if not run.waits_for(self.dataset):
+                log.warning(
+                    "read_new: the schedule %s does not wait for dataset %s, so none of its partitions are new",
+                    *(run.schedule, self.dataset),
+                )
+            return self.read_partitions(spark, [partition.key for partition in run.new_partitions(self.dataset)])
+        match ByHand(by_hand):
+            case ByHand.RAISE:
+                raise ConflictError(
+                    f"run {run.run_id} was started by hand, so no partitions of {self.dataset} started it and read_new "
+                    'has nothing to read. Choose what to read then: read_new(run, spark, by_hand="all") reads every '
+                    'partition, by_hand="none" none; or check run.triggered and call read_partitions(spark, keys)'
+                )
+            case ByHand.ALL:
+                return self.read(spark)
+            case ByHand.NONE:
+                return self.read_partitions(spark, ())
 
     def settle(self) -> None:
-        """Puts right what dead writers left: rolls back what was not visible, announces what was.
+        """Recovers after crashed writers: rolls back commits that are not visible, announces those that are.
 
-        Every use calls it. A commit that cannot be announced now is logged and left to the next use: it must not keep
-        anybody from reading.
+        Every use calls it. A commit that cannot be announced now is logged and left to the next use, so that reading
+        still works.
         """
         for commit in self._store.recover():
             log.warning("commit.rolled_back dataset=%s commit=%s", self.dataset, commit)
-        if self._emitter is None and not self._environ.get(EMIT_URL):
+        if self._emitter is None and find_destination(self._environ) is None:
             return
         try:
-            self._store.announce_missing(self._say_late)
+            self._store.announce_missing(self._emit_late)
         except StreamschedError as exc:
             log.warning("commit.unannounced dataset=%s why=%s", self.dataset, exc)
 
     def _announce(self, manifest: Manifest) -> bool:
         try:
-            self._say(manifest)
+            self._emit(manifest)
         except UnavailableError as exc:
             log.warning("commit.unannounced dataset=%s commit=%s why=%s", self.dataset, manifest.commit, exc)
             return False
         self._store.announced(manifest.commit)
         return True
 
-    def _say(self, manifest: Manifest) -> None:
+    def _emit(self, manifest: Manifest) -> None:
         event = partitions_added(
             manifest.dataset,
-            [piece.partition() for piece in manifest.pieces],
+            [each.partition() for each in manifest.partitions],
             event_id=manifest.commit,
             time=manifest.at,
             source=manifest.source,
@@ -212,18 +251,18 @@ class PartitionedFileSet:
         with nullcontext(self._emitter) if self._emitter else self._from_environment() as emitter:
             emitter.emit(event)
 
-    def _say_late(self, manifest: Manifest) -> None:
-        self._say(manifest)
+    def _emit_late(self, manifest: Manifest) -> None:
+        self._emit(manifest)
         log.warning("commit.announced_late dataset=%s commit=%s", self.dataset, manifest.commit)
 
     def _from_environment(self) -> Emitter:
-        url = self._environ.get(EMIT_URL)
-        if not url:
-            raise UnavailableError(f"nobody to tell: no emitter was given and {EMIT_URL} is not set")
-        return Emitter(url, source=f"/datasets/{self.dataset}", spool=self._environ.get(SPOOL) or None)
+        found = find_destination(self._environ)
+        if found is None:
+            raise UnavailableError(f"{NO_DESTINATION}; the next use of the file set announces the commit")
+        return Emitter(found.url, source=f"/datasets/{self.dataset}", spool=found.spool)
 
     def _frame(self, spark: SparkSession | None, keys: tuple[str, ...] | None) -> DataFrame:
-        from pyspark.sql.types import StructType  # noqa: PLC0415 (a job that only writes events needs no PySpark)
+        from pyspark.sql.types import StructType  # noqa: PLC0415 (a job that only emits events needs no PySpark)
 
         manifests = self._store.manifests()
         if not manifests:
@@ -242,7 +281,7 @@ class PartitionedFileSet:
 
 
 def _schema(manifests: Sequence[Manifest]) -> dict[str, object]:
-    """The columns of all commits; the latest says their order and types, older ones add what it lacks."""
+    """The columns of all commits: those of the latest, followed by columns that only older ones have."""
     latest, *older = (json.loads(manifest.schema) for manifest in reversed(manifests))
     known = {column["name"] for column in latest["fields"]}
     for schema in older:
@@ -263,5 +302,5 @@ def _active_session() -> SparkSession:
 
 
 def _uri(path: Path) -> str:
-    """Local, whatever Spark's default filesystem is. Not percent-encoded: Hadoop takes paths as they are."""
+    """A local URI, independent of Spark's default filesystem. Not percent-encoded, because Hadoop expects raw paths."""
     return f"file://{path}"

@@ -1,4 +1,4 @@
-"""Runner processes of this host: `ports.runner` with plain processes."""
+"""Runner processes on this host: implements `ports.runner` with plain processes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles, read_note
 
 
 class LocalRunners:
-    """Starts `python -m streamsched.runner <run>` in a session of its own, its output in a file: nothing of it ends
-    with the process that started it.
+    """Starts `python -m streamsched.runner <run>` in its own session with its output in a file, so that it survives the
+    process that started it.
 
     Args:
-        environ: the runner's environment; it reads its `Settings` from it.
-        capacity: how many runners started here may live at a time; None: four, or two for each core. Those that an
-            earlier launcher left behind are not counted.
+        environ: the runner's environment, with its `Settings`.
+        capacity: most runners started here that may live at a time; None: two per core, at least four. Runners of
+            earlier launchers are not counted.
     """
 
     def __init__(self, data_dir: Path, environ: Mapping[str, str], *, capacity: int | None = None) -> None:
@@ -60,25 +60,25 @@ class LocalRunners:
         self._reap()
         return is_alive(runner.pid, runner.start_ticks)
 
-    def ending(self, run: str) -> Ending | None:
+    def end_note(self, run: str) -> RunEnd | None:
         try:
             return read_note(RunFiles(self._data_dir, run))
         except OSError as exc:
             raise UnavailableError(f"the note of run '{run}' cannot be read: {exc}") from exc
 
     def _reap(self) -> None:
-        """Collects those that ended, so that none stays a zombie."""
+        """Waits for runners that have ended, so that none stays a zombie."""
         self._started = [process for process in self._started if process.poll() is None]
 
 
 def this_process() -> RunnerId:
-    """Who we are."""
+    """The id of the current process."""
     pid = os.getpid()
     return RunnerId(socket.gethostname(), pid, start_ticks(pid) or 0)
 
 
 def is_alive(pid: int, ticks: int) -> bool:
-    """Whether a process of that pid lives, and is the one that started then (0: whichever)."""
+    """Whether the process with this pid lives and started at `ticks` (0: any start)."""
     if Path("/proc/self/stat").exists():
         now = start_ticks(pid)
         return now is not None and ticks in (0, now)
@@ -92,7 +92,7 @@ def is_alive(pid: int, ticks: int) -> bool:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a living process started, in clock ticks since boot; None when there is none (a zombie is none)."""
+    """When a live process started, in clock ticks since boot; None if it does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

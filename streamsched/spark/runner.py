@@ -1,8 +1,7 @@
-"""A runner: one process that claims one run, executes its program, and stores how it ended.
+"""A runner: one process that claims one run, executes its program, and stores its end.
 
-The end is written to disk first and then stored in PostgreSQL, for as long as that takes; so neither an absent
-PostgreSQL nor the runner's own death after its program ended changes what is known of the run. A disk that takes
-nothing does not either, while PostgreSQL is there.
+The end is written to disk first, then stored in PostgreSQL with retries. So it is not lost when PostgreSQL is
+unreachable or the runner dies after its program ended. A failed write to disk is tolerated.
 """
 
 from __future__ import annotations
@@ -16,26 +15,32 @@ from typing import Final, TypeVar
 
 import structlog
 
-from streamsched.cancellation import cancel
+from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
-from streamsched.domain.run import RunState
+from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Assignment, Ending, RunBook, Stop
+from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
+from streamsched.process.cancellation import cancel
 from streamsched.spark.child import Child
-from streamsched.spark.command import Site, command
-from streamsched.spark.files import RunFiles, last_words, write_note, write_told
+from streamsched.spark.command import RunEnvironment, command
+from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
 from streamsched.spark.processes import this_process
 
 log = structlog.get_logger()
 
+_FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 30.0
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """How often a live run says so, how long its processes may take to end when asked, and for how many seconds a
-    run is claimed or its end stored against an absent PostgreSQL.
+    """Intervals of a runner.
+
+    Attributes:
+        heartbeat: between two heartbeats.
+        grace: from SIGTERM to SIGKILL.
+        claim, store: how long claiming the run, or storing its end, is retried while PostgreSQL is unreachable.
     """
 
     heartbeat: timedelta = timedelta(seconds=2)
@@ -46,39 +51,40 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class _Disowned:
-    """The run was given up as lost: its processes must go, its end is not ours to tell."""
+    """The run was marked lost: its processes are killed and its end is not stored."""
 
 
 class Runner:
-    """Executes one run; made anew for each. `stop` may be called at any time, from a signal handler too."""
+    """Executes one run. `stop` may be called at any time, also from a signal handler."""
 
-    def __init__(self, book: RunBook, clock: Clock, site: Site, timing: Timing | None = None) -> None:
-        self._book = book
+    def __init__(self, store: RunStore, clock: Clock, runtime: RunEnvironment, timing: Timing | None = None) -> None:
+        self._store = store
         self._clock = clock
-        self._site = site
+        self._runtime = runtime
         self._timing = timing or Timing()
         self._id = str(this_process())
-        self._stop: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
+        self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: str) -> None:
-        """Kills the run's processes, gently at first; the run ends KILLED."""
+        """Kills the run's processes, first with SIGTERM; the run ends KILLED."""
         if not self._stop.done():
-            self._stop.set_result(Stop(why))
+            self._stop.set_result(StopRequest(why))
 
-    async def execute(self, run: str) -> Ending | None:
-        """Claims, executes and stores; returns the end, or None when the run was (or became) somebody else's.
+    async def execute(self, run: str) -> RunEnd | None:
+        """Claims and executes the run and stores its end. Returns the end, or None when another runner has the run or
+        it was marked lost.
 
         Raises:
-            UnavailableError: PostgreSQL stayed away for too long; a note on disk tells the end, if there was one.
+            UnavailableError: PostgreSQL was unreachable for too long; the end, if any, is in the note on disk.
         """
-        files = RunFiles(self._site.data_dir, run)
+        files = RunFiles(self._runtime.data_dir, run)
         files.make_folders()
-        assignment = await _patiently(
-            lambda: self._book.claim(run, runner=self._id, log_path=str(files.log), now=self._clock.now()),
+        assignment = await _retried(
+            lambda: self._store.claim(run, runner=self._id, log_path=str(files.log), now=self._clock.now()),
             self._timing.claim,
         )
         if assignment is None:
-            log.info("run.not_ours", run=run)
+            log.info("run.claim_refused", run=run)
             return None
         log.info("run.claimed", run=run, runner=self._id)
         ending = await self._executed(files, assignment)
@@ -88,52 +94,55 @@ class Runner:
         try:
             write_note(files, ending)
         except OSError as exc:
-            log.error("run.not_noted", run=run, state=ending.state, reason=str(exc))
-        await _patiently(lambda: self._book.finish(run, ending), self._timing.store)
+            log.error("run.note_failed", run=run, state=ending.state, reason=str(exc))
+        await _retried(lambda: self._store.finish(run, ending), self._timing.store)
         log.info("run.ended", run=run, state=ending.state, reason=ending.reason)
-        with suppress(OSError):  # nobody asks for it any more
+        with suppress(OSError):  # no longer needed
             files.note.unlink()
         return ending
 
-    async def _executed(self, files: RunFiles, assignment: Assignment) -> Ending | None:
+    async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         try:
-            what = command(assignment, self._site, write_told(files, assignment))
+            program = command(assignment, self._runtime, write_run_file(files, assignment))
             with files.log.open("ab") as output:
-                child = await Child.start(what.argv, env=what.env, output=output.fileno())
+                child = await Child.start(program.argv, env=program.env, output=output.fileno())
         except (ConfigurationError, OSError) as exc:
             why = f"the program cannot be started: {exc}"
-            with suppress(OSError):  # who opens the log finds the reason there too, if there is a log
+            with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
-            return Ending(RunState.FAILED, why, self._clock.now())
+            return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
             return await self._supervised(child, files, assignment.run)
         finally:
             await child.close()
 
-    async def _supervised(self, child: Child, files: RunFiles, run: str) -> Ending | None:
+    async def _supervised(self, child: Child, files: RunFiles, run: str) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
-        beating = asyncio.ensure_future(self._beat(run))
+        heartbeat = asyncio.ensure_future(self._heartbeats(run))
         try:
-            await asyncio.wait({exited, beating, self._stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 return self._ended(exited.result(), files)
-            word = self._stop.result() if self._stop.done() else beating.result()
-            if isinstance(word, _Disowned):
+            request = self._stop.result() if self._stop.done() else heartbeat.result()
+            if isinstance(request, _Disowned):
                 return None
-            await child.kill(grace=0.0 if word.at_once else self._timing.grace.total_seconds())
-            return Ending(RunState.KILLED, word.why, self._clock.now(), await exited)
+            await child.kill(grace=0.0 if request.at_once else self._timing.grace.total_seconds())
+            code = await exited
+            return RunEnd(RunState.KILLED, request.why, self._clock.now(), code, log_tail(files.log))
         finally:
-            await cancel(exited, beating)
+            await cancel(exited, heartbeat)
 
-    async def _beat(self, run: str) -> Stop | _Disowned:
-        """Says that the run runs, then that it is alive, until told otherwise; an absent PostgreSQL is no reason."""
+    async def _heartbeats(self, run: str) -> StopRequest | _Disowned:
+        """Stores that the run has started, then heartbeats, until a stop request; retries while PostgreSQL is
+        unreachable.
+        """
         announced = False
         while True:
             try:
                 if not announced:
-                    await self._book.started(run, runner=self._id, now=self._clock.now())
+                    await self._store.started(run, runner=self._id, now=self._clock.now())
                     announced = True
-                stop = await self._book.beat(run, runner=self._id, now=self._clock.now())
+                stop = await self._store.heartbeat(run, runner=self._id, now=self._clock.now())
                 if stop is not None:
                     return stop
             except ConflictError:
@@ -142,26 +151,27 @@ class Runner:
                 log.warning("run.heartbeat_missed", run=run, reason=str(exc))
             await asyncio.sleep(self._timing.heartbeat.total_seconds())
 
-    def _ended(self, code: int, files: RunFiles) -> Ending:
+    def _ended(self, code: int, files: RunFiles) -> RunEnd:
         now = self._clock.now()
         if code == 0:
-            return Ending(RunState.COMPLETED, "exit code 0", now, code)
+            return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        words = last_words(files.log)
-        return Ending(RunState.FAILED, f"{how}: {words}" if words else how, now, code)
+        cause = failure_reason(files.log)
+        return RunEnd(RunState.FAILED, f"{how}: {cause}" if cause else how, now, code, log_tail(files.log))
 
 
-async def _patiently(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:
-    """Calls until PostgreSQL answers, pausing ever longer."""
+async def _retried(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:
+    """Retries the call while PostgreSQL is unreachable, with growing pauses, for up to `patience`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience.total_seconds()
-    pause = 0.25
+    retries = 0
     while True:
+        pause = doubled(_FIRST_PAUSE, retries, longest=_LONGEST_PAUSE)
         try:
             return await call()
         except UnavailableError as exc:
             if loop.time() + pause > deadline:
                 raise
-            log.warning("runner.waits_for_store", reason=str(exc), again_in_s=pause)
+            log.warning("runner.store_unavailable", reason=str(exc), retry_in_s=pause)
         await asyncio.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        retries += 1

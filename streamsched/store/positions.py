@@ -1,4 +1,4 @@
-"""How far topics of the log are stored; whoever stores rows moves the position in the same statement."""
+"""How far topics of the log are stored. The statement that stores rows also moves the position."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 import asyncpg
 
-from streamsched.store.pool import translated
+from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("positions")
 
 
 class StoredPositions:
-    """The half of `ports.intake.IntakeStore` that is the same for every table."""
+    """The part of `ports.intake.IntakeStore` that is the same for every table."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

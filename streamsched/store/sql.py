@@ -1,4 +1,4 @@
-"""Named queries: each repository's SQL stands in `sql/<name>.sql`, every query headed `-- name: <query>`."""
+"""Named queries: the SQL of a module is in the file beside it, each query headed by `-- name: <query>`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ _HEAD = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def queries(name: str) -> Mapping[str, LiteralString]:
-    """The queries of `sql/<name>.sql` by their names, comments kept (they show in the server's log).
-
-    Typed `LiteralString`, so a query put together from strings does not pass the type checker.
+    """The queries of `<name>.sql` below `streamsched/store` by name, with their comments, which appear in the server's
+    log. Typed `LiteralString`: the type checker refuses queries concatenated from other strings.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: the file has text before its first query, or a name twice.
     """
-    text = files("streamsched.store").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    text = files("streamsched.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     before, *parts = _HEAD.split(text)
     if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
-        raise ValueError(f"sql/{name}.sql has a statement before its first '-- name:'")
+        raise ValueError(f"{name}.sql has a statement before its first '-- name:'")
     names = parts[::2]
     if len(set(names)) < len(names):
-        raise ValueError(f"sql/{name}.sql names a query twice")
+        raise ValueError(f"{name}.sql names a query twice")
     bodies = [body.strip().rstrip(";") for body in parts[1::2]]
     return MappingProxyType(cast("dict[str, LiteralString]", dict(zip(names, bodies, strict=True))))

@@ -1,4 +1,4 @@
-"""Faust tables whose changelog joins the turn, and the manager that has nothing to recover."""
+"""Faust tables whose changelog records are part of the shard's turn, and a table manager that recovers nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from streamsched.stream.turn import Turn
 
 
 class ShardTable(faust.Table[bytes, bytes]):
-    """A table of bytes: a write is one record in the turn's transaction (Faust's producer buffer costs 140 µs each)."""
+    """A table of bytes. A write adds one record to the turn's transaction; through Faust's producer buffer it would
+    cost 140 µs. Values are final: replace a value, never change it in place.
+    """
 
     logger = logging.getLogger("faust.tables")
     turn: Turn
     partition: int
-    #: The store's own dict and the changelog's name, looked up once: both stand behind several properties of Faust's.
+    #: The dict of Faust's store and the changelog's name, resolved once: Faust reaches both through several properties.
     entries: dict[bytes, bytes]
     changelog_name: str
 
     def get(self, key: bytes, default: Any = None) -> Any:
-        """The value, past the hooks."""
+        """The value, without Faust's hooks."""
         return self.entries.get(key, default)
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
@@ -33,16 +35,24 @@ class ShardTable(faust.Table[bytes, bytes]):
         del self.entries[key]
         self.turn.emit(self.changelog_name, self.partition, key, None)
 
+    @property
+    def rows(self) -> ShardTable:
+        return self
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Writes a record to the changelog only; `entries` does not change."""
+        self.turn.emit(self.changelog_name, self.partition, key, value)
+
     def restore(self, key: bytes, value: bytes | None) -> None:
-        """Takes one changelog record, in order; a value of None removes the key. Writes no changelog."""
+        """Applies one changelog record, in log order; a value of None removes the key. Writes no changelog."""
         if value is None:
             self.entries.pop(key, None)
         else:
             self.entries[key] = value
 
 
-class RestoredTables(TableManager):
-    """Starts at once: Faust's own waits a second for agents to register more tables."""
+class NoRecovery(TableManager):
+    """Starts without recovery, and without Faust's pause of one second for tables that agents register late."""
 
     logger = logging.getLogger("faust.tables")
 
@@ -51,9 +61,11 @@ class RestoredTables(TableManager):
         await self.recovery.start()
 
 
-def table(app: faust.App, name: str, turn: Turn, partition: int) -> ShardTable:
-    """A table of the app, empty, before it starts. Its values are bytes and final: never change one in place."""
-    made: Any = app.Table(name, key_type=bytes, value_type=bytes, default=None)
-    made.turn, made.partition = turn, partition
-    made.entries, made.changelog_name = made.data.data, made.changelog_topic_name
-    return made
+def shard_table(app: faust.App, name: str, turn: Turn, partition: int) -> ShardTable:
+    """Declares a table of an app that has not started; it is empty. Its changelog topic is named by Faust: app id,
+    `name` and `changelog`.
+    """
+    table: Any = app.Table(name, key_type=bytes, value_type=bytes, default=None)
+    table.turn, table.partition = turn, partition
+    table.entries, table.changelog_name = table.data.data, table.changelog_topic_name
+    return table

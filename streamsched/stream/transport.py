@@ -1,10 +1,10 @@
-"""The one thick adapter: our broker port as a Faust transport.
+"""A Faust transport on the broker port (ADR 0001).
 
-Faust sees one fixed assignment in its life, no rebalance, no commit, no recovery: the shard does all of that around it
-(ADR 0001). One Faust message is one chunk. What Faust would keep in its own books (acks, gaps, committed offsets, the
-producer's buffer) is bypassed at the seams below, because nothing would ever clear it.
+The app has one fixed assignment for its lifetime: no rebalance, no commits, no recovery. One Faust message is one
+chunk. Faust's own records of acks, gaps, committed offsets and buffered sends are bypassed by the overrides below:
+nothing would ever clear them, because Faust never commits.
 
-Written against faust-streaming 0.15; every override names what it replaces.
+Written against faust-streaming 0.15.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ _GENERATION = 1
 
 
 class Feed(Protocol):
-    """Where the chunks come from: a shard."""
+    """The source of chunks: a shard."""
 
     @property
     def sources(self) -> frozenset[TopicPartition]:
-        """The partitions it reads, for life."""
+        """The partitions the app reads; constant."""
         ...
 
     async def fetch(self) -> Sequence[Chunk]:
-        """The next turn's chunks, once the turn before is over and visible; may be empty."""
+        """Commits the previous turn, then returns the chunks of the next; may be empty."""
         ...
 
     def fail(self, reason: BaseException) -> None:
-        """Something inside Faust broke, so nothing will be fetched any more."""
+        """Called when a service of the app crashed; `fetch` will not be called again."""
         ...
 
 
 class ShardConsumer(consumer.Consumer):
-    """Hands each fetch's chunks to the agents."""
+    """Delivers the chunks of each fetch to the agents."""
 
     logger = logging.getLogger("faust.transport")
     consumer_stopped_errors = ()
     transport: ShardTransport
     _assigning: asyncio.Task[None] | None = None
 
-    # -- one assignment, made by ourselves instead of a group's coordinator
+    # -- one assignment, made here instead of by a group coordinator
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        if self._assigning is None:  # awaiting it here would deadlock the conductor, which calls us
+        if self._assigning is None:  # awaiting it here would deadlock the conductor, which calls this method
             self._assigning = asyncio.create_task(self._assign())
 
     async def _assign(self) -> None:
@@ -96,12 +96,12 @@ class ShardConsumer(consumer.Consumer):
             )
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
-        raise NotImplementedError  # only reached from the getmany we replace
+        raise NotImplementedError  # called only by the `getmany` replaced above
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
         raise NotImplementedError
 
-    # -- no seeks, no commits: positions are part of the shard's own transaction
+    # -- no seeks, no commits: positions are committed in the turn's transaction
 
     async def perform_seek(self) -> None:
         self._read_offset.clear()
@@ -119,13 +119,13 @@ class ShardConsumer(consumer.Consumer):
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         return True
 
-    def ack(self, message: Any) -> bool:  # Faust would keep each offset until its own commit, which never comes
+    def ack(self, message: Any) -> bool:  # Faust would keep each offset until its own commit
         message.acked = True
         return True
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None: ...
 
-    # -- nothing to recover: the shard has filled the tables before Faust starts
+    # -- no recovery: the shard restores the tables before the app starts
 
     async def highwaters(self, *partitions: TP) -> dict[TP, int]:
         return dict.fromkeys(partitions, 0)
@@ -139,7 +139,7 @@ class ShardConsumer(consumer.Consumer):
     def highwater(self, tp: TP) -> int:
         return 0
 
-    # -- the broker's topics are made by whoever installs it
+    # -- topics are created by the installation
 
     async def create_topic(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -156,12 +156,12 @@ class ShardConsumer(consumer.Consumer):
 
 
 class ShardProducer(producer.Producer):
-    """Sends nothing: what a shard makes visible goes through its turn."""
+    """Sends nothing: agents emit through the turn."""
 
     logger = logging.getLogger("faust.transport")
 
     async def send(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("a shard emits through its turn, never through Faust's producer")
+        raise NotImplementedError("agents emit through the turn, not through Faust's producer")
 
     async def flush(self) -> None: ...
 
@@ -172,7 +172,7 @@ class ShardProducer(producer.Producer):
 
 
 class ShardTransport(base.Transport):
-    """What Faust gets as its transport: one shard's feed."""
+    """The transport of one shard's app."""
 
     Consumer = ShardConsumer
     Producer = ShardProducer

@@ -1,4 +1,4 @@
-"""A turn: what one fetch brought, folded in memory and made visible by one fenced transaction, or not at all."""
+"""A turn: the chunks of one fetch, folded in memory and committed by one fenced transaction."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 import orjson
 
 from streamsched.domain.errors import DecodeError
+from streamsched.log.topics import PUBLIC, SIGNALS
 from streamsched.ports.broker import Broker, Chunk, Outgoing, TopicPartition
-from streamsched.ports.topics import PUBLIC, SIGNALS
 
 #: Where each source partition's next chunk starts.
 Positions = dict[TopicPartition, int]
 
-
-#: `Outgoing._make` without its Python frame: three of them are made for every event.
+#: `Outgoing._make` without its Python frame: about three are made per event.
 _outgoing: Callable[[Iterable[Any]], Outgoing] = partial(tuple.__new__, Outgoing)
 
 
 class Turn:
-    """The one turn in flight of a shard: counts its agents in, collects what they emit, and says when all are done.
+    """The one turn in flight of a shard: collects what its agents emit and waits until all of them are done.
 
-    Everything the shard makes visible goes through `emit`: signals, launches, dead letters, and the changelog of every
-    table. Nothing leaves before `over` has handed it to the shard's writer.
+    All output of the shard passes through `emit`: signals, launches, dead letters, and the changelogs of its tables.
+    It is collected in memory; `finished` returns it for the shard's writer to commit.
     """
 
-    def __init__(self, agents: Mapping[str, int]) -> None:
-        """`agents`: how many agents take the chunks of each topic."""
+    def __init__(self, agents: Mapping[str, int], on_progress: Callable[[], object] = lambda: None) -> None:
+        """`agents`: how many agents process each topic. `on_progress`: called between the steps of a long turn."""
+        self.on_progress = on_progress
         self._agents = agents
         self._outgoing: list[Outgoing] = []
         self._reached: Positions = {}
@@ -39,8 +39,8 @@ class Turn:
         self._failure: BaseException | None = None
 
     def begin(self, chunks: Sequence[Chunk], *, by_agents: bool = True) -> None:
-        """Opens the turn of these chunks; the one before must be over. Not `by_agents`: it is done as soon as whoever
-        opens it has said what there is to say.
+        """Opens a turn of these chunks; the previous turn must be finished. With `by_agents=False` no agent processes
+        them: the caller emits what is to be committed.
         """
         self._done.clear()
         self._open = sum(self._agents[chunk.topic] for chunk in chunks) if by_agents else 0
@@ -49,12 +49,12 @@ class Turn:
         self._reached = {TopicPartition(chunk.topic, chunk.partition): chunk.next_position for chunk in chunks}
 
     def emit(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
-        """Adds a record to the turn's transaction; order within a partition is the order of the calls."""
+        """Adds a record to the turn's transaction. Within a partition, records keep the order of the calls."""
         self._outgoing.append(_outgoing((topic, partition, key, value)))
 
     @contextmanager
-    def part(self) -> Iterator[None]:
-        """One agent's work on one chunk. An exception inside ends the whole turn: it is never skipped."""
+    def processing(self) -> Iterator[None]:
+        """Encloses one agent's work on one chunk. An exception inside fails the whole turn."""
         try:
             yield
         except BaseException as failure:
@@ -65,11 +65,12 @@ class Turn:
         if self._open == 0:
             self._done.set()
 
-    async def over(self) -> tuple[list[Outgoing], Positions]:
-        """Waits until every agent has finished every chunk; what to commit, and the positions reached.
+    async def finished(self) -> tuple[list[Outgoing], Positions]:
+        """Waits until every agent has processed every chunk. Returns the records to commit and the positions reached.
 
         Raises:
-            BaseException: what an agent raised; memory is ahead of the log then, and the shard must start over from it.
+            BaseException: the first exception of an agent. The tables are then ahead of the log, so the shard must
+                restart from the log.
         """
         await self._done.wait()
         if self._failure is not None:
@@ -79,7 +80,7 @@ class Turn:
 
 
 async def sources(broker: Broker, shard: int) -> Sequence[TopicPartition]:
-    """The partitions a shard takes records from, its own of `signals` first."""
+    """The partitions a shard reads: its partition of `signals` first, then its public partitions."""
     shards = await broker.partitions(SIGNALS)
     public = [
         TopicPartition(topic, partition)
@@ -90,7 +91,7 @@ async def sources(broker: Broker, shard: int) -> Sequence[TopicPartition]:
 
 
 def encode_positions(positions: Mapping[TopicPartition, int]) -> bytes:
-    """Positions as JSON: topic → partition → position."""
+    """Positions as JSON: `{topic: {partition: position}}`."""
     by_topic: MutableMapping[str, dict[str, int]] = {}
     for (topic, partition), position in sorted(positions.items()):
         by_topic.setdefault(topic, {})[str(partition)] = position
@@ -101,7 +102,7 @@ def decode_positions(raw: bytes) -> Positions:
     """The positions `encode_positions` wrote.
 
     Raises:
-        DecodeError: these bytes are no positions.
+        DecodeError: the bytes are not such a document.
     """
     try:
         by_topic = orjson.loads(raw)

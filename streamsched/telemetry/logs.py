@@ -1,4 +1,4 @@
-"""Logs: one line per action, as JSON, or pretty on a terminal. Libraries that log by `logging` go the same way."""
+"""Logs: one line per action, as JSON, or in columns on a terminal; includes libraries that use `logging`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import orjson
 import structlog
 from structlog.typing import Processor
 
-#: What libraries may say at most; they tell their own story at DEBUG and INFO, and we tell ours.
+#: The lowest level at which lines of a library are logged.
 QUIETED: Final = {
-    "aiokafka": logging.CRITICAL,  # every attempt at a broker that is away; what came of them, our driver says
+    "aiokafka": logging.CRITICAL,  # it logs every attempt to reach a broker; the driver logs the outcome
     "alembic": logging.WARNING,
     "asyncio": logging.WARNING,
     "faust": logging.WARNING,
@@ -32,11 +32,11 @@ QUIETED: Final = {
 def configure_logs(
     *, level: str = "info", style: str = "auto", stream: TextIO | None = None, file: Path | None = None
 ) -> None:
-    """Sends every log line to `stream` (standard error when None): JSON lines, or columns when it is a terminal; and
-    those of level info and above, as JSON lines, to `file` (rotated, at most 40 MB).
+    """Writes log lines to `stream` (None: standard error), as JSON or, on a terminal, in columns; and those of level
+    info and above, as JSON, to `file` (rotated, at most 40 MB).
 
-    A line carries `action`, `level`, `time` (UTC, ISO 8601) and the facts of the action. Call it once, at the edge of a
-    process; a later call replaces the earlier one.
+    A line has `action`, `level`, `time` (UTC, ISO 8601) and the fields of the action. Call it once when a process
+    starts; a later call replaces the earlier one.
     """
     out = stream or sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
@@ -70,10 +70,10 @@ def configure_logs(
 
 
 def _from_library(_: Any, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What a library says is an action of that library, its words in `message`."""
+    """Gives a library's line an action, `<logger>.message`, and puts its text in `message`."""
     record = line.get("_record")
     line["message"] = line["event"]
-    line["event"] = f"{record.name if record else 'library'}.said"
+    line["event"] = f"{record.name if record else 'library'}.message"
     return line
 
 
@@ -90,7 +90,7 @@ def _formatter(rendered: list[Processor]) -> logging.Formatter:
 
 
 def _columns(*, colours: bool) -> list[Processor]:
-    """Tracebacks are plain: others would show every variable on the stack, passwords and whole turns among them."""
+    """Tracebacks are plain: rich ones would show all variables on the stack, passwords among them."""
     return [
         structlog.dev.ConsoleRenderer(
             colors=colours, timestamp_key="time", sort_keys=False, exception_formatter=structlog.dev.plain_traceback

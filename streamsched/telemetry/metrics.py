@@ -1,7 +1,7 @@
-"""Metrics: every name, unit and label in one table, in Prometheus' words.
+"""Prometheus metrics: one table with every name, kind, label and help text.
 
-A `Metrics` is an object with a registry of its own, passed to whoever counts; there is none at module level, so two
-installations in one process (tests) never mix.
+Each `Metrics` object has its own registry and is passed to its users; there is none at module level, so two
+installations in one process (in tests) are independent.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX: Final = "streamsched_"
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
 
 
 class Metric(NamedTuple):
-    """A row of the table. The unit is the name's last word: `seconds`, `bytes`, else a count."""
+    """A row of the table. The unit is the last word of the name, `seconds` or `bytes`; otherwise it is a count."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     help: str
     buckets: tuple[float, ...] = ()
@@ -35,31 +35,55 @@ class Metric(NamedTuple):
 _FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 TABLE: Final = (
-    Metric("events_accepted_total", Kind.COUNTER, ("topic", "dialect"), "Events acknowledged by the HTTP intake"),
-    Metric("events_rejected_total", Kind.COUNTER, ("dialect",), "Events the HTTP intake refused"),
-    Metric("http_requests_total", Kind.COUNTER, ("method", "route", "status"), "Requests answered"),
-    Metric("http_request_seconds", Kind.HISTOGRAM, ("method", "route"), "From request to answer", _FAST),
-    Metric("task_restarts_total", Kind.COUNTER, ("task",), "Loops that died and were started again"),
-    Metric("jobs_waiting", Kind.GAUGE, ("state",), "Jobs that wait on constraints or for their launch"),
-    Metric("runs_active", Kind.GAUGE, ("state",), "Runs that have not ended"),
-    Metric("schedules", Kind.GAUGE, ("enabled",), "Schedules that exist"),
-    Metric("outbox_records", Kind.GAUGE, (), "Control records waiting for the relay"),
-    Metric("timers_overdue", Kind.GAUGE, ("kind",), "Ticks and wake-ups that are due and not yet sent"),
-    Metric("timers_late_seconds", Kind.GAUGE, (), "For how long the first of them is due"),
-    Metric("verdicts", Kind.GAUGE, ("verdict", "late"), "What became of events so far; late: by which policy"),
-    Metric("shards_leased", Kind.GAUGE, (), "Shards that have a live owner"),
-    Metric("shard_consuming", Kind.GAUGE, ("shard",), "Shards this worker holds; 1: takes records, 0: starts or waits"),
-    Metric("shard_turns", Kind.GAUGE, ("shard",), "Turns since this worker took the shard"),
-    Metric("shard_records", Kind.GAUGE, ("shard",), "Records taken since this worker took the shard"),
-    Metric("shard_rows", Kind.GAUGE, ("shard",), "Rows in the shard's tables"),
-    Metric("shard_schedules_in_error", Kind.GAUGE, ("shard",), "Schedules that stand in error"),
-    Metric("shard_recovery_seconds", Kind.GAUGE, ("shard",), "How long the shard's last start took"),
-    Metric("intake_lag_records", Kind.GAUGE, ("topic", "partition"), "Records of the log not yet in their tables"),
+    Metric("events_accepted_total", MetricKind.COUNTER, ("topic", "dialect"), "Events acknowledged by the HTTP intake"),
+    Metric("events_rejected_total", MetricKind.COUNTER, ("dialect",), "Events refused by the HTTP intake"),
+    Metric("http_requests_total", MetricKind.COUNTER, ("method", "route", "status"), "Requests answered"),
+    Metric(
+        "http_requests_refused_total",
+        MetricKind.COUNTER,
+        ("status",),
+        "Requests refused for their host, origin or type",
+    ),
+    Metric(
+        "http_request_seconds", MetricKind.HISTOGRAM, ("method", "route"), "Duration of a request in seconds", _FAST
+    ),
+    Metric("task_restarts_total", MetricKind.COUNTER, ("task",), "Restarts of a loop after a failure"),
+    Metric("jobs_waiting", MetricKind.GAUGE, ("state",), "Jobs that wait on constraints or for their launch"),
+    Metric("runs_active", MetricKind.GAUGE, ("state",), "Runs that have not ended"),
+    Metric("schedules", MetricKind.GAUGE, ("enabled",), "Schedules that exist"),
+    Metric("outbox_records", MetricKind.GAUGE, (), "Control records waiting for the relay"),
+    Metric("timers_overdue", MetricKind.GAUGE, ("kind",), "Ticks and wake-ups that are due and not yet sent"),
+    Metric("timers_late_seconds", MetricKind.GAUGE, (), "Seconds since the oldest unsent tick or wake-up was due"),
+    Metric("verdicts", MetricKind.GAUGE, ("verdict", "late"), "Events by verdict; late: the lateness policy applied"),
+    Metric("shards_leased", MetricKind.GAUGE, (), "Shards whose lease is held by a live worker"),
+    Metric(
+        "shard_consuming", MetricKind.GAUGE, ("shard",), "1: the shard processes records, 0: it is starting or pausing"
+    ),
+    Metric("shard_turns", MetricKind.GAUGE, ("shard",), "Turns committed since this worker took the shard"),
+    Metric("shard_records", MetricKind.GAUGE, ("shard",), "Records processed since this worker took the shard"),
+    Metric("shard_rows", MetricKind.GAUGE, ("shard",), "Rows in the shard's tables"),
+    Metric("shard_schedules_in_error", MetricKind.GAUGE, ("shard",), "Schedules in error"),
+    Metric(
+        "shard_keys_lost",
+        MetricKind.GAUGE,
+        ("shard",),
+        "Correlation keys that ended incomplete since the shard started",
+    ),
+    Metric(
+        "shard_events_refused", MetricKind.GAUGE, ("shard",), "Events refused for too many keys since the shard started"
+    ),
+    Metric("shard_recovery_seconds", MetricKind.GAUGE, ("shard",), "Duration of the shard's last start in seconds"),
+    Metric(
+        "intake_lag_records",
+        MetricKind.GAUGE,
+        ("topic", "partition"),
+        "Records of the log not yet stored in PostgreSQL",
+    ),
 )
 
 
 class Metrics:
-    """Counts, sets and observes what the table names. A gauge is shown once it was measured: 0 is a measure.
+    """The metrics of the table. A gauge is rendered only after its first `replace`, since 0 would be a measurement.
 
     >>> metrics = Metrics()
     >>> metrics.add("events_accepted_total", 2, topic="partitions", dialect="native")
@@ -72,19 +96,19 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        self._unmeasured = {metric.name: metric for metric in TABLE if metric.kind is Kind.GAUGE}
+        self._unmeasured = {metric.name: metric for metric in TABLE if metric.kind is MetricKind.GAUGE}
         for metric in TABLE:
-            if metric.kind is not Kind.GAUGE:
+            if metric.kind is not MetricKind.GAUGE:
                 self._register(metric)
 
     def _register(self, metric: Metric) -> None:
         name = PREFIX + metric.name
         match metric.kind:
-            case Kind.COUNTER:
+            case MetricKind.COUNTER:
                 self._counters[metric.name] = Counter(name, metric.help, metric.labels, registry=self._registry)
-            case Kind.GAUGE:
+            case MetricKind.GAUGE:
                 self._gauges[metric.name] = Gauge(name, metric.help, metric.labels, registry=self._registry)
-            case Kind.HISTOGRAM:
+            case MetricKind.HISTOGRAM:
                 self._histograms[metric.name] = Histogram(
                     name, metric.help, metric.labels, buckets=metric.buckets, registry=self._registry
                 )
@@ -95,12 +119,12 @@ class Metrics:
         (counter.labels(**labels) if labels else counter).inc(amount)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """One value of a histogram, in the unit of its name."""
+        """Adds one value to a histogram, in the unit of its name."""
         histogram = self._histograms[name]
         (histogram.labels(**labels) if labels else histogram).observe(value)
 
     def replace(self, name: str, values: Iterable[tuple[Mapping[str, str], float]]) -> None:
-        """A gauge's whole new picture: labels and value; combinations that are not named are gone."""
+        """Replaces all values of a gauge; label combinations that are not given are removed."""
         if name in self._unmeasured:
             self._register(self._unmeasured.pop(name))
         gauge = self._gauges[name]
@@ -110,5 +134,5 @@ class Metrics:
             (gauge.labels(**labels) if labels else gauge).set(value)
 
     def render(self) -> bytes:
-        """The exposition in Prometheus' text form (`CONTENT_TYPE`)."""
+        """The metrics in Prometheus' text format (`CONTENT_TYPE`)."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told otherwise."""
+"""A clock that tests set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SettableClock:
-    """`ports.clock.Clock` for tests: starts at `now` (UTC) and moves only by `advance` or `set`."""
+    """A `ports.clock.Clock` that starts at `now` (UTC) and changes only by `advance` or `set`."""
 
     def __init__(self, now: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = now

@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: its own number, unless the profile of the run asks for another."""
+"""The number of Hypothesis examples of a property test: its own, unless the profile of the run overrides it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-#: Profiles of `pytest --hypothesis-profile=…`: as each test says; so many as `EXAMPLES` says; 10,000.
+#: Profiles of `pytest --hypothesis-profile=…`: each test's own number; the variable `EXAMPLES`, default 1000; 10,000.
 USUAL: Final = "usual"
 ASKED: Final = "asked"
 NIGHTLY: Final = "nightly"
 
 
 def register_profiles() -> None:
-    """Makes the profiles known, and the usual one the one that holds."""
+    """Registers the profiles and loads the usual one."""
     settings.register_profile(USUAL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     usual = settings.get_profile(USUAL)
     settings.register_profile(ASKED, usual, max_examples=int(os.environ.get("EXAMPLES", "1000")))
@@ -23,7 +23,7 @@ def register_profiles() -> None:
 
 
 def examples(usual: int, *, steps: int | None = None) -> settings:
-    """The settings of one test, or with `steps` of a state machine."""
+    """The settings of one test, or, with `steps`, of a state machine."""
     profile = settings()
     count = usual if settings.get_current_profile_name() == USUAL else profile.max_examples
     if steps is None:

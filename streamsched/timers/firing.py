@@ -1,28 +1,28 @@
-"""What a due timer sends to its schedule's home, by the schedule's misfire policy. Pure."""
+"""The ticks that a due timer sends to its schedule's home, by the schedule's misfire policy. Pure."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Final
 
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.cron import ticking
-from streamsched.domain.event import Event, Ticked
-from streamsched.domain.interval import Interval
-from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
-from streamsched.domain.misfire import Ticks, due_ticks
-from streamsched.domain.signal import Occurred, Woken
-from streamsched.domain.tick import TimeLeaf, jitter_of
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.events.event import Event, Ticked
+from streamsched.domain.signals.signal import Occurred, Woken
+from streamsched.domain.ticks.fire_times import ticking
+from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
+from streamsched.domain.ticks.misfire import Ticks, due_ticks
+from streamsched.domain.time.interval import Interval
+from streamsched.domain.triggers.time_leaf import TimeLeaf, jitter_of
+from streamsched.log.topics import SIGNALS
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import DueTimer, Firing
-from streamsched.ports.topics import SIGNALS
 
 SOURCE: Final = "streamsched/timers"
 
 
 class Firings:
-    """What due timers send at one instant. Timers that tick alike and were due at the same time, such as all that say
-    midnight, are planned once.
+    """Decides for all timers due at one instant. Timers with the same leaf, policy and due time (such as all at
+    midnight) are planned once.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -31,7 +31,7 @@ class Firings:
         self._intervals: dict[int, tuple[TimeLeaf, bool]] = {}
 
     def __call__(self, timer: DueTimer) -> Firing:
-        """The same tick always has the same event id, whoever fires it and when."""
+        """A tick has the same event id whenever and by whichever instance it is fired."""
         leaf = timer.leaf
         if leaf is None:
             return Firing((), None)
@@ -39,18 +39,18 @@ class Firings:
             ticks = _plan(timer, self._now)
         else:
             counted_from = timer.created_at if self._is_interval(leaf, timer.created_at) else None
-            alike = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
-            known = self._known.get(alike)
-            ticks = known or self._known.setdefault(alike, _plan(timer, self._now))
+            key = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
+            known = self._known.get(key)
+            ticks = known or self._known.setdefault(key, _plan(timer, self._now))
         records = [_tick(timer, due) for due in ticks.fire]
-        if ticks.tick is None or ticks.next_at != ticks.tick:  # there is none, or it waits for its turn
+        if ticks.tick is None or ticks.next_at != ticks.tick:  # no next tick, or it is delayed by the catch-up
             return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
         next_at = fires_at(leaf, ticks.tick, timer.schedule, created_at=timer.created_at)
         return Firing(records, next_at, skipped=ticks.skipped)
 
     def _is_interval(self, leaf: TimeLeaf, created_at: datetime) -> bool:
-        """Timers of equal definitions have the same leaf (the store sees to that), so it is asked once for each."""
-        known = self._intervals.get(id(leaf))  # the entry holds the leaf, so nobody else gets its id
+        """Cached by identity: the store returns the same leaf object for equal definitions."""
+        known = self._intervals.get(id(leaf))  # the entry keeps the leaf alive, so its id is not reused
         if known is None:
             known = leaf, isinstance(ticking(leaf, created_at), Interval)
             self._intervals[id(leaf)] = known
@@ -58,12 +58,12 @@ class Firings:
 
 
 def firing(timer: DueTimer, now: datetime) -> Firing:
-    """What one timer sends at `now`."""
+    """Decides about one timer at `now`."""
     return Firings(now)(timer)
 
 
 def woken_record(woken: Woken) -> OutboxRecord:
-    """A wake-up on its way to its schedule's home."""
+    """The record of a wake-up for its schedule's home."""
     key, value = signal_codec.encode(woken)
     return OutboxRecord(SIGNALS, key.decode(), value)
 

@@ -19,14 +19,14 @@ import pytest
 
 from streamsched.cli.server import find_url
 from streamsched.codec import event as event_codec
-from streamsched.codec import native
-from streamsched.domain.event import Event
+from streamsched.codec.events import native
+from streamsched.domain.events.event import Event
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import PARTITIONS
-from streamsched.store.server import start_server
-from streamsched.testing.scheduler import Dev
-from streamsched.testing.town import landed
+from streamsched.store.server.embedded_server import start_server
+from tests.support.dev_process import DevProcess
+from tests.support.shard_cluster import landed
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(900)]
 
@@ -36,9 +36,9 @@ SHARDS = 4
 
 
 @pytest.fixture(scope="module")
-def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
     """One scheduler for all tests of this module."""
-    made = Dev(tmp_path_factory.mktemp("changes"))
+    made = DevProcess(tmp_path_factory.mktemp("changes"))
     made.start(STREAMSCHED_SHARDS=str(SHARDS))
     try:
         yield made
@@ -46,7 +46,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
         made.close()
 
 
-class House:
+class SchedulerClient:
     """A client of it: its API, its log, and its tables to look into."""
 
     def __init__(self, api: httpx.AsyncClient, broker: Broker, database: Any) -> None:
@@ -89,10 +89,10 @@ class House:
                 "SELECT event, verdict, coalesce(generation, 0) AS generation FROM verdicts WHERE event = ANY ($1)",
                 list(events),
             )
-            told: dict[str, list[tuple[str, int]]] = {}
+            reported: dict[str, list[tuple[str, int]]] = {}
             for row in rows:
-                told.setdefault(row["event"], []).append((row["verdict"], row["generation"]))
-            return told if told.keys() == set(events) else {}
+                reported.setdefault(row["event"], []).append((row["verdict"], row["generation"]))
+            return reported if reported.keys() == set(events) else {}
 
         return await until(found)
 
@@ -154,81 +154,83 @@ def _app(name: str, **schedule: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def house(dev: Dev) -> AsyncIterator[House]:
+async def scheduler(dev: DevProcess) -> AsyncIterator[SchedulerClient]:
     dsn = start_server(dev.state / "postgres").url
     broker = await open_broker(dsn)
     database = await asyncpg.connect(dsn)
     await database.set_type_codec("jsonb", schema="pg_catalog", encoder=str, decoder=json.loads)
     async with httpx.AsyncClient(base_url=find_url(folder=dev.state), timeout=60) as api:
-        yield House(api, broker, database)
+        yield SchedulerClient(api, broker, database)
     await database.close()
     await broker.close()
 
 
 @pytest.mark.parametrize(("keep", "jobs"), [(False, 0), (True, 1)], ids=["reset", "keep"])
-async def test_a_definition_edited_with_three_of_four_partitions_in(house: House, keep: bool, jobs: int) -> None:
+async def test_a_definition_edited_with_three_of_four_partitions_in(
+    scheduler: SchedulerClient, keep: bool, jobs: int
+) -> None:
     name = f"edited-{keep}"
-    ref = await house.deploy(name)
-    events = [await house.emit(name) for _ in range(3)]
-    await house.judged(*events)
-    await house.shown(ref, *events)
-    preview = await house.update(ref, definition(name, description="typo"), dry_run=True)
+    ref = await scheduler.deploy(name)
+    events = [await scheduler.emit(name) for _ in range(3)]
+    await scheduler.judged(*events)
+    await scheduler.shown(ref, *events)
+    preview = await scheduler.update(ref, definition(name, description="typo"), dry_run=True)
     assert [(one["have"], one["need"], one["fits"]) for one in preview["schedules"][0]["accumulated"]] == [(3, 4, True)]
 
-    await house.update(ref, definition(name, description="typo"), keep=keep)
-    events.append(await house.emit(name))
-    await house.judged(events[-1])
+    await scheduler.update(ref, definition(name, description="typo"), keep=keep)
+    events.append(await scheduler.emit(name))
+    await scheduler.judged(events[-1])
 
-    assert await house.job_count(ref, jobs) == [events][:jobs] if jobs else await house.jobs(ref) == []
-    assert (await house.ask("GET", f"schedules/{ref}"))["generation"] == 2
+    assert await scheduler.job_count(ref, jobs) == [events][:jobs] if jobs else await scheduler.jobs(ref) == []
+    assert (await scheduler.ask("GET", f"schedules/{ref}"))["generation"] == 2
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["drop", "keep"])
-async def test_three_events_while_paused_then_resumed(house: House, keep: bool) -> None:
+async def test_three_events_while_paused_then_resumed(scheduler: SchedulerClient, keep: bool) -> None:
     name = f"paused-{keep}"
-    ref = await house.deploy(name, trigger=partitions(name, 1))
-    await house.ask("POST", f"schedules/{ref}/pause", {"keep": keep, "note": "upgrade"})
-    events = [await house.emit(name) for _ in range(3)]
-    await house.judged(*events)
-    assert await house.jobs(ref) == []
+    ref = await scheduler.deploy(name, trigger=partitions(name, 1))
+    await scheduler.ask("POST", f"schedules/{ref}/pause", {"keep": keep, "note": "upgrade"})
+    events = [await scheduler.emit(name) for _ in range(3)]
+    await scheduler.judged(*events)
+    assert await scheduler.jobs(ref) == []
 
-    await house.ask("POST", f"schedules/{ref}/enable")
+    await scheduler.ask("POST", f"schedules/{ref}/enable")
 
     if keep:
-        assert await house.job_count(ref, 1) == [events], "at once, and told of all three"
+        assert await scheduler.job_count(ref, 1) == [events], "at once, and told of all three"
     else:
-        last = await house.emit(name)
-        assert await house.job_count(ref, 1) == [[last]]
+        last = await scheduler.emit(name)
+        assert await scheduler.job_count(ref, 1) == [[last]]
 
 
-async def test_a_pause_ends_by_itself(house: House) -> None:
-    ref = await house.deploy("ending", trigger=partitions("ending", 1))
-    paused = await house.ask("POST", f"schedules/{ref}/pause", {"keep": True, "until": "2s"})
+async def test_a_pause_ends_by_itself(scheduler: SchedulerClient) -> None:
+    ref = await scheduler.deploy("ending", trigger=partitions("ending", 1))
+    paused = await scheduler.ask("POST", f"schedules/{ref}/pause", {"keep": True, "until": "2s"})
     assert not paused["enabled"]
-    event = await house.emit("ending")
+    event = await scheduler.emit("ending")
 
-    assert await house.job_count(ref, 1) == [[event]]
-    found = await house.ask("GET", f"schedules/{ref}")
+    assert await scheduler.job_count(ref, 1) == [[event]]
+    found = await scheduler.ask("GET", f"schedules/{ref}")
     assert (found["enabled"], found["pause"]) == (True, None)
 
 
-async def test_what_an_equal_redeployment_meets_is_kept(house: House) -> None:
-    ref = await house.deploy("equal")
-    events = [await house.emit("equal") for _ in range(3)]
-    await house.judged(*events)
+async def test_what_an_equal_redeployment_meets_is_kept(scheduler: SchedulerClient) -> None:
+    ref = await scheduler.deploy("equal")
+    events = [await scheduler.emit("equal") for _ in range(3)]
+    await scheduler.judged(*events)
 
-    await house.deploy("equal")
-    events.append(await house.emit("equal"))
+    await scheduler.deploy("equal")
+    events.append(await scheduler.emit("equal"))
 
-    assert await house.job_count(ref, 1) == [events]
+    assert await scheduler.job_count(ref, 1) == [events]
 
 
-async def test_no_event_is_judged_by_an_older_definition_than_the_last_acknowledged(house: House) -> None:
+async def test_no_event_is_judged_by_an_older_definition_than_the_last_acknowledged(scheduler: SchedulerClient) -> None:
     """Updates that keep and that reset, pauses of both kinds, and resumptions, in any order; events come right after
     each has returned, by HTTP and by a partitioner that is none of ours.
     """
     random = Random(4)
-    ref = await house.deploy("churn", trigger=partitions("churn", 3))
+    ref = await scheduler.deploy("churn", trigger=partitions("churn", 3))
     stood: dict[str, int] = {}
     paused = False
     for number in range(CHANGES):
@@ -238,16 +240,18 @@ async def test_no_event_is_judged_by_an_older_definition_than_the_last_acknowled
         if verb in {"keep", "reset"}:
             trigger = random.choice([partitions("churn", 3), partitions("churn", 2)])
             changed = definition("churn", trigger=trigger, description=str(number))
-            found = await house.update(ref, changed, keep=verb == "keep")
+            found = await scheduler.update(ref, changed, keep=verb == "keep")
         elif verb == "enable":
-            found, paused = await house.ask("POST", f"schedules/{ref}/enable"), False
+            found, paused = await scheduler.ask("POST", f"schedules/{ref}/enable"), False
         else:
-            found = await house.ask("POST", f"schedules/{ref}/pause", {"keep": verb == "pause", "note": str(number)})
+            found = await scheduler.ask(
+                "POST", f"schedules/{ref}/pause", {"keep": verb == "pause", "note": str(number)}
+            )
             paused = True
         partition = None if number % 2 else random.randrange(SHARDS)
-        stood[await house.emit("churn", partition=partition)] = found["generation"]
+        stood[await scheduler.emit("churn", partition=partition)] = found["generation"]
 
-    judged = await house.judged(*stood)
+    judged = await scheduler.judged(*stood)
 
     older = [
         (event, verdicts)
@@ -258,27 +262,29 @@ async def test_no_event_is_judged_by_an_older_definition_than_the_last_acknowled
     assert older == []
 
 
-async def test_a_schedule_that_is_only_ever_changed_by_keeping_loses_and_doubles_nothing(house: House) -> None:
+async def test_a_schedule_that_is_only_ever_changed_by_keeping_loses_and_doubles_nothing(
+    scheduler: SchedulerClient,
+) -> None:
     random = Random(5)
-    ref = await house.deploy("kept", trigger=partitions("kept", 3))
+    ref = await scheduler.deploy("kept", trigger=partitions("kept", 3))
     events: list[str] = []
     for number in range(CHANGES // 4):
         if number % 3 == 1:
-            await house.ask("POST", f"schedules/{ref}/pause", {"keep": True})
+            await scheduler.ask("POST", f"schedules/{ref}/pause", {"keep": True})
         elif number % 3 == 2:
-            await house.ask("POST", f"schedules/{ref}/enable")
+            await scheduler.ask("POST", f"schedules/{ref}/enable")
         else:
             same = definition("kept", trigger=partitions("kept", 3), description=str(number))
-            await house.update(ref, same, keep=True)
-        events.append(await house.emit("kept", partition=None if number % 2 else random.randrange(SHARDS)))
+            await scheduler.update(ref, same, keep=True)
+        events.append(await scheduler.emit("kept", partition=None if number % 2 else random.randrange(SHARDS)))
     if number % 3 == 1:
-        await house.ask("POST", f"schedules/{ref}/enable")
-    await house.judged(*events)
+        await scheduler.ask("POST", f"schedules/{ref}/enable")
+    await scheduler.judged(*events)
 
     async def accounted() -> bool:
-        told = [event for job in await house.jobs(ref) for event in job]
-        return len(told) + len(await house.accumulated(ref)) >= len(events)
+        reported = [event for job in await scheduler.jobs(ref) for event in job]
+        return len(reported) + len(await scheduler.accumulated(ref)) >= len(events)
 
     await until(accounted)
-    told = [event for job in await house.jobs(ref) for event in job] + await house.accumulated(ref)
-    assert sorted(told) == sorted(events)
+    reported = [event for job in await scheduler.jobs(ref) for event in job] + await scheduler.accumulated(ref)
+    assert sorted(reported) == sorted(events)

@@ -21,11 +21,11 @@ def shown(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
 def test_the_demo_ends_with_its_answer(java: None, tmp_path: Path) -> None:
-    told = shown("--weeks", "1", "--folder", str(tmp_path))
+    reported = shown("--weeks", "1", "--folder", str(tmp_path))
 
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "weekly-join.1.1.r1 completed" in told.stdout
-    assert "weekly-report.1.1.r1 completed" in told.stdout
+    assert reported.returncode == 0, reported.stdout + reported.stderr
+    assert "weekly-join.1.1.r1 completed" in reported.stdout
+    assert "weekly-report.1.1.r1 completed" in reported.stdout
     (table,) = tmp_path.glob("data-*/report.csv")
     rows = [line.split(",") for line in table.read_text().splitlines()]
     assert rows[0] == ["measure", "band", "flights", "cancelled", "mean_delay", "cancelled_percent"]
@@ -33,9 +33,9 @@ def test_the_demo_ends_with_its_answer(java: None, tmp_path: Path) -> None:
     assert table.with_name("report.png").stat().st_size > 10_000
 
 
-def test_a_machine_without_java_is_told_at_once(tmp_path: Path) -> None:
-    told = shown("--folder", str(tmp_path / "state"), PATH="/nowhere", JAVA_HOME="")
+def test_a_machine_without_java_is_reported_at_once(tmp_path: Path) -> None:
+    reported = shown("--folder", str(tmp_path / "state"), PATH="/nowhere", JAVA_HOME="")
 
-    assert told.returncode == 1
-    assert "Spark needs Java 17 or newer" in told.stdout
+    assert reported.returncode == 1
+    assert "Spark needs Java 17 or newer" in reported.stdout
     assert not (tmp_path / "state").exists()

@@ -1,26 +1,23 @@
-"""One event's whole way, station by station, as the README tells it: real PostgreSQL, the log in it, real Spark."""
+"""One event from commit to run, by the stations of docs/explanation/one-event.md: real PostgreSQL and Spark."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from streamsched.codec import launch as launch_codec
-from streamsched.codec import state as state_codec
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import state as state_codec
+from streamsched.log.drivers import open_broker
+from streamsched.log.records import records
+from streamsched.log.topics import LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Record, TopicPartition
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.records import records
-from streamsched.ports.topics import LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.spark.manifest import Manifest
-from streamsched.store.server import start_server
-from streamsched.testing.scheduler import Dev
-
-ROOT = Path(__file__).parents[2]
+from streamsched.store.server.embedded_server import start_server
+from tests.support.dev_process import DevProcess
 
 APP = """
 from pathlib import Path
@@ -67,8 +64,8 @@ spark.stop()
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
-    dev = Dev(tmp_path)
+def dev(tmp_path: Path) -> Iterator[DevProcess]:
+    dev = DevProcess(tmp_path)
     for name, text in (("before.py", APP), ("app.py", APP + SCHEDULES), ("land.py", LAND), ("read.py", READ)):
         (tmp_path / name).write_text(text)
     dev.start()
@@ -76,7 +73,7 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
     dev.close()
 
 
-def land(dev: Dev, commits: str) -> None:
+def land(dev: DevProcess, commits: str) -> None:
     """Runs the landing program by hand; days joined by + land in one commit."""
     started = dev.run("program", "start", "way.land", f"days={commits}", "-o", "json")
     assert started.code == 0, started.err
@@ -84,7 +81,7 @@ def land(dev: Dev, commits: str) -> None:
     assert state(dev, started.json["run"]) == "COMPLETED", dev.run("run", "logs", started.json["run"]).out
 
 
-def state(dev: Dev, run: str) -> str:
+def state(dev: DevProcess, run: str) -> str:
     return dev.run("run", "show", run, "-o", "json").json["state"]
 
 
@@ -97,9 +94,9 @@ async def read(broker: Broker, topic: str) -> list[Record]:
 @pytest.mark.spark
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-async def test_follow_one_event(java: None, dev: Dev) -> None:
+async def test_follow_one_event(java: None, dev: DevProcess) -> None:
     assert dev.run("deploy", "before.py").code == 0
-    land(dev, "2013-01-01")  # before anybody listens: must count for nobody
+    land(dev, "2013-01-01")  # before any schedule listens: must not count
     assert dev.run("deploy", "app.py").code == 0
     land(dev, "2013-01-02,2013-01-03+2013-01-04")
     job, run = "default.way.three-days.1.1", "default.way.three-days.1.1.r1"
@@ -107,7 +104,7 @@ async def test_follow_one_event(java: None, dev: Dev) -> None:
 
     # 1 commit: the manifests say what landed, and each commit's id is its event's
     manifests = [Manifest.decode(path.read_bytes()) for path in sorted((dev.folder / "days").glob("_manifest/*.json"))]
-    assert [len(manifest.pieces) for manifest in manifests] == [1, 1, 2]
+    assert [len(manifest.partitions) for manifest in manifests] == [1, 1, 2]
 
     broker = await open_broker(url := start_server(dev.state / "postgres").url)
     database = await asyncpg.connect(url)
@@ -144,8 +141,8 @@ async def test_follow_one_event(java: None, dev: Dev) -> None:
         # 8 launcher: the decision and its run; 9 runner: the log it kept, and what the job read
         actions = await database.fetch("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", run)
         assert [each["action"] for each in actions] == ["run.created", "run.claimed", "run.started", "run.completed"]
-        told = json.loads((dev.folder / "read.json").read_text())
-        assert told == {"run": run, "job": job, "rows": {"2013-01-02": 10, "2013-01-03": 10, "2013-01-04": 10}}
+        reported = json.loads((dev.folder / "read.json").read_text())
+        assert reported == {"run": run, "job": job, "rows": {"2013-01-02": 10, "2013-01-03": 10, "2013-01-04": 10}}
         assert (dev.state / "logs" / f"{run}.log").exists()
 
         # 10 status: the run's end went out as an event, once, and was the next program's beginning
@@ -155,11 +152,3 @@ async def test_follow_one_event(java: None, dev: Dev) -> None:
         await database.close()
         await broker.close()
     dev.until(lambda: dev.completed(run, "default.way.then.1.1.r1"))
-
-
-def test_the_readme_tells_the_way_with_files_that_are_there() -> None:
-    table = (ROOT / "README.md").read_text().split("## Follow one event")[1].split("\n## ")[0]
-    stations = re.findall(r"^\| (\d+) \| [^|]+ \| `([^`]+)` \|", table, flags=re.MULTILINE)
-
-    assert [int(number) for number, _ in stations] == list(range(1, 11))
-    assert [path for _, path in stations if not (ROOT / path).is_file()] == []

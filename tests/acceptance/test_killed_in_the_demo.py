@@ -16,16 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamsched.store.server import stop_server
-from streamsched.testing.scheduler import Dev
+from streamsched.store.server.embedded_server import stop_server
+from tests.support.dev_process import DevProcess
 
 FLIGHTS = Path(__file__).parents[2] / "examples" / "flights"
 JOINS = {"default.flights.weekly-join.1.1", "default.flights.weekly-join.1.2"}
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
-    dev = Dev(tmp_path)
+def dev(tmp_path: Path) -> Iterator[DevProcess]:
+    dev = DevProcess(tmp_path)
     yield dev
     dev.close()
     stop_server(dev.state / "postgres")
@@ -37,7 +37,7 @@ def free_port() -> int:
         return found.getsockname()[1]
 
 
-def kill(dev: Dev, *, postgres: bool) -> None:
+def kill(dev: DevProcess, *, postgres: bool) -> None:
     postmaster = psutil.Process(int((dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
     dev.stop(signal.SIGKILL)
     if postgres:
@@ -49,7 +49,7 @@ def kill(dev: Dev, *, postgres: bool) -> None:
 @pytest.mark.postgres
 @pytest.mark.torture
 @pytest.mark.timeout(900)
-def test_killed_while_partitions_land_and_while_a_join_runs(java: None, dev: Dev) -> None:
+def test_killed_while_partitions_land_and_while_a_join_runs(java: None, dev: DevProcess) -> None:
     data = dev.folder / "data"
     port = free_port()
     again = ("--port", str(port), "--spark-master", "local[2]")

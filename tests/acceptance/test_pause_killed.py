@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamsched.store.server import stop_server
-from streamsched.testing.scheduler import Dev
+from streamsched.store.server.embedded_server import stop_server
+from tests.support.dev_process import DevProcess
 
 APP = """
 from streamsched import App, partitions
@@ -24,15 +24,15 @@ JOB = "default.demo.three.3.1"
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
+def dev(tmp_path: Path) -> Iterator[DevProcess]:
     (tmp_path / "app.py").write_text(APP)
-    dev = Dev(tmp_path)
+    dev = DevProcess(tmp_path)
     yield dev
     dev.close()
     stop_server(dev.state / "postgres")
 
 
-def kill(dev: Dev) -> None:
+def kill(dev: DevProcess) -> None:
     """The scheduler and its PostgreSQL at once."""
     postmaster = psutil.Process(int((dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
     dev.stop(signal.SIGKILL)
@@ -43,7 +43,7 @@ def kill(dev: Dev) -> None:
 @pytest.mark.postgres
 @pytest.mark.torture
 @pytest.mark.timeout(600)
-def test_killed_while_paused(dev: Dev) -> None:
+def test_killed_while_paused(dev: DevProcess) -> None:
     dev.start()
     assert dev.run("deploy", "app.py").code == 0
     assert dev.run("event", "emit", "partitions", "flights", "day=1").code == 0
@@ -62,4 +62,4 @@ def test_killed_while_paused(dev: Dev) -> None:
     found = dev.run("schedule", "show", "demo.three", "-o", "json").json
     assert (found["enabled"], found["pause"], found["generation"]) == (True, None, 3)
     why = dev.run("job", "why", JOB, "-o", "json").json
-    assert why["satisfiedBy"] == ["partitions:default.flights:3: 3 from 3 events"]
+    assert why["satisfiedBy"] == ["partitions:default.flights:3:distinct: 3 from 3 events"]

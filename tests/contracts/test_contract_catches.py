@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
-from streamsched_brokers.memory import CAPABILITIES, MemoryBroker, MemoryLog, MemoryReader, MemoryWriter, Partition
+from streamsched_brokers.memory import (
+    CAPABILITIES,
+    MemoryBroker,
+    MemoryLog,
+    MemoryPartition,
+    MemoryReader,
+    MemoryWriter,
+)
 
 from streamsched.domain.errors import ConfigurationError, FencedError, StreamschedError
 from streamsched.ports.broker import Broker, Chunk, Outgoing, Record, TopicPartition
@@ -91,7 +98,7 @@ class TakesItsNameBack(MemoryWriter):
 
 
 class Lingering(MemoryWriter):
-    """What it was told to write is written, though its caller gave up and somebody else has the name."""
+    """What it was given to write is written, though its caller gave up and another writer has the name."""
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
         asyncio.get_running_loop().call_later(30 * _PAUSE, self._log.append, records)
@@ -111,7 +118,7 @@ class OutOfOrder(MemoryWriter):
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
         await super().commit([])
-        taken: list[tuple[Partition, Record]] = []
+        taken: list[tuple[MemoryPartition, Record]] = []
         for record in records:
             part = self._log.partition(record.topic, record.partition)
             taken.append((part, Record(part.end, record.key, record.value, 0)))
@@ -194,7 +201,7 @@ class OffByOne(MemoryReader):
         super().seek(partition, position + 1)
 
 
-class KeepsOldest(Partition):
+class KeepsOldest(MemoryPartition):
     def compact(self, now, grace) -> None:
         first: dict[bytes | None, Record] = {}
         for record in self.records:
@@ -202,19 +209,19 @@ class KeepsOldest(Partition):
         self.records = list(first.values())
 
 
-class Renumbers(Partition):
+class Renumbers(MemoryPartition):
     def compact(self, now, grace) -> None:
         super().compact(now, grace)
         self.records = [record._replace(offset=index) for index, record in enumerate(self.records)]
 
 
-class SortsByKey(Partition):
+class SortsByKey(MemoryPartition):
     def compact(self, now, grace) -> None:
         super().compact(now, grace)
         self.records.sort(key=lambda record: record.key or b"")
 
 
-class BuriesAtOnce(Partition):
+class BuriesAtOnce(MemoryPartition):
     """Drops tombstones with what they cover."""
 
     def compact(self, now, grace) -> None:
@@ -222,12 +229,12 @@ class BuriesAtOnce(Partition):
         self.records = [record for record in self.records if record.value is not None]
 
 
-class ExpiresAll(Partition):
+class ExpiresAll(MemoryPartition):
     def expire(self, oldest) -> None:
         self.records, self.end = [], 0
 
 
-class Early(Partition):
+class Early(MemoryPartition):
     """Takes an hour for nothing."""
 
     def expire(self, oldest) -> None:
@@ -239,7 +246,7 @@ def driver(
     log: type[MemoryLog] = MemoryLog,
     reader: type[MemoryReader] = MemoryReader,
     writer: type[MemoryWriter] = MemoryWriter,
-    partition: type[Partition] = Partition,
+    partition: type[MemoryPartition] = MemoryPartition,
 ) -> type[MemoryBroker]:
     """A memory driver with one part replaced."""
 
@@ -288,7 +295,7 @@ class KeepsItsRetention(driver()):
 
 
 class BelievesReports(driver()):
-    """Looks for the topic of a position it is told."""
+    """Looks for the topic of a position it is given."""
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
         await self.ends(list(positions))
@@ -308,27 +315,27 @@ class Forgetful(driver()):
 
 MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     "loses": (driver(log=Losing), "appends_keep_their_order"),
-    "doubles": (driver(log=Doubling), "a_large_append_comes_back_whole_in_small_reads"),
+    "doubles": (driver(log=Doubling), "a_large_append_is_read_completely_in_small_reads"),
     "reorders": (driver(log=Reordering), "one_append_to_many_partitions_keeps_the_order_of_each"),
-    "mistakes empty for none": (driver(log=ForgettingKeys), "records_come_back_as_they_went"),
-    "shows half": (driver(writer=Halving), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
+    "mistakes empty for none": (driver(log=ForgettingKeys), "records_are_read_as_they_were_written"),
+    "shows half": (driver(writer=Halving), "a_commit_seen_in_part_becomes_visible_completely"),
     "takes what answers it in between": (
         driver(writer=Halving),
-        "what_answers_a_part_of_a_commit_comes_after_all_of_it",
+        "a_reply_to_a_part_of_a_commit_follows_all_of_it",
     ),
-    "shows what it takes back": (driver(writer=TakesBack), "what_was_seen_of_a_commit_is_all_of_it_in_the_end"),
-    "tells an end it takes back": (driver(writer=TakesBack), "below_an_end_that_was_told_nothing_changes_any_more"),
-    "commits what it can": (driver(writer=Halving), "a_commit_that_cannot_be_made_shows_nothing"),
+    "shows what it takes back": (driver(writer=TakesBack), "a_commit_seen_in_part_becomes_visible_completely"),
+    "tells an end it takes back": (driver(writer=TakesBack), "records_below_a_reported_end_do_not_change"),
+    "commits what it can": (driver(writer=Halving), "a_failed_commit_shows_nothing"),
     "knows no fence": (driver(writer=Unfenced), "an_older_writer_is_fenced_and_shows_nothing"),
-    "lets all in": (driver(writer=Unfenced), "of_many_who_open_together_one_remains"),
+    "lets all in": (driver(writer=Unfenced), "of_writers_opened_concurrently_one_remains"),
     "fences too late": (driver(writer=FencedTooLate), "nothing_of_the_old_writer_appears_after_the_new_one_is_open"),
-    "takes its name back": (driver(writer=TakesItsNameBack), "a_fenced_writer_is_refused_however_often_it_tries"),
-    "leaves half behind": (driver(writer=Halving), "a_commit_given_up_halfway_shows_all_or_nothing"),
-    "writes after it was given up": (driver(writer=Lingering), "a_commit_given_up_halfway_shows_all_or_nothing"),
-    "looks back": (driver(reader=LooksBack), "a_look_without_waiting_finds_what_was_acknowledged_before"),
-    "runs ahead": (driver(reader=RunsAhead), "a_reader_opened_where_another_stopped_goes_on_exactly"),
-    "keeps its retention": (KeepsItsRetention, "another_retention_is_taken_over"),
-    "believes reports": (BelievesReports, "reporting_positions_is_a_courtesy_that_changes_nothing"),
+    "takes its name back": (driver(writer=TakesItsNameBack), "a_fenced_writer_is_refused_at_every_attempt"),
+    "leaves half behind": (driver(writer=Halving), "a_cancelled_commit_shows_all_or_nothing"),
+    "writes after it was given up": (driver(writer=Lingering), "a_cancelled_commit_shows_all_or_nothing"),
+    "looks back": (driver(reader=LooksBack), "a_read_without_timeout_returns_acknowledged_records"),
+    "runs ahead": (driver(reader=RunsAhead), "a_reader_opened_at_a_former_position_continues_exactly"),
+    "keeps its retention": (KeepsItsRetention, "another_retention_is_applied"),
+    "believes reports": (BelievesReports, "reporting_positions_changes_nothing"),
     "acknowledges too early": (driver(writer=NotYetVisible), "a_commit_is_visible_everywhere_when_it_returns"),
     "shows offsets out of order": (
         driver(writer=OutOfOrder),
@@ -341,20 +348,20 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     ),
     "knows no limit": (driver(reader=Greedy), "reads_stay_near_their_limit"),
     "wakes late": (driver(reader=Sleepy), "a_waiting_reader_is_woken_by_another_process"),
-    "does not wait": (driver(reader=Impatient), "nothing_there_is_an_empty_answer_after_the_timeout"),
+    "does not wait": (driver(reader=Impatient), "a_read_without_records_is_empty_after_the_timeout"),
     "forgets when cancelled": (driver(reader=Careless), "a_cancelled_read_loses_nothing"),
-    "seeks beside": (driver(reader=OffByOne), "a_seek_is_heeded_even_after_nothing_was_found"),
-    "keeps the oldest": (driver(partition=KeepsOldest), "partitions_are_compacted_apart"),
-    "renumbers": (driver(partition=Renumbers), "the_end_can_be_reached_whatever_was_cleaned_away"),
+    "seeks beside": (driver(reader=OffByOne), "a_seek_takes_effect_after_an_empty_read"),
+    "keeps the oldest": (driver(partition=KeepsOldest), "partitions_are_compacted_independently"),
+    "renumbers": (driver(partition=Renumbers), "the_end_can_be_reached_after_cleaning"),
     "compacts out of order": (
         driver(partition=SortsByKey),
         "compaction_keeps_the_newest_of_each_key_in_order_at_its_offset",
     ),
-    "buries at once": (driver(partition=BuriesAtOnce), "a_reader_under_way_learns_of_every_deletion"),
-    "gives offsets twice": (driver(partition=ExpiresAll), "offsets_go_on_after_everything_was_cleaned_away"),
-    "cleans too early": (driver(partition=Early), "nothing_goes_before_its_time"),
+    "buries at once": (driver(partition=BuriesAtOnce), "a_reader_in_progress_reads_every_tombstone"),
+    "gives offsets twice": (driver(partition=ExpiresAll), "offsets_continue_after_everything_expired"),
+    "cleans too early": (driver(partition=Early), "nothing_expires_before_its_retention"),
     "misreports ends": (MisreportingEnds, "ends_begin_at_zero_and_follow_what_becomes_visible"),
-    "counts instead of ends": (EndsAtLastRecord, "the_end_can_be_reached_whatever_was_cleaned_away"),
+    "counts instead of ends": (EndsAtLastRecord, "the_end_can_be_reached_after_cleaning"),
     "accepts any shape": (AcceptsAnyShape, "another_number_of_partitions_is_refused_and_both_are_named"),
     "forgets": (Forgetful, "records_and_ends_survive"),
 }

@@ -11,15 +11,15 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from structlog.testing import capture_logs
 
-from streamsched.domain.event import Event
+from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.stream.shard import Shard, ShardSettings
-from streamsched.stream.tenure import BackOff, Tenure
-from streamsched.testing.faults import Faults, FaultyBroker, When
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
+from tests.support.faulty_broker import Faults, FaultyBroker, When
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 SHARDS = 2
 #: Schedule → dataset and how many partitions it wants.
@@ -60,29 +60,31 @@ def naive(events: Sequence[Event]) -> dict[str, list[list[str]]]:
 
 async def play(events: Sequence[Event], faults: Faults, broker: Broker | None = None) -> dict[str, list[list[str]]]:
     """What two shards launch while the broker (one in memory, when none is given) breaks under them."""
-    town = await Town.found(broker or MemoryBroker(MemoryLog()), SHARDS)
+    cluster = await ShardCluster.found(broker or MemoryBroker(MemoryLog()), SHARDS)
     for name, (dataset, wanted) in WANTS.items():
-        await town.put(schedule(name), Partitions(DatasetRef("default", dataset), wanted))
-    faulty = FaultyBroker(town.broker, faults)
+        await cluster.put(schedule(name), Partitions(DatasetRef("default", dataset), wanted))
+    faulty = FaultyBroker(cluster.broker, faults)
 
     def made(number: int) -> Shard:
-        town.shards[number] = Shard(faulty, number, SMALL_TURNS)
-        return town.shards[number]
+        cluster.shards[number] = Shard(faulty, number, SMALL_TURNS)
+        return cluster.shards[number]
 
-    town.shards = [Shard(town.broker, number) for number in range(SHARDS)]
-    tenures = [Tenure(lambda number=number: made(number), number=number, back_off=AT_ONCE) for number in range(SHARDS)]
-    running = [asyncio.create_task(tenure.run()) for tenure in tenures]
+    cluster.shards = [Shard(cluster.broker, number) for number in range(SHARDS)]
+    runners = [
+        ShardRunner(lambda number=number: made(number), number=number, back_off=AT_ONCE) for number in range(SHARDS)
+    ]
+    running = [asyncio.create_task(runner.run()) for runner in runners]
     try:
         for at in range(0, len(events), 6):
-            await town.emit(*events[at : at + 6])
+            await cluster.emit(*events[at : at + 6])
             await asyncio.sleep(0)
-        await town.settled()
+        await cluster.settled()
     finally:
-        for tenure in tenures:
-            tenure.end()
+        for runner in runners:
+            runner.end()
         await asyncio.wait_for(asyncio.gather(*running), 20)
     found: dict[str, list[list[str]]] = {name: [] for name in WANTS}
-    for job in await town.jobs():
+    for job in await cluster.jobs():
         assert job.sequence == len(found[job.schedule.name]) + 1
         found[job.schedule.name].append(event_ids(job))
     return found
@@ -94,6 +96,7 @@ async def test_without_faults_the_naive_model_is_met() -> None:
     assert await play(events, Faults()) == naive(events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", When)
 async def test_any_one_call_may_break(when: When) -> None:
     events = script(1)
@@ -115,6 +118,7 @@ async def test_many_calls_may_break_one_after_another(seed: int) -> None:
     assert await play(events, faults) == naive(events), f"{faults.broken}"
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize("seed", range(4))
 async def test_on_kafka_too(kafka_log: str, seed: int) -> None:

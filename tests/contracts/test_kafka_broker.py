@@ -17,8 +17,8 @@ from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 from streamsched_brokers.kafka.sending import abandon, send
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.log.records import records
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, Record, TopicPartition, TopicSpec
-from streamsched.ports.records import records
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
 from streamsched.testing.broker_contract.harness import fresh
 
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.kafka
 BUSY = "?topic.segment.ms=100&topic.min.cleanable.dirty.ratio=0.01"
 
 
+@pytest.mark.long
 class TestKafkaBroker(BrokerContract):
     @pytest.fixture
     def broker(self, kafka: str) -> OpenBroker:
@@ -178,7 +179,7 @@ async def test_a_writer_that_stands_still_is_aborted_after_a_while(kafka_log: st
     await broker.close()
 
 
-async def test_closing_a_writer_that_failed_lets_nobody_wait(broker: KafkaBroker) -> None:
+async def test_closing_a_writer_that_failed_lets_no_caller_wait(broker: KafkaBroker) -> None:
     await broker.create_topics([TopicSpec("topic", 1)])
     at = TopicPartition("topic", 0)
     failed = await broker.writer("failed")
@@ -193,7 +194,7 @@ async def test_closing_a_writer_that_failed_lets_nobody_wait(broker: KafkaBroker
 
 
 async def test_a_producer_thrown_away_at_any_moment_leaves_no_task_and_says_nothing(broker: KafkaBroker) -> None:
-    """Whatever its tasks wait for, a broker that is away among it, they would wait for it for ever."""
+    """Whatever its tasks wait for, a broker that is away among it, they would wait for it forever."""
     await broker.create_topics([TopicSpec("topic", 1)])
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
@@ -241,6 +242,6 @@ async def test_positions_are_shown_as_the_offsets_of_a_group(kafka: str, kafka_l
     await admin.close()
 
 
-async def test_nobody_there_is_unavailable() -> None:
+async def test_no_server_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="does not answer"):
         await open_broker("kafka://127.0.0.1:1/")

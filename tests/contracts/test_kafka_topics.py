@@ -12,10 +12,10 @@ import pytest
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
+from streamsched.log.records import records
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
-from streamsched.ports.records import records
 from streamsched.testing.broker_contract.harness import fresh
-from tests.topic_settings import change, settings_of, told
+from tests.topic_settings import change, reported, settings_of
 
 pytestmark = pytest.mark.kafka
 
@@ -78,7 +78,7 @@ async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: Kaf
     by_hand = {"message.timestamp.type": "CreateTime", "max.message.bytes": "5000", "segment.ms": "123456"}
     await change(broker, "topic", by_hand)
     await broker.create_topics([replace(spec, retention=timedelta(days=3))])
-    now = await told(broker, "topic", {"retention.ms": "259200000", "message.timestamp.type": "LogAppendTime"})
+    now = await reported(broker, "topic", {"retention.ms": "259200000", "message.timestamp.type": "LogAppendTime"})
 
     assert int(now["max.message.bytes"]) > broker._link.address.max_record_bytes
     assert now["segment.ms"] == "123456"
@@ -94,7 +94,7 @@ async def test_another_number_of_copies_is_refused_where_one_was_asked_for(kafka
 
 
 async def test_with_fewer_brokers_than_copies_no_topic_is_made(kafka_log: str, broker: KafkaBroker) -> None:
-    """The others may still be coming up: a topic made now would have too few copies for ever."""
+    """The others may still be coming up: a topic made now would have too few copies forever."""
     greedy = await open_broker(f"{kafka_log}&replication=9")
     with pytest.raises(UnavailableError, match="too few for replication=9"):
         await greedy.create_topics([TopicSpec("topic", 1)])
@@ -103,7 +103,7 @@ async def test_with_fewer_brokers_than_copies_no_topic_is_made(kafka_log: str, b
         await broker.partitions("topic")
 
 
-async def test_a_setting_kafka_does_not_take_is_told_in_its_words(kafka_log: str) -> None:
+async def test_a_setting_kafka_does_not_take_is_reported_in_its_words(kafka_log: str) -> None:
     broker = await open_broker(f"{kafka_log}&topic.segment.ms=often")
     with pytest.raises(ConfigurationError, match=r"segment\.ms"):
         await broker.create_topics([TopicSpec("topic", 1)])
@@ -133,7 +133,7 @@ async def test_large_records_go_through_and_larger_ones_are_refused_before_anyth
     await strict.close()
 
 
-async def test_a_wrong_append_hurts_nobody_it_travels_with(kafka_log: str) -> None:
+async def test_a_wrong_append_hurts_no_other_it_travels_with(kafka_log: str) -> None:
     broker = await open_broker(f"{kafka_log}&max_record_bytes={1 << 20}")
     await broker.create_topics([TopicSpec("topic", 1)])
     at = TopicPartition("topic", 0)
@@ -149,7 +149,7 @@ async def test_a_wrong_append_hurts_nobody_it_travels_with(kafka_log: str) -> No
 
 
 async def test_a_topic_that_takes_less_than_ours_says_so_by_its_name(broker: KafkaBroker) -> None:
-    """Somebody has changed it by hand. An error that could pass would have the shard try for ever."""
+    """It was changed by an operator. An error that could pass would have the shard try forever."""
     await broker.create_topics([TopicSpec("small", 1), TopicSpec("topic", 1)])
     await shrink(broker, "small", 2000)
     writer = await broker.writer("writer")

@@ -11,7 +11,7 @@ from streamsched_brokers.postgres.connection import VERSION
 from streamsched_brokers.postgres.driver import PostgresBroker, open_broker
 from streamsched_brokers.postgres.sql import queries
 
-from streamsched.ports import drivers
+from streamsched.log import drivers
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
 

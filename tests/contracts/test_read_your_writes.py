@@ -1,4 +1,4 @@
-"""G4: when a change has been acknowledged, every event emitted afterwards is judged by it, whoever partitions it."""
+"""G4: when a change has been acknowledged, every event emitted afterwards is judged by it, on every partition."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
-from streamsched.domain.event import partition_key
+from streamsched.domain.events.event import partition_key
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.signal import Put, Subscribe, Unsubscribe
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.signals.signal import Put, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 CHANGES = 60
 
@@ -23,57 +23,65 @@ class ReadYourWrites:
     """The contract; a subclass says on which broker."""
 
     @pytest.fixture
-    async def town(self, broker: Broker) -> AsyncIterator[Town]:
-        made = await Town.found(broker)
+    async def cluster(self, broker: Broker) -> AsyncIterator[ShardCluster]:
+        made = await ShardCluster.found(broker)
         yield made
         await made.stop()
 
-    async def test_no_event_is_judged_by_a_definition_older_than_the_last_acknowledged(self, town: Town) -> None:
+    async def test_no_event_is_judged_by_a_definition_older_than_the_last_acknowledged(
+        self, cluster: ShardCluster
+    ) -> None:
         random = Random(4)
-        await town.start()
+        await cluster.start()
         for generation in range(1, CHANGES + 1):
-            await town.put(schedule(), Partitions(DatasetRef("default", "flights"), 1 + generation % 2), generation)
-            await town.emit(*(landed(generation * 10 + n) for n in range(2)), partition=random.randrange(town.count))
-        await town.settled()
+            await cluster.put(schedule(), Partitions(DatasetRef("default", "flights"), 1 + generation % 2), generation)
+            await cluster.emit(
+                *(landed(generation * 10 + n) for n in range(2)), partition=random.randrange(cluster.count)
+            )
+        await cluster.settled()
 
-        judged = {event_id: job.generation for job in await town.jobs() for event_id in event_ids(job)}
+        judged = {event_id: job.generation for job in await cluster.jobs() for event_id in event_ids(job)}
 
         for generation in range(1, CHANGES + 1):
             for number in range(2):
                 assert judged.get(f"flights-{generation * 10 + number}", CHANGES) >= generation
 
-    async def test_when_what_it_listens_to_changes_no_event_of_the_new_key_is_missed(self, town: Town) -> None:
+    async def test_when_what_it_listens_to_changes_no_event_of_the_new_key_is_missed(
+        self, cluster: ShardCluster
+    ) -> None:
         random = Random(5)
-        await town.start()
+        await cluster.start()
         for generation in range(1, CHANGES + 1):
             now, before = f"d{generation % 3}", f"d{(generation - 1) % 3}"
-            await town.signal(
+            await cluster.signal(
                 Subscribe(partition_key(DatasetRef("default", now)), schedule(), generation),
                 Put(schedule(), generation, True, Partitions(DatasetRef("default", now), 1)),
                 Unsubscribe(partition_key(DatasetRef("default", before)), schedule(), generation),
             )
-            await town.emit(landed(generation, now), landed(generation, before), partition=random.randrange(town.count))
-            await town.settled()
+            await cluster.emit(
+                landed(generation, now), landed(generation, before), partition=random.randrange(cluster.count)
+            )
+            await cluster.settled()
 
-        jobs = [(job.generation, event_ids(job)) for job in await town.jobs()]
+        jobs = [(job.generation, event_ids(job)) for job in await cluster.jobs()]
 
         assert jobs == [(n, [f"d{n % 3}-{n}"]) for n in range(1, CHANGES + 1)]
 
-    async def test_after_a_deletion_no_event_fires(self, town: Town) -> None:
-        await town.start()
+    async def test_after_a_deletion_no_event_fires(self, cluster: ShardCluster) -> None:
+        await cluster.start()
         flights = Partitions(DatasetRef("default", "flights"), 1)
-        await town.put(schedule(), flights, 1)
-        await town.emit(landed(1), partition=1)
-        await town.settled()
+        await cluster.put(schedule(), flights, 1)
+        await cluster.emit(landed(1), partition=1)
+        await cluster.settled()
 
-        await town.drop(schedule(), flights, 2)
-        await town.emit(*(landed(n) for n in range(2, 30)), partition=2)
-        await town.settled()
-        await town.put(schedule(), flights, 3)
-        await town.emit(landed(30), partition=0)
-        await town.settled()
+        await cluster.drop(schedule(), flights, 2)
+        await cluster.emit(*(landed(n) for n in range(2, 30)), partition=2)
+        await cluster.settled()
+        await cluster.put(schedule(), flights, 3)
+        await cluster.emit(landed(30), partition=0)
+        await cluster.settled()
 
-        assert [(job.generation, event_ids(job)) for job in await town.jobs()] == [
+        assert [(job.generation, event_ids(job)) for job in await cluster.jobs()] == [
             (1, ["flights-1"]),
             (3, ["flights-30"]),
         ]

@@ -1,10 +1,9 @@
-"""The example of a driver from outside keeps the broker contract too, on a real Redis where one is installed."""
+"""The example of a driver from outside keeps the broker contract too, on a real Redis."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
-import shutil
 import socket
 import subprocess
 import time
@@ -15,21 +14,20 @@ from pathlib import Path
 import pytest
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.log.records import records
 from streamsched.ports.broker import Outgoing, TopicPartition, TopicSpec
-from streamsched.ports.records import records
 from streamsched.testing.broker_contract import BrokerContract, OpenBroker
 from streamsched.testing.broker_contract.harness import fresh
+from tests.support.services import need_module, need_program
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "redis_log"
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a server of our own. An example is no part of the product: without Redis it is passed over, in CI too."""
-    pytest.importorskip("redis", reason="pip install redis")
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("redis-server is missing on this machine")
+    """URL of a Redis server started for this module."""
+    need_module("redis", "dev")
+    program = need_program("redis-server", "redis-server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -50,6 +48,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait()
 
 
+@pytest.mark.long
 class TestRedisExample(BrokerContract):
     @pytest.fixture
     def broker(self, redis: str, monkeypatch: pytest.MonkeyPatch) -> OpenBroker:
@@ -60,10 +59,10 @@ class TestRedisExample(BrokerContract):
 
 
 @pytest.mark.parametrize("options", ["", "?retry_on_timeout=yes"])
-async def test_what_redis_took_and_could_not_say_is_not_told_twice(
+async def test_what_redis_took_and_could_not_say_is_not_stored_twice(
     redis: str, monkeypatch: pytest.MonkeyPatch, options: str
 ) -> None:
-    """The client library would send it again by itself: a commit that is there twice, and nobody knows."""
+    """The client library would send it again by itself: a commit that is stored twice, unnoticed."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
     from streamsched_redis.driver import open_broker
 

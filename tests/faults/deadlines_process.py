@@ -7,14 +7,14 @@ import sys
 
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.ports.clock import SystemClock
-from streamsched.store.bell import PostgresBell
-from streamsched.store.deadlines import PostgresDeadlines
-from streamsched.store.pool import open_pool
+from streamsched.store.connections import open_pool
+from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.server.notifier import PostgresNotifier
 
 
 async def main(url: str) -> None:
     pool = await open_pool(url)
-    await DeadlineWatch(PostgresDeadlines(pool), PostgresBell(url), SystemClock()).run()
+    await DeadlineWatch(PostgresDeadlineStore(pool), PostgresNotifier(url), SystemClock()).run()
 
 
 if __name__ == "__main__":

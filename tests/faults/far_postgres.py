@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamsched.store import server
-from streamsched.store.server import start_server, stop_server
+from streamsched.store.server import embedded_server as server
+from streamsched.store.server.embedded_server import start_server, stop_server
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """A far side: a network namespace of its own with one wire to here for each thing it must reach, and wires that can be
 cut. Needs root and `ip` (iproute2); nothing outside the namespace and its wires is touched, and both go with it.
 
-A cut is silent, as a real one is: the link stays up, and what is sent goes to a hardware address nobody has. So either
-direction can be cut alone, nobody is told, and TCP finds out by itself.
+A cut is silent, as a real one is: the link stays up, and what is sent goes to an unused hardware address. So either
+direction can be cut alone, without a notification: TCP has to detect it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka taken away from an installation under load: its brokers killed, its network cut. Nobody helps.
+"""Kafka taken away from an installation under load: its brokers killed, its network cut. There is no intervention.
 
     python -m tests.faults.kafka_outages --kind one|three|cut|apart --trials 3 --seed 1 [--seconds 60]
 
@@ -35,12 +35,12 @@ import structlog
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.domain.errors import UnavailableError
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import topic_specs
-from streamsched.store.migrate import migrate
-from streamsched.store.pool import open_pool
-from streamsched.supervisor import once_there
+from streamsched.process.supervision import wait_until_available
+from streamsched.store.connections import open_pool
+from streamsched.store.server.migrate import migrate
 from tests.faults.far_postgres import postgres
 from tests.faults.far_side import FarSide, far_side, possible
 from tests.faults.oracle import judge
@@ -59,7 +59,7 @@ WATCHED: Final = ("shard.started", "shard.interrupted", "shard.failed", "shard.f
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class OutageSite:
     """What a run stands on. `far_database` and `far` are for the half on the far side."""
 
     folder: Path
@@ -69,7 +69,7 @@ class Ground:
     far: FarSide | None
 
     def roles(self) -> Iterator[subprocess.Popen[bytes]]:
-        """The installation's processes, which nobody looks after."""
+        """The installation's processes, which are not supervised."""
         yield self._role("worker-here", "worker", self.database, far=None)
         yield self._role("worker-there", "worker", self.far_database, far=self.far)
         yield self._role("launcher", "launcher", self.far_database, far=self.far)
@@ -100,7 +100,7 @@ class Ground:
 
 
 @contextmanager
-def ground(kind: Kind, folder: Path) -> Iterator[Ground]:
+def site(kind: Kind, folder: Path) -> Iterator[OutageSite]:
     """A Kafka and a PostgreSQL of our own and, for cuts, a far side that reaches each by a wire."""
     with ExitStack() as held:
         far = held.enter_context(far_side(2)) if kind.far else None
@@ -112,7 +112,7 @@ def ground(kind: Kind, folder: Path) -> Iterator[Ground]:
         database, far_database = held.enter_context(postgres(folder / "pg", far.wires[1].here if far else None))
         migrate(database)
         cluster.start()
-        yield Ground(folder, cluster, database, far_database, far)
+        yield OutageSite(folder, cluster, database, far_database, far)
 
 
 @dataclass(slots=True)
@@ -156,10 +156,10 @@ class Sender:
 
 
 async def emit(sender: Sender, trial: Trial, until: asyncio.Event) -> None:
-    """Some 250 events a second, ten at a time, until told and for two seconds at least."""
+    """Some 250 events a second, ten at a time, until reported and for two seconds at least."""
     began, ticks = time.monotonic(), 0
     while not until.is_set() or time.monotonic() - began < 2.0:
-        await sender.append([trial.event() for _ in range(10)], there=trial.dice.random() < 0.3)
+        await sender.append([trial.event() for _ in range(10)], there=trial.rng.random() < 0.3)
         ticks += 1
         await asyncio.sleep(max(0.0, began + ticks * 20 / RATE - time.monotonic()))
 
@@ -201,21 +201,21 @@ def _spread(waits: Sequence[float]) -> str:
 class Play:
     """One run."""
 
-    def __init__(self, there: Ground, pool: asyncpg.Pool, sender: Sender, log: Log) -> None:
+    def __init__(self, there: OutageSite, pool: asyncpg.Pool, sender: Sender, log: Log) -> None:
         self._there, self._pool, self._sender, self._log = there, pool, sender, log
 
     async def trial(self, kind: Kind, number: int, seed: int, cut_s: float, tally: Tally) -> None:
         """One outage under load."""
-        dice = random.Random(f"{seed}-{number}")
+        rng = random.Random(f"{seed}-{number}")
         first, second = (Trial(2 * number + nth, random.Random(f"{seed}-{number}-{nth}")) for nth in range(2))
         wires = self._there.far.wires if self._there.far else ()
-        what = outage(kind, number + seed, dice=dice, cluster=self._there.cluster, wires=wires, cut_s=cut_s)
+        what = outage(kind, number + seed, rng=rng, cluster=self._there.cluster, wires=wires, cut_s=cut_s)
         await control(self._pool, first)
         healed = asyncio.Event()
         emitting = [asyncio.create_task(emit(self._sender, first, healed))]
-        await asyncio.sleep(dice.uniform(1.0, 3.0))
+        await asyncio.sleep(rng.uniform(1.0, 3.0))
         happening = asyncio.create_task(what.happen())
-        await asyncio.sleep(dice.uniform(0.0, 0.5))
+        await asyncio.sleep(rng.uniform(0.0, 0.5))
         await control(self._pool, second)
         emitting.append(asyncio.create_task(emit(self._sender, second, healed)))
         _, back = await happening
@@ -241,10 +241,10 @@ class Play:
             await self._log.look(quiet_s=1.0)
             verdict = Judgement()
             for trial in trials:
-                for wish in trial.wishes.values():
-                    arrived = [event_id for event_id, _ in self._log.arrived[wish.name]]
-                    launched = self._log.launched[wish.name]
-                    judge(wish, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
+                for expected_schedule in trial.generated.values():
+                    arrived = [event_id for event_id, _ in self._log.arrived[expected_schedule.name]]
+                    launched = self._log.launched[expected_schedule.name]
+                    judge(expected_schedule, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
             if not verdict.lost or time.monotonic() > deadline:
                 return verdict
 
@@ -254,7 +254,7 @@ class Play:
         yield 0.0, 0.0
         elsewhere = self._sender.by_the_other if self._there.far else frozenset[str]()
         for trial in trials:
-            for name in trial.wishes:
+            for name in trial.generated:
                 for event_id, time_ms in self._log.arrived[name]:
                     if event_id in trial.sent_at:
                         sent, came = trial.sent_at[event_id], time_ms / 1000
@@ -271,15 +271,15 @@ class Play:
         into.doubled += len(have - want) + len(self._log.jobs) - len(want)
 
 
-async def run(there: Ground, kind: Kind, *, trials: int, seed: int, cut_s: float) -> tuple[str, bool]:
+async def run(there: OutageSite, kind: Kind, *, trials: int, seed: int, cut_s: float) -> tuple[str, bool]:
     """The last line, and whether all is well."""
     tally = Tally()
     async with AsyncExitStack() as held:
         pool = await open_pool(there.database)
         held.push_async_callback(pool.close)
-        broker = await once_there("log", lambda: open_broker(there.cluster.url))
+        broker = await wait_until_available("log", lambda: open_broker(there.cluster.url))
         held.push_async_callback(broker.close)
-        await once_there("log", lambda: broker.create_topics(topic_specs(SHARDS, timedelta(days=7))))
+        await wait_until_available("log", lambda: broker.create_topics(topic_specs(SHARDS, timedelta(days=7))))
         for process in there.roles():
             held.callback(_ended, process)
         sender = Sender(broker, await there.sender())
@@ -327,13 +327,13 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.kind.far and not possible():
         parser.error(f"--kind {asked.kind} needs root and iproute2")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing of it stays, whoever ends it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing of it stays, also after a signal
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="ss-outages-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         scratch.chmod(0o755)
-        with ground(asked.kind, scratch) as there:
+        with site(asked.kind, scratch) as there:
             line, well = asyncio.run(run(there, asked.kind, trials=asked.trials, seed=asked.seed, cut_s=asked.seconds))
             say(spent(scratch))
             for log in sorted(scratch.glob("*.log")):

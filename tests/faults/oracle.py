@@ -15,7 +15,7 @@ from tests.judgement import Judgement
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ExpectedSchedule:
     """A schedule in the oracle's words: key → how much of it; `every`: all of them, else any."""
 
     name: str
@@ -24,7 +24,7 @@ class Wish:
 
 
 def judge(
-    wish: Wish,
+    expected_schedule: ExpectedSchedule,
     *,
     emitted: Mapping[str, Mapping[str, Any]],
     arrived: Sequence[str],
@@ -38,28 +38,30 @@ def judge(
         arrived: event ids as the log has them at the schedule's home, in order.
         launched: (sequence, event ids) as the log has them, in order.
     """
-    meant = {event_id for event_id, event in emitted.items() if key_of(event) in wish.amounts}
+    meant = {event_id for event_id, event in emitted.items() if key_of(event) in expected_schedule.amounts}
     times = Counter(arrived)
     for event_id in meant - times.keys():
-        into.lose(f"{wish.name}: event {event_id} never came home")
+        into.lose(f"{expected_schedule.name}: event {event_id} never came home")
     for event_id, count in times.items():
         if count > 1 or event_id not in meant:
-            into.double(f"{wish.name}: event {event_id} came {count} times")
-    expected = [sorted(ids) for ids in launches(wish, [emitted[event_id] for event_id in arrived])]
+            into.double(f"{expected_schedule.name}: event {event_id} came {count} times")
+    expected = [sorted(ids) for ids in launches(expected_schedule, [emitted[event_id] for event_id in arrived])]
     sequences = [sequence for sequence, _ in launched]
     if sequences != sorted(set(sequences)):
-        into.double(f"{wish.name}: launches in this order: {sequences}", len(sequences) - len(set(sequences)))
+        into.double(
+            f"{expected_schedule.name}: launches in this order: {sequences}", len(sequences) - len(set(sequences))
+        )
     found = {sequence: sorted(ids) for sequence, ids in launched}
     for sequence, ids in enumerate(expected, 1):
         if sequence not in found:
-            into.lose(f"{wish.name}: launch {sequence} is missing: {ids}")
+            into.lose(f"{expected_schedule.name}: launch {sequence} is missing: {ids}")
         elif found[sequence] != ids:
-            into.spoil(f"{wish.name}: launch {sequence} has {found[sequence]}, must have {ids}")
+            into.spoil(f"{expected_schedule.name}: launch {sequence} has {found[sequence]}, must have {ids}")
     for sequence in found.keys() - set(range(1, len(expected) + 1)):
-        into.double(f"{wish.name}: launch {sequence} should not be: {found[sequence]}")
+        into.double(f"{expected_schedule.name}: launch {sequence} should not be: {found[sequence]}")
 
 
-def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+def launches(expected_schedule: ExpectedSchedule, events: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     """The ids of each launch: at every event, counts again all that came since the last launch."""
     done: list[list[str]] = []
     since: list[Mapping[str, Any]] = []
@@ -67,9 +69,9 @@ def launches(wish: Wish, events: Iterable[Mapping[str, Any]]) -> list[list[str]]
         since.append(event)
         holds = [
             sum(amount(each) for each in since if key_of(each) == wanted) >= needed
-            for wanted, needed in wish.amounts.items()
+            for wanted, needed in expected_schedule.amounts.items()
         ]
-        if all(holds) if wish.every else any(holds):
+        if all(holds) if expected_schedule.every else any(holds):
             done.append([each["id"] for each in since])
             since = []
     return done

@@ -55,7 +55,7 @@ class Outage:
 
 
 def outage(
-    kind: Kind, number: int, *, dice: random.Random, cluster: Cluster, wires: Sequence[Wire], cut_s: float
+    kind: Kind, number: int, *, rng: random.Random, cluster: Cluster, wires: Sequence[Wire], cut_s: float
 ) -> Outage:
     """The `number`th of its kind: brokers and directions take turns, and a broker comes back quickly or late. The last
     of the wires is PostgreSQL's."""
@@ -63,7 +63,7 @@ def outage(
         case Kind.ONE | Kind.THREE:
             node = cluster.numbers[number % len(cluster.numbers)]
             late = bool(number // len(cluster.numbers) % 2)
-            seconds = dice.uniform(8, 12) if late else dice.uniform(0, 0.5)
+            seconds = rng.uniform(8, 12) if late else rng.uniform(0, 0.5)
             words = f"broker {node} killed, back after {seconds:.1f} s"
             return Outage(words, seconds, partial(cluster.kill, node), partial(_started, cluster, node))
         case Kind.CUT | Kind.APART:

@@ -1,4 +1,4 @@
-"""Processes of the product and of these tests, started as whoever supervises processes starts them."""
+"""Processes of the product and of these tests, started as a process supervisor starts them."""
 
 from __future__ import annotations
 

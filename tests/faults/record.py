@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from streamsched.codec import launch as launch_codec
+from streamsched.codec.records import launch as launch_codec
+from streamsched.log.topics import LAUNCH, SIGNALS
 from streamsched.ports.broker import Record, TopicPartition
-from streamsched.ports.topics import LAUNCH, SIGNALS
 from tests.faults.following import FollowedLog
 from tests.faults.trial import SHARDS
 

@@ -17,14 +17,16 @@ import orjson
 import structlog
 import uvloop
 
-from streamsched.codec import state as codec
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.leases import Holder
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.stream.worker import Worker
+from streamsched.codec.records import formats
+from streamsched.codec.records import state as codec
+from streamsched.log.drivers import open_broker
+from streamsched.ports.leases import LeaseHolder
+from streamsched.store.connections import open_pool
+from streamsched.store.server.leases import PostgresLeases
+from streamsched.stream.shards.worker import Worker
 
-NEXT = codec.VERSION + 1
+NEXT = formats.NEWEST + 1
+STATES = codec.VERSION + 1
 
 
 def upgrade() -> None:
@@ -33,20 +35,23 @@ def upgrade() -> None:
 
     def newer(name: str) -> Any:
         def encode(*said: Any, version: int, **named: Any) -> bytes:
-            raw = olds[name](*said, version=NEXT - 1, **named)
-            return raw if version < NEXT else orjson.dumps({"v": NEXT, "was": orjson.Fragment(raw)})
+            raw = olds[name](*said, version=STATES - 1, **named)
+            return raw if version < STATES else orjson.dumps({"v": STATES, "was": orjson.Fragment(raw)})
 
         return encode
 
     def reading(name: str) -> Any:
         def decode(raw: bytes, *said: Any, **named: Any) -> Any:
             found = orjson.loads(raw)
-            return olds[name](orjson.dumps(found["was"]) if found["v"] == NEXT else raw, *said, **named)
+            return olds[name](orjson.dumps(found["was"]) if found["v"] == STATES else raw, *said, **named)
 
         return decode
 
+    all_formats: Any = formats
+    all_formats.NEWEST, all_formats.WRITTEN = NEXT, (*formats.WRITTEN, NEXT)
+    all_formats.STATES = {**formats.STATES, NEXT: STATES}
     patched: Any = codec
-    patched.WRITTEN = (NEXT - 1, NEXT)
+    patched.WRITTEN = (STATES - 1, STATES)
     patched.encode, patched.encode_key = newer("encode"), newer("encode_key")
     patched.decode, patched.decode_key = reading("decode"), reading("decode_key")
 
@@ -55,7 +60,7 @@ async def main(release: str, database: str, log: str, name: str, lease_s: str) -
     if release == "next":
         upgrade()
     pool, broker = await open_pool(database), await open_broker(log)
-    identity = Holder(name, "localhost", os.getpid(), NEXT if release == "next" else NEXT - 1)
+    identity = LeaseHolder(name, "localhost", os.getpid(), NEXT if release == "next" else NEXT - 1)
     worker = Worker(broker, PostgresLeases(pool), identity, ttl=timedelta(seconds=float(lease_s)))
     running = asyncio.create_task(worker.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)

@@ -14,13 +14,13 @@ import orjson
 import structlog
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker, Outgoing
-from streamsched.ports.drivers import open_broker
-from streamsched.supervisor import once_there
+from streamsched.process.supervision import wait_until_available
 
 
 async def main(log: str) -> None:
-    broker = await once_there("log", lambda: open_broker(log))
+    broker = await wait_until_available("log", lambda: open_broker(log))
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     waiting: asyncio.Queue[bytes] = asyncio.Queue()

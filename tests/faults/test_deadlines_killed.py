@@ -13,14 +13,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from streamsched.codec import deadline as codec
 from streamsched.codec import event as event_codec
-from streamsched.codec.schedule import program_to_json
-from streamsched.domain.deadline import Deadline, OnMiss, Promise
-from streamsched.domain.event import CustomHappened
+from streamsched.codec.schedules import deadline as codec
+from streamsched.codec.schedules.schedule import program_to_json
+from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedule import BashJob, Program
-from streamsched.store.pool import open_pool
+from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.store.connections import open_pool
 
 ROOT = Path(__file__).parents[2]
 JOBS = 200
@@ -35,7 +35,7 @@ FROM generate_series(1, $2::integer) n
 
 
 async def furnish(pool: asyncpg.Pool, now: datetime) -> dict[str, datetime]:
-    """Jobs that wait for ever, and when each was to have started."""
+    """Jobs that wait forever, and when each was to have started."""
     await pool.execute("INSERT INTO namespaces VALUES ('default', $1)", now)
     await pool.execute("INSERT INTO apps VALUES ('default.app', 'default', $1, $1)", now)
     for name in "load", "rescue":
@@ -69,33 +69,33 @@ async def left_are(pool: asyncpg.Pool, amount: int) -> None:
 @pytest.mark.postgres
 @pytest.mark.timeout(180)
 async def test_killing_those_who_watch_answers_each_deadline_once(database: str) -> None:
-    dice, pool = random.Random(1), await open_pool(database)
+    rng, pool = random.Random(1), await open_pool(database)
     due = await furnish(pool, datetime.now(UTC))
-    crew = [start(database), start(database)]
+    processes = [start(database), start(database)]
     try:
         async with asyncio.timeout(120):
             for left in range(JOBS - 1, 0, -JOBS // KILLS):
                 await left_are(pool, left)
-                place = dice.randrange(2)
-                crew[place].kill()
-                crew[place].wait()
-                crew[place] = start(database)
+                place = rng.randrange(2)
+                processes[place].kill()
+                processes[place].wait()
+                processes[place] = start(database)
             await left_are(pool, 0)
     finally:
-        for process in crew:
+        for process in processes:
             process.kill()
             process.wait()
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for row in await pool.fetch("SELECT value, created_at FROM outbox"):
         fact = event_codec.decode(row["value"], fallback_id="", fallback_time=datetime.now(UTC)).fact
         assert isinstance(fact, CustomHappened)
-        told[fact.attributes["job"]] += 1
+        reported[fact.attributes["job"]] += 1
         assert row["created_at"] >= due[fact.attributes["job"]]
     runs = await pool.fetch("SELECT arguments FROM runs")
     missed = await pool.fetch("SELECT id, cardinality(missed) AS amount FROM jobs")
     await pool.close()
 
     once = dict.fromkeys(due, 1)
-    assert told == once
+    assert reported == once
     assert Counter(row["arguments"]["deadline.job"] for row in runs) == once
     assert {row["id"]: row["amount"] for row in missed} == once

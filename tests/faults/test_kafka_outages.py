@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 
 from tests.faults.far_side import possible
-from tests.faults.kafka_outages import ground, run
+from tests.faults.kafka_outages import run, site
 from tests.faults.outage import Kind
+from tests.support.services import need
 
 
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(not possible(), reason="network namespaces need root and iproute2")
 async def test_half_an_installation_cut_off_from_kafka_loses_doubles_and_spoils_nothing(
     kafka: str, tmp_path: Path
 ) -> None:
-    """Beside the session's broker, whose jars are there by now."""
-    with ground(Kind.CUT, tmp_path) as there:
+    """The fixture `kafka` makes sure that the jars are in the cache."""
+    need("the right to make network namespaces", possible(), "apt-get install iproute2, and run as root")
+    with site(Kind.CUT, tmp_path) as there:
         line, well = await run(there, Kind.CUT, trials=1, seed=0, cut_s=8)
 
     assert well, line

@@ -19,11 +19,11 @@ import orjson
 import pytest
 
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
-from streamsched.ports.drivers import open_broker
-from streamsched.store.pool import open_pool
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.drivers import open_broker
+from streamsched.store.connections import open_pool
 from tests.faults.process import environ, role, start
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.timeout(500)]
 
@@ -70,29 +70,29 @@ class Wire:
 class Site:
     """Workers by their names, and what they are to do."""
 
-    town: Town
+    cluster: ShardCluster
     pool: asyncpg.Pool
     log: str
     folder: Path
     rounds: int = 0
-    crew: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def hire(self, name: str, database: str) -> None:
         env = environ(database_url=database, broker_url=self.log, shards=SHARDS, lease="3s", log_format="json")
-        self.crew[name] = start(role("worker"), self.folder / f"{name}.log", env)
+        self.workers[name] = start(role("worker"), self.folder / f"{name}.log", env)
 
     def said(self, name: str, action: str) -> int:
         """How often that worker logged it."""
         lines = (self.folder / f"{name}.log").read_bytes().splitlines()
-        told: list[dict[str, Any]] = [orjson.loads(line) for line in lines if line.startswith(b"{")]
-        return sum(line["action"] == action for line in told)
+        reported: list[dict[str, Any]] = [orjson.loads(line) for line in lines if line.startswith(b"{")]
+        return sum(line["action"] == action for line in reported)
 
     async def judged(self) -> None:
         """One more event for each schedule; every one of all rounds is one launch, in the end and in order."""
-        await self.town.emit(*(landed(self.rounds, f"d{number}") for number in range(SCHEDULES)))
+        await self.cluster.emit(*(landed(self.rounds, f"d{number}") for number in range(SCHEDULES)))
         self.rounds += 1
         async with asyncio.timeout(120):
-            while len(jobs := await self.town.jobs()) < SCHEDULES * self.rounds:  # noqa: ASYNC110 - others work
+            while len(jobs := await self.cluster.jobs()) < SCHEDULES * self.rounds:  # noqa: ASYNC110 - others work
                 await asyncio.sleep(0.1)
         by_schedule: dict[str, list[str]] = {}
         for job in jobs:
@@ -118,13 +118,13 @@ class Site:
 @asynccontextmanager
 async def site(database: str, log: str, folder: Path) -> AsyncIterator[Site]:
     broker, pool = await open_broker(log), await open_pool(database)
-    made = Site(await Town.found(broker, SHARDS), pool, log, folder)
+    made = Site(await ShardCluster.found(broker, SHARDS), pool, log, folder)
     for number in range(SCHEDULES):
-        await made.town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
+        await made.cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
     try:
         yield made
     finally:
-        for process in made.crew.values():
+        for process in made.workers.values():
             process.kill()
             process.wait(30)
         await broker.close()
@@ -149,7 +149,7 @@ async def test_cut_off_stopped_joined_and_sent_home(database: str, kafka_log: st
             first = await there.held(alone)
             await there.judged()
 
-            wire.cut()  # nobody else is there: it goes on, long after its leases have run out
+            wire.cut()  # no other worker exists: it goes on, long after its leases have run out
             await there.held(lambda counts: not counts)
             for _ in range(2):
                 await there.judged()
@@ -171,16 +171,16 @@ async def test_cut_off_stopped_joined_and_sent_home(database: str, kafka_log: st
             assert await there.held(halves) == shared
             assert there.said("b", "shard.fenced") == 0, "it was asked, and had finished its turns"
 
-            there.crew["a"].send_signal(signal.SIGSTOP)
+            there.workers["a"].send_signal(signal.SIGSTOP)
             await there.held(alone)
             await there.judged()
-            there.crew["a"].send_signal(signal.SIGCONT)  # what it was about to write is refused
+            there.workers["a"].send_signal(signal.SIGCONT)  # what it was about to write is refused
             for _ in range(2):
                 await there.judged()
             await there.held(halves)
 
-            there.crew["b"].terminate()
-            assert await asyncio.to_thread(there.crew["b"].wait, 60) == 0
+            there.workers["b"].terminate()
+            assert await asyncio.to_thread(there.workers["b"].wait, 60) == 0
             await there.held(alone)
             await there.judged()
             assert there.said("b", "shard.fenced") == 0

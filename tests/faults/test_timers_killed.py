@@ -15,20 +15,20 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from streamsched.codec import signal as signal_codec
-from streamsched.codec import wakeup
-from streamsched.codec.schedule import schedule_to_json
-from streamsched.domain.effect import Wake
-from streamsched.domain.event import Ticked, schedule_key
-from streamsched.domain.home import home
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import wakeup
+from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.domain.events.event import Ticked, schedule_key
+from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Misfire, Schedule
-from streamsched.domain.signal import Occurred, Woken
-from streamsched.domain.trigger import Every, leaf_id
+from streamsched.domain.schedules.schedule import Misfire, Schedule
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred, Woken
+from streamsched.domain.triggers.trigger import Every, leaf_id
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import WAKEUPS, topic_specs
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import WAKEUPS, topic_specs
-from streamsched.store.pool import open_pool
+from streamsched.store.connections import open_pool
 
 ROOT = Path(__file__).parents[2]
 SHARDS = 4
@@ -37,7 +37,7 @@ SCHEDULES = 40
 CELLS = 30
 
 
-class Crew:
+class TimerProcesses:
     """The two processes."""
 
     def __init__(self, url: str) -> None:
@@ -107,9 +107,9 @@ def requests(schedules: list[Schedule], now: datetime) -> tuple[list[Outgoing], 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", [1])
 async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(database: str, seed: int) -> None:
-    dice, pool, broker = random.Random(seed), await open_pool(database), await open_broker(database)
+    rng, pool, broker = random.Random(seed), await open_pool(database), await open_broker(database)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    crew = Crew(database)
+    running = TimerProcesses(database)
     try:
         now = datetime.now(UTC)
         schedules = await furnish(pool, now)
@@ -118,19 +118,19 @@ async def test_killing_and_pausing_instances_loses_doubles_and_hastens_nothing(d
         for start in range(0, len(records), 100):
             await broker.append(records[start : start + 100])
         for _ in range(6):
-            place = dice.randrange(2)
-            await asyncio.sleep(dice.uniform(0.3, 1.5))
-            if dice.random() < 0.7:
-                crew.kill(place)
+            place = rng.randrange(2)
+            await asyncio.sleep(rng.uniform(0.3, 1.5))
+            if rng.random() < 0.7:
+                running.kill(place)
             else:
-                crew.pause(place)
-                await asyncio.sleep(dice.uniform(0.3, 1.0))
-                crew.go_on(place)
+                running.pause(place)
+                await asyncio.sleep(rng.uniform(0.3, 1.0))
+                running.go_on(place)
         until = datetime.now(UTC) + 2 * SECOND
         async with asyncio.timeout(90):
             await settled(pool, until, len(wanted))
     finally:
-        crew.stop()
+        running.stop()
     rows = await pool.fetch("SELECT key, value, created_at FROM outbox ORDER BY id")
     await broker.close()
     await pool.close()

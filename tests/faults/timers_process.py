@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from streamsched.log.drivers import open_broker
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.drivers import open_broker
-from streamsched.store.bell import PostgresBell
-from streamsched.store.pool import open_pool
-from streamsched.store.timers import PostgresTimers
-from streamsched.store.wakes import PostgresWakes
-from streamsched.timers.intake import WakeIntake
-from streamsched.timers.loop import Timers
+from streamsched.store.connections import open_pool
+from streamsched.store.events.timers import PostgresTimers
+from streamsched.store.events.wakes import PostgresWakes
+from streamsched.store.server.notifier import PostgresNotifier
+from streamsched.timers.timers import Timers, WakeIntake
 
 
 async def main(url: str) -> None:
-    pool, bell, clock = await open_pool(url), PostgresBell(url), SystemClock()
+    pool, bell, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
     wakes = PostgresWakes(pool)
-    timers = Timers(store=PostgresTimers(pool), wakes=wakes, bell=bell, clock=clock)
+    timers = Timers(store=PostgresTimers(pool), wakes=wakes, notifier=bell, clock=clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(timers.run())
         group.create_task(WakeIntake(await open_broker(url), wakes, clock).run())

@@ -1,4 +1,4 @@
-"""What one trial wishes for and sends: schedules of its own, and events of many kinds, some of them twice."""
+"""What one trial expects and sends: schedules of its own, and events of many kinds, some of them twice."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.home import home
+from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
-from streamsched.domain.signal import Put, Subscribe
-from streamsched.domain.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Put, Subscribe
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
+from streamsched.log.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
-from tests.faults.oracle import Wish, key_of
+from tests.faults.oracle import ExpectedSchedule, key_of
 
 SHARDS = 4
 SCHEDULES = 200
@@ -26,11 +26,11 @@ SCHEDULES = 200
 
 @dataclass(slots=True)
 class Trial:
-    """What one trial wished for and sent."""
+    """What one trial expects and sent."""
 
     number: int
-    dice: random.Random
-    wishes: dict[str, Wish] = field(default_factory=dict)
+    rng: random.Random
+    generated: dict[str, ExpectedSchedule] = field(default_factory=dict)
     triggers: dict[str, Trigger] = field(default_factory=dict)
     emitted: dict[str, dict[str, Any]] = field(default_factory=dict)
     sent_at: dict[str, float] = field(default_factory=dict)
@@ -38,23 +38,23 @@ class Trial:
     def __post_init__(self) -> None:
         for number in range(SCHEDULES):
             name = f"t{self.number}s{number}"
-            leaves = [self._leaf() for _ in range(self.dice.choice((1, 1, 2, 2, 3)))]
+            leaves = [self._leaf() for _ in range(self.rng.choice((1, 1, 2, 2, 3)))]
             leaves = list({next(iter(event_keys(leaf))): leaf for leaf in leaves}.values())
-            every = self.dice.random() < 0.6
+            every = self.rng.random() < 0.6
             group = AllOf(tuple(leaves)) if every else AnyOf(tuple(leaves))
             self.triggers[name] = leaves[0] if len(leaves) == 1 else group
             amounts = {next(iter(event_keys(leaf))): _amount(leaf) for leaf in leaves}
-            self.wishes[name] = Wish(name, amounts, every)
+            self.generated[name] = ExpectedSchedule(name, amounts, every)
 
     def _leaf(self) -> Partitions | StreamGrowth | CustomEvent:
-        place = self.dice.randrange(30)
-        match self.dice.choice("pppse"):
+        place = self.rng.randrange(30)
+        match self.rng.choice("pppse"):
             case "p":
-                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.dice.randint(1, 12))
+                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.rng.randint(1, 12))
             case "s":
-                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.dice.randint(100, 5000))
+                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.rng.randint(100, 5000))
             case _:
-                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.dice.randint(1, 8))
+                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.rng.randint(1, 8))
 
     def control(self) -> Iterator[Outgoing]:
         """The schedules, as the relay would send them."""
@@ -66,26 +66,26 @@ class Trial:
 
     def event(self) -> Outgoing:
         """A new event, or one of the last hundred again; some through a foreign partitioner."""
-        if self.emitted and self.dice.random() < 0.08:
-            event = self.emitted[self.dice.choice(list(self.emitted)[-100:])]
+        if self.emitted and self.rng.random() < 0.08:
+            event = self.emitted[self.rng.choice(list(self.emitted)[-100:])]
         else:
             event = self._fresh()
             self.emitted[event["id"]] = event
             self.sent_at[event["id"]] = time.time()
         topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
-        foreign = self.dice.random() < 0.2
-        partition = self.dice.randrange(SHARDS) if foreign else home(key_of(event), SHARDS)
+        foreign = self.rng.random() < 0.2
+        partition = self.rng.randrange(SHARDS) if foreign else home(key_of(event), SHARDS)
         return Outgoing(topic, partition, None, orjson.dumps(event))
 
     def _fresh(self) -> dict[str, Any]:
-        number, place = len(self.emitted), self.dice.randrange(30)
-        kind: str = self.dice.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
+        number, place = len(self.emitted), self.rng.randrange(30)
+        kind: str = self.rng.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
         data: dict[str, Any]
         if kind == "partitions.added":
-            keys = [f"n={number}/k={k}" for k in range(self.dice.choice((1, 1, 1, 3)))]
+            keys = [f"n={number}/k={k}" for k in range(self.rng.choice((1, 1, 1, 3)))]
             data = {"dataset": f"default.t{self.number}d{place}", "partitions": keys}
         elif kind == "stream.size":
-            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.dice.randint(1, 2000), "absolute": False}
+            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.rng.randint(1, 2000), "absolute": False}
         else:
             data = {"name": f"default.t{self.number}e{place}"}
         now = datetime.now(UTC).isoformat()

@@ -23,11 +23,11 @@ import orjson
 import structlog
 
 from streamsched.admin.changelog import table
-from streamsched.codec.state import SEPARATOR
+from streamsched.codec.records.state import SEPARATOR
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import TRIGGERS_CHANGELOG, topic_specs
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
-from tests.faults.installation.ground import ground_of_its_own
+from tests.faults.installation.site import temporary_site
 from tests.faults.oracle import judge
 from tests.faults.process import environ, module, start
 from tests.faults.record import Log
@@ -47,7 +47,7 @@ class Upgrade:
     """What came of one.
 
     Attributes:
-        early: whether the newer encoding was written while somebody worked who cannot read it.
+        early: whether the newer encoding was written while a worker that cannot read it was alive.
         rows: of the changelogs in the end, by the version of their encoding.
         changed: whether the newer encoding was written in the end.
         longest_s: how long an event waited at most to come home.
@@ -100,7 +100,7 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
     broker = await open_broker(log)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
     trial, done, record = Trial(0, random.Random(1)), asyncio.Event(), Log(broker)
-    crew = {name: hire("this", name, database, log, scratch) for name in ("this-1", "this-2")}
+    processes = {name: hire("this", name, database, log, scratch) for name in ("this-1", "this-2")}
     try:
         await broker.append(list(trial.control()))
         await asyncio.sleep(stage_s)
@@ -108,25 +108,25 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
         await asyncio.sleep(stage_s)
         seen: list[Counter[int]] = []
         for number in (1, 2):
-            crew[f"next-{number}"] = hire("next", f"next-{number}", database, log, scratch)
+            processes[f"next-{number}"] = hire("next", f"next-{number}", database, log, scratch)
             await asyncio.sleep(stage_s)
             seen.append(await versions(broker))
-            crew[f"this-{number}"].terminate()
+            processes[f"this-{number}"].terminate()
             await asyncio.sleep(stage_s)
-        crew["this-3"] = hire("this", "this-3", database, log, scratch)
+        processes["this-3"] = hire("this", "this-3", database, log, scratch)
         await asyncio.sleep(stage_s)
         done.set()
         await emitting
         verdict = await settled(record, trial)
         seen.append(await versions(broker))
     finally:
-        for process in crew.values():
+        for process in processes.values():
             process.terminate()
-        for process in crew.values():
+        for process in processes.values():
             process.wait(30)
         await broker.close()
     newest = max(seen[-1], default=0)
-    arrivals = [arrival for name in trial.wishes for arrival in record.arrived[name]]
+    arrivals = [arrival for name in trial.generated for arrival in record.arrived[name]]
     return Upgrade(
         len(trial.emitted),
         verdict,
@@ -142,10 +142,10 @@ async def settled(record: Log, trial: Trial) -> Judgement:
     while True:
         await record.look(quiet_s=1.0)
         verdict = Judgement()
-        for wish in trial.wishes.values():
-            arrived = [event_id for event_id, _ in record.arrived[wish.name]]
-            launched = record.launched[wish.name]
-            judge(wish, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
+        for expected_schedule in trial.generated.values():
+            arrived = [event_id for event_id, _ in record.arrived[expected_schedule.name]]
+            launched = record.launched[expected_schedule.name]
+            judge(expected_schedule, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
         if not verdict.lost or time.monotonic() > deadline:
             return verdict
 
@@ -158,7 +158,7 @@ def main() -> None:
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     logging.disable(logging.CRITICAL)
-    with ground_of_its_own(asked.broker) as there:
+    with temporary_site(asked.broker) as there:
         came = asyncio.run(run(there.database, there.log, there.folder, stage_s=asked.stage))
         if asked.logs is not None:
             shutil.copytree(there.folder, asked.logs, ignore=shutil.ignore_patterns("pg", "kafka", "data", "*.sock"))

@@ -2,7 +2,7 @@
 
     python -m tests.faults.whole_dev --kills 6 --seed 1
 
-Every fifth event of a name starts a program that notes its run. An emitter with a spool goes on while nobody is there.
+Every fifth event of a name starts a program that notes its run. An emitter with a spool goes on while no server runs.
 The last line: `kills N jobs N lost 0 doubled 0`.
 """
 
@@ -23,8 +23,8 @@ import psutil
 
 from streamsched.emit import Emitter
 from streamsched.emit.draft import custom
-from streamsched.store.server import stop_server
-from streamsched.testing.scheduler import Dev
+from streamsched.store.server.embedded_server import stop_server
+from tests.support.dev_process import DevProcess
 
 NAMES = 12
 TIMES = 5
@@ -40,8 +40,8 @@ for n in range({names}):
 
 def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
     """One trial in an empty folder; the closing line, and whether nothing was lost or doubled."""
-    dice = random.Random(seed)
-    dev = Dev(folder)
+    rng = random.Random(seed)
+    dev = DevProcess(folder)
     ran = folder / "ran"
     (folder / "app.py").write_text(APP.format(ran=ran, names=NAMES, times=TIMES))
     with socket.socket() as free:
@@ -53,7 +53,7 @@ def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
     def emit() -> None:
         with Emitter(f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool") as emitter:
             while not enough.wait(0.05):
-                name = dice.randrange(NAMES)
+                name = rng.randrange(NAMES)
                 emitter.emit(custom(f"e{name}"))
                 emitted[name] += 1
 
@@ -85,12 +85,12 @@ def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
     return (f"{line} strange {sorted(strange)}" if strange else line), not (lost or doubled or strange)
 
 
-def _settled(dev: Dev, jobs: int) -> bool:
+def _settled(dev: DevProcess, jobs: int) -> bool:
     runs = json.loads(dev.run("run", "list", "--limit", "1000", "-o", "json").out)
     return len({each["job"] for each in runs}) >= jobs and all(each["endedAt"] for each in runs)
 
 
-def _kill(dev: Dev, *, postgres: bool) -> None:
+def _kill(dev: DevProcess, *, postgres: bool) -> None:
     postmaster = psutil.Process(int((dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
     dev.stop(signal.SIGKILL)
     if postgres:

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from streamsched.ports.drivers import open_broker
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.testing.town import Town
+from streamsched.log.drivers import open_broker
+from streamsched.store.connections import open_pool
+from streamsched.store.server.leases import PostgresLeases
+from tests.support.shard_cluster import ShardCluster
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def leases(pool: asyncpg.Pool) -> PostgresLeases:
 
 
 @pytest.fixture
-async def town(database: str) -> AsyncIterator[Town]:
+async def cluster(database: str) -> AsyncIterator[ShardCluster]:
     """Two shards at work on a log in PostgreSQL."""
     broker = await open_broker(database)
-    made = await Town.found(broker, 2)
+    made = await ShardCluster.found(broker, 2)
     await made.start()
     yield made
     await made.stop()

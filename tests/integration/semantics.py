@@ -1,4 +1,4 @@
-"""The words of the table of semantics: cases, steps, and what a town answers."""
+"""The words of the table of semantics: cases, steps, and what a cluster answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Outcome,
@@ -17,17 +16,18 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.lateness import Late
-from streamsched.domain.match import Match, OneOf
+from streamsched.domain.events.lateness import Late
+from streamsched.domain.events.match import Match, OneOf
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
-from streamsched.domain.signal import Occurred
-from streamsched.domain.trigger import (
+from streamsched.domain.signals.signal import Occurred
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import (
     Cron,
     Partitions,
     Trigger,
     leaf_id,
 )
-from streamsched.testing.town import Town, schedule
+from tests.support.shard_cluster import ShardCluster, schedule
 
 PAIRED, LATEST, ALL = Consumption.PAIRED, Consumption.LATEST, Consumption.CUMULATIVE
 #: Events happen in a year to come, so that none is late unless it says so.
@@ -60,7 +60,7 @@ Step = Event | list[Event] | Wake | Restart | Change
 
 @dataclass(frozen=True)
 class Case:
-    """`jobs`: of each job the events it is told of, sorted; with its key before them when it has one."""
+    """`jobs`: of each job the events it is given, sorted; with its key before them when it has one."""
 
     name: str
     trigger: Trigger
@@ -76,10 +76,18 @@ def of(dataset: str, count: int = 1, **match: str) -> Trigger:
     return Partitions(DatasetRef("default", dataset), count, wanted)
 
 
-def land(name: str, dataset: str | None = None, *, size: int | None = None, count: int = 1, **values: str) -> Event:
-    """Event `x1` is of dataset `x` unless it says otherwise."""
+def land(
+    name: str,
+    dataset: str | None = None,
+    *,
+    size: int | None = None,
+    count: int = 1,
+    key: str | None = None,
+    **values: str,
+) -> Event:
+    """Event `x1` is of dataset `x` unless it says otherwise, and its partitions are its own unless `key` names one."""
     ref = DatasetRef("default", dataset or name[0])
-    partitions = tuple(Partition(f"{name}/{n}", values or {"n": str(n)}, bytes=size) for n in range(count))
+    partitions = tuple(Partition(key or f"{name}/{n}", values or {"n": str(n)}, bytes=size) for n in range(count))
     return Event(name, "test", SOON, PartitionsAdded(ref, partitions, count))
 
 
@@ -103,36 +111,36 @@ def day(number: int) -> str:
     return f"2013-01-{number:02}"
 
 
-async def answered(town: Town, case: Case) -> list[str]:
+async def answered(cluster: ShardCluster, case: Case) -> list[str]:
     refs = [schedule() if n == 0 else schedule(f"s{n}") for n in range(case.listeners)]
-    generation, trigger = await next_generation(town), case.trigger
+    generation, trigger = await next_generation(cluster), case.trigger
     first = generation
     policies: dict[str, Any] = {"consumption": case.consumption, "late": case.late}
     for ref in refs:
-        await town.put(ref, trigger, generation, **policies)
+        await cluster.put(ref, trigger, generation, **policies)
     for step in case.steps:
-        await town.settled()  # one by one: their order across keys matters
+        await cluster.settled()  # one by one: their order across keys matters
         match step:
             case Change():
                 generation, trigger = generation + 1, step.trigger
-                await town.put(refs[0], trigger, generation, enabled=step.enabled, keep=step.keep, **policies)
+                await cluster.put(refs[0], trigger, generation, enabled=step.enabled, keep=step.keep, **policies)
             case Wake():
-                while await town.wake():  # one that comes too early for what is due by then asks anew
-                    await town.settled()
+                while await cluster.wake():  # one that comes too early for what is due by then asks anew
+                    await cluster.settled()
             case Restart():
-                await town.stop()
-                await town.start()
+                await cluster.stop()
+                await cluster.start()
             case list():
-                await town.emit(*(own(event, case, first) for event in step))
+                await cluster.emit(*(own(event, case, first) for event in step))
             case Event(fact=Ticked()):
-                await town.signal(Occurred(own(step, case, first)))
+                await cluster.signal(Occurred(own(step, case, first)))
             case Event():
-                await town.emit(own(step, case, first))
-    await town.settled()
-    jobs = [job for job in await town.jobs() if job.generation >= first]
+                await cluster.emit(own(step, case, first))
+    await cluster.settled()
+    jobs = [job for job in await cluster.jobs() if job.generation >= first]
     for ref in refs:
-        await town.drop(ref, trigger, generation)
-    await town.settled()
+        await cluster.drop(ref, trigger, generation)
+    await cluster.settled()
     return [
         (f"{job.key}: " if job.key else "")
         + " ".join(sorted(event.id for part in job.contributions for event in part.events))
@@ -140,9 +148,9 @@ async def answered(town: Town, case: Case) -> list[str]:
     ]
 
 
-async def next_generation(town: Town) -> int:
+async def next_generation(cluster: ShardCluster) -> int:
     """Generations go on from case to case, so that each sees its own jobs alone."""
-    return 10 * (1 + max((job.generation for job in await town.jobs()), default=0) // 10)
+    return 10 * (1 + max((job.generation for job in await cluster.jobs()), default=0) // 10)
 
 
 def own(event: Event, case: Case, first: int) -> Event:

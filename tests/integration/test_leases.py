@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.membership.broker_health import BrokerHealth
 from streamsched.membership.member import Member
-from streamsched.membership.part import Part
-from streamsched.membership.pulse import Pulse
-from streamsched.ports.leases import Holder
-from streamsched.store.leases import PostgresLeases
+from streamsched.membership.singleton_role import SingletonRole
+from streamsched.ports.leases import LeaseHolder
+from streamsched.store.server.leases import PostgresLeases
 
 pytestmark = pytest.mark.postgres
 
@@ -23,7 +23,7 @@ NAMES = [f"shard-{n:04d}" for n in range(4)]
 
 
 def member(leases: PostgresLeases, name: str, ttl: timedelta = LONG) -> Member:
-    return Member(leases, Holder(name, "localhost", 1), NAMES, ttl=ttl)
+    return Member(leases, LeaseHolder(name, "localhost", 1), NAMES, ttl=ttl)
 
 
 async def run_out(pool: asyncpg.Pool, *, worker: str) -> None:
@@ -58,10 +58,10 @@ async def test_a_second_worker_is_handed_its_half_and_then_nothing_moves(leases:
             assert (step.taken, step.lost, step.hand_over) == ((), (), ())
 
 
-async def test_nothing_is_handed_over_that_nobody_asked_for(leases: PostgresLeases) -> None:
+async def test_nothing_is_handed_over_that_was_not_requested(leases: PostgresLeases) -> None:
     a = member(leases, "a")
     await a.step()
-    await leases.beat(Holder("b", "localhost", 2), {}, LONG)
+    await leases.heartbeat(LeaseHolder("b", "localhost", 2), {}, LONG)
 
     step = await a.step()
 
@@ -81,7 +81,7 @@ async def test_the_shards_of_a_silent_worker_go_to_the_other(leases: PostgresLea
     assert a.held == frozenset()
 
 
-async def test_a_lease_that_ran_out_and_nobody_took_is_kept(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
+async def test_a_lease_that_ran_out_and_that_was_not_taken_is_kept(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
     a = member(leases, "a")
     await a.step()
     await run_out(pool, worker="a")
@@ -116,7 +116,7 @@ async def test_a_worker_cut_off_from_the_database_keeps_what_it_holds(pool: asyn
 
 
 class Interrupted(PostgresLeases):
-    """The connection breaks whenever somebody asks others to hand over."""
+    """The connection breaks whenever a member requests a handover."""
 
     broken = True
 
@@ -146,7 +146,7 @@ async def test_what_is_free_is_not_taken_unheard_when_asking_for_the_rest_fails(
     assert b.held == {NAMES[2]}
 
 
-async def test_what_was_lost_is_told_when_the_beat_that_saw_it_failed(
+async def test_what_was_lost_is_reported_when_the_beat_that_saw_it_failed(
     leases: PostgresLeases, pool: asyncpg.Pool
 ) -> None:
     interrupted = Interrupted(pool)
@@ -162,7 +162,7 @@ async def test_what_was_lost_is_told_when_the_beat_that_saw_it_failed(
     assert (await a.step()).lost == tuple(NAMES)
 
 
-async def test_what_a_clock_that_was_set_back_left_in_the_future_holds_up_nobody(
+async def test_what_a_clock_that_was_set_back_left_in_the_future_delays_no_other(
     leases: PostgresLeases, pool: asyncpg.Pool
 ) -> None:
     a, b = member(leases, "a"), member(leases, "b")
@@ -170,7 +170,7 @@ async def test_what_a_clock_that_was_set_back_left_in_the_future_holds_up_nobody
     await pool.execute("UPDATE leases SET expires_at = expires_at + interval '1 day'")  # as if it were yesterday again
     await pool.execute("UPDATE workers SET seen_at = seen_at + interval '1 day'")
 
-    assert (await b.step()).taken == tuple(NAMES), "nobody renewed them since"
+    assert (await b.step()).taken == tuple(NAMES), "they were not renewed since"
 
 
 async def test_a_worker_that_lives_keeps_its_shards_when_the_clock_is_set_back(
@@ -194,7 +194,7 @@ async def test_leases_are_locked_in_the_order_of_their_names(
     claimed = await leases.claim(names, "a", LONG)
     held = {name: claimed[name] for name in reversed(names)}
     calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "beat": lambda: leases.beat(Holder("a", "localhost", 1), held, LONG),
+        "beat": lambda: leases.heartbeat(LeaseHolder("a", "localhost", 1), held, LONG),
         "renew": lambda: leases.renew(held, "a", LONG),
         "allow": lambda: leases.allow(held, "a", 99),
         "want": lambda: leases.want(list(held), "b"),
@@ -205,7 +205,7 @@ async def test_leases_are_locked_in_the_order_of_their_names(
             await other.execute("SELECT FROM leases WHERE name = $1 FOR UPDATE", names[0])
             waiting = asyncio.ensure_future(calls[call]())
             async with asyncio.timeout(20):
-                while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - it calls nobody
+                while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - it has no callback
                     await asyncio.sleep(0.01)
 
             free = await other.fetch("SELECT name FROM leases ORDER BY name FOR UPDATE SKIP LOCKED")
@@ -244,7 +244,7 @@ async def test_the_database_judges_expiry(leases: PostgresLeases) -> None:
     assert await leases.claim(["x"], "b", SHORT) == {}
 
     async with asyncio.timeout(10):
-        while not (won := await leases.claim(["x"], "b", LONG)):  # noqa: ASYNC110 - the database is asked, it calls nobody
+        while not (won := await leases.claim(["x"], "b", LONG)):  # noqa: ASYNC110 - the database is asked, it has no callback
             await asyncio.sleep(0.02)
 
     assert won == {"x": 2}
@@ -252,7 +252,7 @@ async def test_the_database_judges_expiry(leases: PostgresLeases) -> None:
 
 
 async def test_a_part_is_one_process_s_until_it_gives_it_back(leases: PostgresLeases) -> None:
-    first, second = Part(leases, "relay", "a", ttl=LONG), Part(leases, "relay", "b", ttl=LONG)
+    first, second = SingletonRole(leases, "relay", "a", ttl=LONG), SingletonRole(leases, "relay", "b", ttl=LONG)
 
     assert [await first.held(), await second.held(), await first.held()] == [True, False, True]
     await first.release()
@@ -269,7 +269,7 @@ async def test_the_work_of_a_part_stops_when_another_takes_it(leases: PostgresLe
         finally:
             ended.set()
 
-    running = asyncio.create_task(Part(leases, "relay", "a", ttl=SHORT).run(work))
+    running = asyncio.create_task(SingletonRole(leases, "relay", "a", ttl=SHORT).run(work))
     await asyncio.wait_for(began.wait(), 10)
     await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now() + interval '1 second'")
     await asyncio.wait_for(ended.wait(), 10)
@@ -283,9 +283,9 @@ async def test_what_the_work_of_a_part_raises_is_raised_and_the_part_is_free(lea
         raise ValueError("as it may happen")
 
     with pytest.raises(ValueError, match="as it may"):
-        await Part(leases, "relay", "a", ttl=LONG).run(work)
+        await SingletonRole(leases, "relay", "a", ttl=LONG).run(work)
 
-    assert await Part(leases, "relay", "b", ttl=LONG).held()
+    assert await SingletonRole(leases, "relay", "b", ttl=LONG).held()
 
 
 async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer(leases: PostgresLeases) -> None:
@@ -301,14 +301,14 @@ async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer
         finally:
             ended.set()
 
-    pulse = Pulse(silence, every=SHORT, patience=timedelta(milliseconds=500))
-    running = asyncio.create_task(Part(leases, "relay", "a", ttl=SHORT, pulse=pulse).run(work))
+    pulse = BrokerHealth(silence, every=SHORT, patience=timedelta(milliseconds=500))
+    running = asyncio.create_task(SingletonRole(leases, "relay", "a", ttl=SHORT, health=pulse).run(work))
     await asyncio.wait_for(began.wait(), 10)
     await asyncio.wait_for(ended.wait(), 10)
 
     assert pulse.lost
     async with asyncio.timeout(10):
-        while not await Part(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database calls nobody
+        while not await SingletonRole(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database has no callback
             await asyncio.sleep(0.02)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -316,7 +316,7 @@ async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer
 
 
 async def test_a_worker_asks_for_its_share_when_it_has_beaten_in_time_for_a_while(leases: PostgresLeases) -> None:
-    first, eager = member(leases, "a"), Member(leases, Holder("b", "localhost", 2), NAMES, ttl=LONG, settle=LONG)
+    first, eager = member(leases, "a"), Member(leases, LeaseHolder("b", "localhost", 2), NAMES, ttl=LONG, settle=LONG)
     await first.step()
     await eager.step()
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.store.server import RunningServer, start_server, stop_server
+from streamsched.store.server.embedded_server import RunningServer, start_server, stop_server
 
 pytestmark = pytest.mark.postgres
 
@@ -33,7 +33,7 @@ def pid_of(folder: Path) -> int:
 def leave(folder: Path) -> None:
     """A process starts the server and dies without a word."""
     code = (
-        "import os, pathlib, sys; from streamsched.store.server import start_server;"
+        "import os, pathlib, sys; from streamsched.store.server.embedded_server import start_server;"
         "start_server(pathlib.Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, str(folder)], check=False)

@@ -11,22 +11,23 @@ from dataclasses import replace
 
 import pytest
 
-from streamsched.domain.correlation import Per
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     Event,
     Outcome,
     Partition,
     PartitionsAdded,
 )
-from streamsched.domain.grain import Grain
-from streamsched.domain.lateness import Late, OnLate
-from streamsched.domain.match import Glob, Match
+from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.events.match import Glob, Match
 from streamsched.domain.names import DatasetRef, EventName, StreamRef
-from streamsched.domain.trigger import (
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.triggers.correlation import OnFull, Per
+from streamsched.domain.triggers.trigger import (
     AtLeast,
     CustomEvent,
     Measure,
     OnExpiry,
+    Partitions,
     ProgramStatus,
     Quiet,
     Silence,
@@ -36,7 +37,7 @@ from streamsched.domain.trigger import (
     Unless,
     Within,
 )
-from streamsched.testing.town import Town
+from tests.support.shard_cluster import ShardCluster
 
 from .semantics import (
     DAY,
@@ -132,6 +133,49 @@ CASES = [
         of("x", 2, region="EU"),
         [land("x1", region="EU"), land("x2", region="US"), land("x3", region="EU")],
         ["x1 x3"],
+    ),
+    Case(
+        "a day that is written three times",
+        of("x", 2),
+        [land("x1", key="d"), land("x2", key="d"), land("x3", key="d"), land("x4")],
+        ["x3 x4"],
+    ),
+    Case(
+        "a day that is written three times, each commit counted",
+        Partitions(DatasetRef("default", "x"), 2, distinct=False),
+        [land("x1", key="d"), land("x2", key="d"), land("x3", key="d")],
+        ["x1 x2"],
+    ),
+    Case(
+        "a day that is written again, across a restart",
+        of("x", 2),
+        [land("x1", key="d"), Restart(), land("x2", key="d"), Restart(), land("x3")],
+        ["x2 x3"],
+    ),
+    Case(
+        "a day that is written again after its job",
+        X & Y,
+        [land("x1", key="d"), land("y1"), land("x2", key="d"), land("y2")],
+        ["x1 y1", "x2 y2"],
+    ),
+    Case(
+        "the oldest days, one of them written again",
+        of("x", 2) & Y,
+        [land("x1", key="d"), land("x2"), land("x3", key="d"), land("x4"), land("y1"), land("y2"), land("x5")],
+        ["x2 x3 y1", "x4 x5 y2"],
+        PAIRED,
+    ),
+    Case(
+        "the newest size of a day",
+        Total(DatasetRef("default", "x"), Measure.BYTES, 100),
+        [land("x1", key="d", size=90), land("x2", key="d", size=20), land("x3", size=70), land("x4", size=10)],
+        ["x2 x3 x4"],
+    ),
+    Case(
+        "from each commit to each day, keeping",
+        Partitions(DatasetRef("default", "x"), 9, distinct=False),
+        [land("x1", key="d"), land("x2", key="d"), land("x3"), Change(of("x", 3), keep=True), land("x4")],
+        ["x2 x3 x4"],
     ),
     Case(
         "a sum of bytes, across a restart",
@@ -239,8 +283,20 @@ CASES = [
         [],
     ),
     Case(
-        "more open keys than are allowed",
+        "more open keys than are allowed: the event that would open one is refused",
         replace(BY_DAY, at_most=2),
+        [
+            land("x1", date=day(1)),
+            land("x2", date=day(2)),
+            land("x3", date=day(3)),
+            land("y1", date=day(1)),
+            land("y3", date=day(3)),
+        ],
+        [f"{day(1)}: x1 y1"],
+    ),
+    Case(
+        "more open keys than are allowed: the oldest is dropped",
+        replace(BY_DAY, at_most=2, full=OnFull.DROP_OLDEST),
         [
             land("x1", date=day(1)),
             land("x2", date=day(2)),
@@ -272,9 +328,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("some", [CASES[n::4] for n in range(4)], ids=lambda some: f"{len(some)} cases")
-async def test_every_case_has_the_jobs_that_are_wanted(town: Town, some: list[Case]) -> None:
+async def test_every_case_has_the_jobs_that_are_wanted(cluster: ShardCluster, some: list[Case]) -> None:
     answers: dict[str, list[str]] = {}
     for case in some:
-        answers[case.name] = await answered(town, case)
+        answers[case.name] = await answered(cluster, case)
 
     assert answers == {case.name: case.jobs for case in some}

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
 
@@ -20,55 +20,55 @@ class ShardOnALog:
     """The contract; a subclass says on which log."""
 
     @pytest.fixture
-    async def town(self, broker: Broker) -> AsyncIterator[Town]:
-        made = await Town.found(broker)
+    async def cluster(self, broker: Broker) -> AsyncIterator[ShardCluster]:
+        made = await ShardCluster.found(broker)
         yield made
         await made.stop()
 
-    async def test_events_become_launches(self, town: Town) -> None:
-        await town.start()
-        await town.put(schedule("both"), Partitions(FLIGHTS, 2) & Partitions(WEATHER, 1))
-        await town.emit(landed(0), landed(1), landed(0, "weather"))
-        await town.settled()
+    async def test_events_become_launches(self, cluster: ShardCluster) -> None:
+        await cluster.start()
+        await cluster.put(schedule("both"), Partitions(FLIGHTS, 2) & Partitions(WEATHER, 1))
+        await cluster.emit(landed(0), landed(1), landed(0, "weather"))
+        await cluster.settled()
 
-        (job,) = await town.jobs()
+        (job,) = await cluster.jobs()
         assert sorted(event_ids(job)) == ["flights-0", "flights-1", "weather-0"]
 
-    async def test_state_is_read_back_from_the_changelogs(self, town: Town) -> None:
-        await town.start()
+    async def test_state_is_read_back_from_the_changelogs(self, cluster: ShardCluster) -> None:
+        await cluster.start()
         for number in range(30):
-            await town.put(schedule(f"s{number}"), Partitions(FLIGHTS, 5))
-        await town.emit(*(landed(n) for n in range(4)))
-        await town.settled()
-        await town.stop()
-        await town.broker.maintain()
+            await cluster.put(schedule(f"s{number}"), Partitions(FLIGHTS, 5))
+        await cluster.emit(*(landed(n) for n in range(4)))
+        await cluster.settled()
+        await cluster.stop()
+        await cluster.broker.maintain()
 
-        await town.start()
-        await town.emit(landed(2), landed(4))
-        await town.settled()
+        await cluster.start()
+        await cluster.emit(landed(2), landed(4))
+        await cluster.settled()
 
-        jobs = await town.jobs()
+        jobs = await cluster.jobs()
         assert len(jobs) == 30
         assert all(event_ids(job) == [f"flights-{n}" for n in range(5)] for job in jobs)
 
-    async def test_new_owners_again_and_again_under_load_lose_and_double_nothing(self, town: Town) -> None:
+    async def test_new_owners_again_and_again_under_load_lose_and_double_nothing(self, cluster: ShardCluster) -> None:
         for number in range(10):
-            await town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 3))
+            await cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 3))
         old = []
 
         async def emit() -> None:
             for number in range(90):
-                await town.emit(*(landed(number, f"d{dataset}") for dataset in range(10)))
+                await cluster.emit(*(landed(number, f"d{dataset}") for dataset in range(10)))
 
         emitting = asyncio.create_task(emit())
         while not emitting.done():
-            await town.start()  # the former owners are still there, and are fenced
-            old += town.shards
+            await cluster.start()  # the former owners are still there, and are fenced
+            old += cluster.shards
             await asyncio.wait((emitting,), timeout=0.2)
         await emitting
-        await town.settled()
+        await cluster.settled()
 
-        jobs = await town.jobs()
+        jobs = await cluster.jobs()
         assert len({job.id for job in jobs}) == len(jobs) == 300
         for job in jobs:
             first = (job.sequence - 1) * 3

@@ -1,4 +1,4 @@
-"""Workers of two releases share shards: nobody is given what they cannot read (ADR 0055)."""
+"""Workers of two releases share shards: no worker is given what it cannot read (ADR 0055)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from streamsched.codec import state as state_codec
+from streamsched.codec.records import formats
 from streamsched.domain.errors import ConfigurationError
 from streamsched.membership.member import Member
-from streamsched.ports.leases import Holder
-from streamsched.store.leases import PostgresLeases
+from streamsched.ports.leases import LeaseHolder
+from streamsched.store.server.leases import PostgresLeases
 
 pytestmark = pytest.mark.postgres
 
 LONG = timedelta(seconds=60)
 NAMES = [f"shard-{n:04d}" for n in range(4)]
-OLD, NEW = state_codec.VERSION, state_codec.VERSION + 1
+OLD, NEW = formats.NEWEST, formats.NEWEST + 1
 
 
 def member(leases: PostgresLeases, name: str, reads: int) -> Member:
-    return Member(leases, Holder(name, "localhost", 1, reads), NAMES, ttl=LONG)
+    return Member(leases, LeaseHolder(name, "localhost", 1, reads), NAMES, ttl=LONG)
 
 
 async def shared(*members: Member) -> None:
@@ -85,6 +85,6 @@ async def test_of_two_old_ones_whose_shards_a_new_one_took_nothing_is_lost_on_th
 
 
 def test_releases_too_far_apart_say_so() -> None:
-    assert state_codec.version_for(NEW) == OLD
+    assert formats.format_for(NEW) == OLD
     with pytest.raises(ConfigurationError, match="upgrade through the releases between them"):
-        state_codec.version_for(min(state_codec.WRITTEN) - 1)
+        formats.format_for(min(formats.WRITTEN) - 1)

@@ -10,24 +10,23 @@ import asyncpg
 import pytest
 
 from streamsched.catalog.relay import Relay
-from streamsched.codec.schedule import schedule_to_json
+from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.signal import Woken
-from streamsched.domain.timed import OnExpiry, Quiet, Within
-from streamsched.domain.trigger import Partitions, Trigger
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.signals.signal import Woken
+from streamsched.domain.triggers.timed import OnExpiry, Quiet, Within
+from streamsched.domain.triggers.trigger import Partitions, Trigger
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.drivers import open_broker
-from streamsched.store.bell import PostgresBell
-from streamsched.store.outbox import PostgresOutbox
-from streamsched.store.pool import open_pool
-from streamsched.store.timers import PostgresTimers
-from streamsched.store.wakes import PostgresWakes
-from streamsched.stream.shard import ShardSettings
-from streamsched.testing.town import Town, event_ids, landed, schedule
-from streamsched.timers.intake import WakeIntake
-from streamsched.timers.loop import Timers
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.connections import open_pool
+from streamsched.store.events.timers import PostgresTimers
+from streamsched.store.events.wakes import PostgresWakes
+from streamsched.store.server.notifier import PostgresNotifier
+from streamsched.stream.shards.shard import ShardSettings
+from streamsched.timers.timers import Timers, WakeIntake
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
 
@@ -41,25 +40,25 @@ class Round:
 
     def __init__(self, url: str, pool: asyncpg.Pool, broker: Broker) -> None:
         self.pool = pool
-        self.town = Town(broker, SHARDS)
-        self._bell, clock, wakes = PostgresBell(url), SystemClock(), PostgresWakes(pool)
+        self.cluster = ShardCluster(broker, SHARDS)
+        self._notifier, clock, wakes = PostgresNotifier(url), SystemClock(), PostgresWakes(pool)
         self._loops = [
-            Relay(broker=broker, outbox=PostgresOutbox(pool), bell=self._bell).run(),
+            Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=self._notifier).run(),
             WakeIntake(broker, wakes, clock).run(),
-            Timers(store=PostgresTimers(pool), wakes=wakes, bell=self._bell, clock=clock).run(),
+            Timers(store=PostgresTimers(pool), wakes=wakes, notifier=self._notifier, clock=clock).run(),
         ]
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        await self.town.start(ShardSettings(idle_s=0.05))
+        await self.cluster.start(ShardSettings(idle_s=0.05))
         self._running = [asyncio.create_task(loop) for loop in self._loops]
 
     async def stop(self) -> None:
         for task in self._running:
             task.cancel()
         await asyncio.wait(self._running)
-        await self.town.stop()
-        await self._bell.close()
+        await self.cluster.stop()
+        await self._notifier.close()
 
     async def put(self, ref: ScheduleRef, trigger: Trigger) -> None:
         """The schedule as PostgreSQL and the log have it once it was deployed."""
@@ -71,12 +70,12 @@ class Round:
             "INSERT INTO schedules VALUES ($1, $2, $3, $4, 1, true, $5, $5)",
             *(str(ref), str(ref.owner), str(program), definition, now),
         )
-        await self.town.put(ref, trigger)
+        await self.cluster.put(ref, trigger)
 
     async def fired(self, jobs: int) -> list[tuple[datetime, list[str]]]:
         """When jobs went out, and of which events, once there are so many."""
         async with asyncio.timeout(30):
-            while len(found := await self.town.jobs()) < jobs:  # noqa: ASYNC110 - the log calls nobody
+            while len(found := await self.cluster.jobs()) < jobs:  # noqa: ASYNC110 - the log has no callback
                 await asyncio.sleep(0.05)
         return [(job.satisfied_at, event_ids(job)) for job in found]
 
@@ -84,7 +83,7 @@ class Round:
 @pytest.fixture
 async def round_(database: str) -> AsyncIterator[Round]:
     pool, broker = await open_pool(database), await open_broker(database)
-    await Town.found(broker, SHARDS)
+    await ShardCluster.found(broker, SHARDS)
     made = Round(database, pool, broker)
     await made.start()
     yield made
@@ -96,7 +95,7 @@ async def round_(database: str) -> AsyncIterator[Round]:
 async def test_what_is_not_complete_in_time_runs_with_what_there_is(round_: Round) -> None:
     await round_.put(schedule(), Within(FLIGHTS, MOMENT, OnExpiry.FIRE))
     begun = datetime.now(UTC)
-    await round_.town.emit(landed(0), landed(1))
+    await round_.cluster.emit(landed(0), landed(1))
 
     ((at, events),) = await round_.fired(1)
 
@@ -108,7 +107,7 @@ async def test_what_is_not_complete_in_time_runs_with_what_there_is(round_: Roun
 async def test_it_is_quiet_only_when_nothing_came_for_so_long(round_: Round) -> None:
     await round_.put(schedule(), Quiet(Partitions(FLIGHTS.dataset, 1), MOMENT))
     for number in range(4):
-        await round_.town.emit(landed(number))
+        await round_.cluster.emit(landed(number))
         await asyncio.sleep(0.4)
     last = datetime.now(UTC) - timedelta(seconds=0.4)
 
@@ -118,19 +117,19 @@ async def test_it_is_quiet_only_when_nothing_came_for_so_long(round_: Round) -> 
     assert at >= last + MOMENT - timedelta(milliseconds=100)
 
 
-async def test_wake_ups_nobody_asked_for_change_nothing(round_: Round) -> None:
+async def test_wake_ups_that_were_not_requested_change_nothing(round_: Round) -> None:
     """Late, repeated, of another generation, of a schedule that is no more."""
     await round_.put(schedule(), FLIGHTS)
-    await round_.town.emit(landed(0), landed(1))
+    await round_.cluster.emit(landed(0), landed(1))
     past = datetime.now(UTC) - MOMENT
-    await round_.town.signal(
+    await round_.cluster.signal(
         *(
             Woken(ref, generation, cell, past)
             for ref in (schedule(), schedule("gone"))
             for generation, cell in ((1, ""), (1, ""), (7, ""), (1, "no such cell"))
         )
     )
-    await round_.town.emit(landed(2))
+    await round_.cluster.emit(landed(2))
 
     ((_, events),) = await round_.fired(1)
 

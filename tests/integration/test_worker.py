@@ -13,15 +13,15 @@ from structlog.testing import capture_logs
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
-from streamsched.membership.pulse import Pulse
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.membership.broker_health import BrokerHealth
 from streamsched.ports import leases
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.stream.accumulated import Accumulated
-from streamsched.stream.shard import Shard, ShardSettings
-from streamsched.stream.worker import Worker
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from streamsched.store.connections import open_pool
+from streamsched.store.server.leases import PostgresLeases
+from streamsched.stream.agents.accumulated import TriggerStates
+from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.shards.worker import Worker
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
 
@@ -31,29 +31,29 @@ QUICK = ShardSettings(idle_s=0.1)
 
 
 @pytest.fixture
-async def town() -> Town:
-    return await Town.found(MemoryBroker(MemoryLog()), SHARDS)
+async def cluster() -> ShardCluster:
+    return await ShardCluster.found(MemoryBroker(MemoryLog()), SHARDS)
 
 
 class Agency:
     """Hires workers, each with a connection pool of its own."""
 
-    def __init__(self, town: Town, database: str) -> None:
-        self._town = town
+    def __init__(self, cluster: ShardCluster, database: str) -> None:
+        self._cluster = cluster
         self._database = database
         self._pools: dict[Worker, asyncpg.Pool] = {}
         self._running: dict[Worker, asyncio.Task[None]] = {}
 
-    async def hire(self, name: str, pulse: Pulse | None = None) -> Worker:
+    async def hire(self, name: str, pulse: BrokerHealth | None = None) -> Worker:
         pool = await open_pool(self._database)
-        identity = leases.Holder(name, "localhost", 1)
+        identity = leases.LeaseHolder(name, "localhost", 1)
         worker = Worker(
-            self._town.broker,
+            self._cluster.broker,
             PostgresLeases(pool),
             identity,
             ttl=timedelta(seconds=1),
             settings=QUICK,
-            pulse=pulse,
+            broker_health=pulse,
         )
         self._pools[worker] = pool
         self._running[worker] = asyncio.create_task(worker.run())
@@ -77,45 +77,47 @@ class Agency:
 
 
 @pytest.fixture
-async def agency(town: Town, database: str) -> AsyncIterator[Agency]:
-    made = Agency(town, database)
+async def agency(cluster: ShardCluster, database: str) -> AsyncIterator[Agency]:
+    made = Agency(cluster, database)
     yield made
     await made.close()
 
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is watched calls nobody
+        while not holds():  # noqa: ASYNC110 - what is watched has no callback
             await asyncio.sleep(0.01)
 
 
-async def launched(town: Town, count: int) -> list[str]:
+async def launched(cluster: ShardCluster, count: int) -> list[str]:
     """The ids of the first events of all launches, once there are `count`."""
     async with asyncio.timeout(20):
-        while len(jobs := await town.jobs()) < count:  # noqa: ASYNC110
+        while len(jobs := await cluster.jobs()) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return sorted(event_ids(job)[0] for job in jobs)
 
 
-async def test_one_worker_runs_all_shards(town: Town, agency: Agency) -> None:
+async def test_one_worker_runs_all_shards(cluster: ShardCluster, agency: Agency) -> None:
     worker = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
-    await town.emit(landed(0), landed(1))
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(landed(0), landed(1))
 
-    assert await launched(town, 1) == ["flights-0"]
+    assert await launched(cluster, 1) == ["flights-0"]
     assert worker.shards == [0, 1, 2, 3]
 
 
-async def test_a_second_worker_takes_half_under_load_and_nothing_is_lost_or_doubled(town: Town, agency: Agency) -> None:
+async def test_a_second_worker_takes_half_under_load_and_nothing_is_lost_or_doubled(
+    cluster: ShardCluster, agency: Agency
+) -> None:
     for number in range(20):
-        await town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
+        await cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 1))
     first = await agency.hire("a")
     emitted = 0
 
     async def emit(rounds: int) -> None:
         nonlocal emitted
         for _ in range(rounds):
-            await town.emit(*(landed(emitted, f"d{number}") for number in range(20)))
+            await cluster.emit(*(landed(emitted, f"d{number}") for number in range(20)))
             emitted += 1
             await asyncio.sleep(0.01)
 
@@ -127,104 +129,108 @@ async def test_a_second_worker_takes_half_under_load_and_nothing_is_lost_or_doub
     await emit(50)
     await until(lambda: len(first.shards) == 4)
 
-    ids = await launched(town, 20 * emitted)
+    ids = await launched(cluster, 20 * emitted)
 
     assert len(ids) == 20 * emitted == len(set(ids))
 
 
-async def test_a_worker_that_dies_is_replaced(town: Town, agency: Agency) -> None:
+async def test_a_worker_that_dies_is_replaced(cluster: ShardCluster, agency: Agency) -> None:
     dead = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
     await agency.kill(dead)
 
     survivor = await agency.hire("b")
-    await town.emit(landed(1))
+    await cluster.emit(landed(1))
 
-    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert await launched(cluster, 2) == ["flights-0", "flights-1"]
     assert survivor.shards == [0, 1, 2, 3]
 
 
-async def test_of_two_that_believe_they_own_a_shard_only_the_newest_is_heard(town: Town, agency: Agency) -> None:
+async def test_of_two_that_believe_they_own_a_shard_only_the_newest_is_heard(
+    cluster: ShardCluster, agency: Agency
+) -> None:
     worker = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
-    usurpers = [Shard(town.broker, number, QUICK) for number in range(SHARDS)]
+    usurpers = [Shard(cluster.broker, number, QUICK) for number in range(SHARDS)]
     await asyncio.gather(*(shard.start() for shard in usurpers))
-    await town.emit(*(landed(n) for n in range(1, 30)))
-    ids = await launched(town, 30)
+    await cluster.emit(*(landed(n) for n in range(1, 30)))
+    ids = await launched(cluster, 30)
 
     assert len(ids) == 30 == len(set(ids))
     await asyncio.gather(*(shard.stop() for shard in usurpers))
-    await town.emit(landed(30))
-    assert len(await launched(town, 31)) == 31
+    await cluster.emit(landed(30))
+    assert len(await launched(cluster, 31)) == 31
     assert worker.shards == [0, 1, 2, 3]
 
 
 async def test_a_shard_that_fails_is_taken_anew_from_the_log(
-    town: Town, agency: Agency, monkeypatch: pytest.MonkeyPatch
+    cluster: ShardCluster, agency: Agency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = iter([True, True])
-    store = Accumulated.store
+    store = TriggerStates.store
 
-    def fails_twice(accumulated: Accumulated) -> None:
+    def fails_twice(accumulated: TriggerStates) -> None:
         if next(failures, False):
             raise ZeroDivisionError
         store(accumulated)
 
-    monkeypatch.setattr(Accumulated, "store", fails_twice)
+    monkeypatch.setattr(TriggerStates, "store", fails_twice)
     await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
-    await town.emit(landed(0), landed(1), landed(2), landed(3))
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(landed(0), landed(1), landed(2), landed(3))
 
-    assert await launched(town, 2) == ["flights-0", "flights-2"]
+    assert await launched(cluster, 2) == ["flights-0", "flights-2"]
 
 
-async def test_a_shard_whose_tenure_was_cancelled_by_a_stray_is_run_again(town: Town, agency: Agency) -> None:
+async def test_a_shard_whose_tenure_was_cancelled_by_a_stray_is_run_again(
+    cluster: ShardCluster, agency: Agency
+) -> None:
     await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
     for task in asyncio.all_tasks():
         if getattr(task.get_coro(), "__name__", "") == "_hold":
             task.cancel()
-    await town.emit(landed(1))
+    await cluster.emit(landed(1))
 
-    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert await launched(cluster, 2) == ["flights-0", "flights-1"]
 
 
 async def test_what_was_lost_and_is_taken_again_in_the_same_beat_is_kept(
-    town: Town, agency: Agency, pool: asyncpg.Pool
+    cluster: ShardCluster, agency: Agency, pool: asyncpg.Pool
 ) -> None:
     await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
     with capture_logs() as logged:
         await pool.execute("UPDATE leases SET owner = 'b', epoch = epoch + 1, expires_at = now()")
         await until(lambda: sum(line["event"] == "shard.taken" for line in logged) >= SHARDS)
-        await town.emit(landed(1))
-        assert await launched(town, 2) == ["flights-0", "flights-1"]
+        await cluster.emit(landed(1))
+        assert await launched(cluster, 2) == ["flights-0", "flights-1"]
 
-    assert [line for line in logged if line["event"] == "shard.let_go"] == []
+    assert [line for line in logged if line["event"] == "shard.released"] == []
 
 
-async def test_a_cut_to_the_database_stops_no_shard(town: Town, agency: Agency) -> None:
+async def test_a_cut_to_the_database_stops_no_shard(cluster: ShardCluster, agency: Agency) -> None:
     worker = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
     await agency.cut(worker)
     assert await worker.run_once() > timedelta(0)
-    await town.emit(landed(1))
+    await cluster.emit(landed(1))
 
-    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert await launched(cluster, 2) == ["flights-0", "flights-1"]
     assert worker.shards == [0, 1, 2, 3]
 
 
@@ -247,18 +253,18 @@ async def read_only(pool: asyncpg.Pool) -> AsyncIterator[Callable[[str], Awaitab
 
 
 async def test_a_database_that_takes_no_writes_stops_no_shard(
-    town: Town, agency: Agency, pool: asyncpg.Pool, read_only: Callable[[str], Awaitable[None]]
+    cluster: ShardCluster, agency: Agency, pool: asyncpg.Pool, read_only: Callable[[str], Awaitable[None]]
 ) -> None:
     worker = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
     with capture_logs() as logged:
         await read_only("on")
         await until(lambda: any("read-only" in line.get("error", "") for line in logged))
-    await town.emit(landed(1))
-    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    await cluster.emit(landed(1))
+    assert await launched(cluster, 2) == ["flights-0", "flights-1"]
     assert worker.shards == [0, 1, 2, 3]
 
     await read_only("off")
@@ -268,13 +274,13 @@ async def test_a_database_that_takes_no_writes_stops_no_shard(
             await asyncio.sleep(0.02)
 
 
-async def test_a_beat_that_fails_as_nobody_foresaw_stops_no_shard(
-    town: Town, agency: Agency, pool: asyncpg.Pool
+async def test_a_beat_that_fails_unexpectedly_stops_no_shard(
+    cluster: ShardCluster, agency: Agency, pool: asyncpg.Pool
 ) -> None:
     worker = await agency.hire("a")
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.emit(landed(0))
-    await launched(town, 1)
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.emit(landed(0))
+    await launched(cluster, 1)
 
     with capture_logs() as logged:
         await pool.execute(
@@ -283,13 +289,15 @@ async def test_a_beat_that_fails_as_nobody_foresaw_stops_no_shard(
             "CREATE TRIGGER spoilt BEFORE UPDATE ON workers EXECUTE FUNCTION spoil()"
         )
         await until(lambda: any(line["event"] == "membership.failed" for line in logged))
-    await town.emit(landed(1))
+    await cluster.emit(landed(1))
 
-    assert await launched(town, 2) == ["flights-0", "flights-1"]
+    assert await launched(cluster, 2) == ["flights-0", "flights-1"]
     assert worker.shards == [0, 1, 2, 3]
 
 
-async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(town: Town, agency: Agency) -> None:
+async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(
+    cluster: ShardCluster, agency: Agency
+) -> None:
     answers = asyncio.Event()
 
     async def asked() -> None:
@@ -297,10 +305,10 @@ async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(tow
             raise UnavailableError("cut")
 
     answers.set()
-    pulse = Pulse(asked, every=timedelta(milliseconds=20), patience=timedelta(milliseconds=300))
+    pulse = BrokerHealth(asked, every=timedelta(milliseconds=20), patience=timedelta(milliseconds=300))
     asking = asyncio.create_task(pulse.run())
     cut = await agency.hire("a", pulse)
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     await until(lambda: len(cut.shards) == 4)
 
     answers.clear()
@@ -309,8 +317,8 @@ async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(tow
 
     whole = await agency.hire("b")
     await until(lambda: len(whole.shards) == 4 and not cut.shards)
-    await town.emit(landed(0))
-    assert await launched(town, 1) == ["flights-0"]
+    await cluster.emit(landed(0))
+    assert await launched(cluster, 1) == ["flights-0"]
 
     answers.set()
     await until(lambda: len(cut.shards) == len(whole.shards) == 2)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamsched.domain.admission import Facts, Satisfied, WaitUntil, check
-from streamsched.domain.calendar import Calendar, OnClosed, OpenDays
-from streamsched.domain.cron import next_fire, previous_fire
-from streamsched.domain.cron_days import CronDays, Numbered, Weekdays
-from streamsched.domain.tick import Cron, Every
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.decisions.admission import ConstraintInput, Satisfied, WaitUntil, check
+from streamsched.domain.ticks.fire_times import next_fire, previous_fire
+from streamsched.domain.time.calendar import Calendar, OnClosed, OpenDays
+from streamsched.domain.time.cron_days import CronDays, Numbered, Weekdays
+from streamsched.domain.triggers.time_leaf import Cron, Every
 from streamsched.testing.examples import examples
 
 DAY = timedelta(days=1)
@@ -156,7 +156,7 @@ def test_a_window_opens_at_the_first_moment_of_an_open_day_that_lies_in_it(
         opened = instant.date() if wall >= start else instant.date() - DAY
         return (wall >= start or wall < end) and not _closed(calendar, opened)
 
-    verdict = check(TimeWindow(start, end, calendar=calendar), Facts(satisfied_at=now), now)
+    verdict = check(TimeWindow(start, end, calendar=calendar), ConstraintInput(satisfied_at=now), now)
     if is_open(now):
         assert isinstance(verdict, Satisfied)
         return

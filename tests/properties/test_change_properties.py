@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.catalog import change
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.event import Event, PartitionsAdded
-from streamsched.domain.fold import TriggerState, fold
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.pause import DISABLED, Pause
-from streamsched.domain.schedule import BashJob, Program, Schedule
-from streamsched.domain.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
-from streamsched.domain.trigger import Partitions, event_keys
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import Partitions, event_keys
 from streamsched.ports.catalog import AppRecord, ScheduleChange, ScheduleRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,7 +25,9 @@ RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
 BASE = Schedule(ScheduleRef("default", "a", "s"), RUN.ref, Partitions(FLIGHTS, 1000))
 OTHER = replace(BASE, trigger=Partitions(FLIGHTS, 1000) & Partitions(WEATHER))
 
-steps = st.lists(st.sampled_from(["keep", "reset", "widen", "pause", "disable", "enable", "event"]), max_size=20)
+steps = st.lists(
+    st.sampled_from(["keep", "reset", "widen", "pause", "drop", "disable", "enable", "event"]), max_size=20
+)
 
 
 @given(steps)
@@ -40,16 +42,16 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
 
     for step in [*taken, "event"]:
         for _, key, value in records:
-            told = signal_codec.decode(key.encode(), value)
-            match told:
+            reported = signal_codec.decode(key.encode(), value)
+            match reported:
                 case Subscribe(key=listens):
                     heard.add(listens)
                 case Unsubscribe(key=listens):
                     heard.remove(listens)
                 case Put() | Drop():
-                    state = fold(state, told, at=NOW).state
+                    state = fold(state, reported, at=NOW).state
                 case _:
-                    raise AssertionError(told)
+                    raise AssertionError(reported)
         records = []
         assert state is not None
         assert (state.generation, state.enabled) == (record.generation, record.enabled)
@@ -70,7 +72,7 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
         kept = keeps.get(step, False)
         stands_from = min(stands_from, record.generation) if kept else record.generation + 1
         counted = counted if kept else 0
-        pause = {"pause": Pause(keep=True), "disable": None, "enable": None}.get(step, pause)
+        pause = {"pause": Pause(), "drop": Pause(keep=False), "disable": None, "enable": None}.get(step, pause)
         records, record = list(after.records), after.after
         assert record.pause == pause
         assert record.generation == after.before.generation + 1  # type: ignore[union-attr]
@@ -90,8 +92,9 @@ def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | N
             return change.updated(record, replace(definition, trigger=other.trigger), keep=True, reason="", now=NOW)
         case "pause":
             return None if record.keeping else change.paused(record, Pause(keep=True), now=NOW)
+        case "drop":
+            return None if record.pause == Pause(keep=False) else change.paused(record, Pause(keep=False), now=NOW)
         case "disable":
-            off = not record.enabled and not record.keeping
-            return None if off else change.paused(record, DISABLED, now=NOW)
+            return None if record.disabled else change.disabled(record, reason="", now=NOW)
         case _:
             return None if record.enabled else change.enabled(record, reason="", now=NOW)

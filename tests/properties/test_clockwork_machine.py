@@ -1,5 +1,5 @@
 """A schedule's home lived through: events, definitions, pauses, wake-ups and restarts in any order, beside a machine
-that is told the whole log anew. Restarts go through the rows a shard keeps, pages and all.
+that is given the whole log anew. Restarts go through the rows a shard keeps, pages and all.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamsched.domain.fold import Folded
-from streamsched.domain.signal import Occurred, Put, Signal, Woken
-from streamsched.stream.accumulated import Accumulated
-from streamsched.testing import keyed_strategies as keyed
-from streamsched.testing import strategies as world
-from streamsched.testing import timed_strategies as timed
-from streamsched.testing.engine import Engine
+from streamsched.domain.fold.fold import Folded
+from streamsched.domain.signals.signal import Occurred, Put, Signal, Woken
+from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.testing.examples import examples
-from streamsched.testing.rerun import Expected, Stamped, rerun
+from tests.support import keyed_strategies as keyed
+from tests.support import strategies as world
+from tests.support import timed_strategies as timed
+from tests.support.engine import Engine
+from tests.support.rerun import Expected, Stamped, rerun
 
 KEY = f"schedule:{world.SCHEDULE}".encode()
 
 
 class Home(RuleBasedStateMachine):
-    """What every home goes through; what it is told comes from those below."""
+    """What every home goes through; what it is given comes from those below."""
 
     puts: st.SearchStrategy[Put]
 
@@ -32,7 +32,7 @@ class Home(RuleBasedStateMachine):
         super().__init__()
         self.engine = Engine(world.SCHEDULE)
         self.table: dict[bytes, bytes] = {}
-        self.rows = Accumulated(self.table)
+        self.rows = TriggerStates(self.table)
         self.log: list[Stamped] = []
         self.now: datetime = timed.START
         self.put: Any = None
@@ -91,14 +91,14 @@ class Home(RuleBasedStateMachine):
 
     @rule()
     def another_worker_takes_over(self) -> None:
-        self.rows = Accumulated(dict(self.table))
+        self.rows = TriggerStates(dict(self.table))
         self.table = self.rows._table  # type: ignore[assignment]
         self.engine.state = self.rows.state(KEY)
         self.engine.cells = dict(self.rows.cells(KEY))
 
     @invariant()
     def jobs_are_those_of_the_naive_machine(self) -> None:
-        """Once what is due by now has been judged: on a copy, for nobody is woken by being looked at."""
+        """Once what is due by now has been judged: on a copy, because a reader must not cause a wake-up."""
         copy = Engine(world.SCHEDULE, self.engine.state, dict(self.engine.cells), dict(self.engine.asked))
         copy.jobs = list(self.engine.jobs)
         copy.wake_up_late(self.now)

@@ -13,17 +13,19 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamsched.codec import cloudevents, facts, launch, native, state
 from streamsched.codec import event as event_codec
-from streamsched.codec import signal as signal_codec
+from streamsched.codec.events import cloudevents, native
+from streamsched.codec.records import launch, state
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.views import trigger_context as facts
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import Event
-from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.job import ReadyJob
-from streamsched.domain.signal import Occurred, Put, Signal
-from streamsched.domain.trigger import Partitions, leaf_id, leaves
-from streamsched.testing import strategies as world
+from streamsched.domain.events.event import Event
+from streamsched.domain.fold.fold import TriggerState, fold
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.signals.signal import Occurred, Put, Signal
+from streamsched.domain.triggers.trigger import Partitions, leaf_id, leaves
 from streamsched.testing.examples import examples
+from tests.support import strategies as world
 
 NOW = datetime(2013, 1, 7, tzinfo=UTC)
 USUAL = examples(120)
@@ -219,18 +221,18 @@ def test_ready_jobs_come_back_equal(job: ReadyJob) -> None:
 
 @USUAL
 @given(world.ready_jobs())
-def test_a_program_is_told_of_every_contributing_event(job: ReadyJob) -> None:
-    told = facts.native(job)
+def test_a_program_is_given_every_contributing_event(job: ReadyJob) -> None:
+    reported = facts.native(job)
 
-    assert orjson.loads(orjson.dumps(told)) == told
-    for leaf, part in zip(told["leaves"], job.contributions, strict=True):
+    assert orjson.loads(orjson.dumps(reported)) == reported
+    for leaf, part in zip(reported["leaves"], job.contributions, strict=True):
         assert leaf["leaf"] == part.leaf
         assert tuple(native.from_json(event) for event in leaf["events"]) == part.events
 
 
 @USUAL
 @given(world.triggers(), world.logs(control=False))
-def test_cdaps_shape_can_be_told_for_any_trigger(trigger: Any, log: list[Signal]) -> None:
+def test_cdaps_shape_can_be_reported_for_any_trigger(trigger: Any, log: list[Signal]) -> None:
     kept = None
     for signal in [Put(world.SCHEDULE, 1, True, trigger), *log[1:]]:
         folded = fold(kept, signal, at=NOW)

@@ -11,10 +11,10 @@ from croniter import croniter
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from streamsched.domain.cron import check_cron, next_fire, parse_cron, previous_fire
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.trigger import Cron, TimeLeaf
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, parse_cron, previous_fire
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 from streamsched.testing.examples import examples
 
 ZONES = [

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from structlog.testing import capture_logs
 
-from streamsched.domain.cell import Cell
-from streamsched.domain.fold import Folded, TriggerState, fold
+from streamsched.domain.fold.cell import Cell
+from streamsched.domain.fold.fold import Folded, TriggerState, fold
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.signal import Occurred, Replay, Signal
-from streamsched.domain.trigger import Partitions, Per, Trigger, Within
-from streamsched.stream import schedule_home
-from streamsched.stream.shard import Shard, ShardSettings
-from streamsched.stream.tenure import BackOff, Tenure
+from streamsched.domain.signals.signal import Occurred, Replay, Signal
+from streamsched.domain.triggers.trigger import Partitions, Per, Trigger, Within
+from streamsched.stream.agents import schedule_home
+from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.faults import Faults, FaultyBroker, When
-from streamsched.testing.town import NOON, Town, event_ids, landed, schedule
+from tests.support.faulty_broker import Faults, FaultyBroker, When
+from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule
 
 SHARDS = 2
 FLIGHTS, WEATHER = (DatasetRef("default", name) for name in ("flights", "weather"))
@@ -40,7 +40,7 @@ TRIGGERS: Mapping[str, Trigger] = {
 SMALL_TURNS = ShardSettings(max_records=5, idle_s=0.05, verdicts=False)
 AT_ONCE = BackOff(first=0.001, most=0.001)
 
-Told = Mapping[str, Sequence[tuple[str, datetime, Sequence[str]]]]
+Reports = Mapping[str, Sequence[tuple[str, datetime, Sequence[str]]]]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-async def told(story: Story, *, poisoned: bool) -> Told:
+async def reported(story: Story, *, poisoned: bool) -> Reports:
     """Schedule → its jobs: id, when they were satisfied, and the events they took."""
     ill, bad = schedule(story.ill), set(story.bad) if poisoned else set()
 
@@ -93,40 +93,40 @@ async def told(story: Story, *, poisoned: bool) -> Told:
         return fold(state, signal, at=at, cells=cells)
 
     clock = SettableClock(NOON)
-    town = await Town.found(MemoryBroker(MemoryLog(clock)), SHARDS)
-    faulty = FaultyBroker(town.broker, Faults(story.faults if poisoned else {}))
+    cluster = await ShardCluster.found(MemoryBroker(MemoryLog(clock)), SHARDS)
+    faulty = FaultyBroker(cluster.broker, Faults(story.faults if poisoned else {}))
 
     def made(number: int) -> Shard:
-        town.shards[number] = Shard(faulty, number, SMALL_TURNS)
-        return town.shards[number]
+        cluster.shards[number] = Shard(faulty, number, SMALL_TURNS)
+        return cluster.shards[number]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(schedule_home, "fold", mistaken)
         patched.setattr(schedule_home, "REPLAYED", 2)
         for name, trigger in TRIGGERS.items():
-            await town.put(schedule(name), trigger)
-        town.shards = [Shard(town.broker, number) for number in range(SHARDS)]
-        tenures = [Tenure(lambda n=n: made(n), number=n, back_off=AT_ONCE) for n in range(SHARDS)]
-        running = [asyncio.create_task(tenure.run()) for tenure in tenures]
+            await cluster.put(schedule(name), trigger)
+        cluster.shards = [Shard(cluster.broker, number) for number in range(SHARDS)]
+        runners = [ShardRunner(lambda n=n: made(n), number=n, back_off=AT_ONCE) for n in range(SHARDS)]
+        running = [asyncio.create_task(runner.run()) for runner in runners]
         try:
             for burst in story.bursts:
-                await town.emit(*(landed(number, dataset) for dataset, number in burst))
-                await town.settled()
+                await cluster.emit(*(landed(number, dataset) for dataset, number in burst))
+                await cluster.settled()
                 clock.advance(timedelta(minutes=1))
             for _ in range(story.tries):
-                await town.signal(Replay(ill, 1))
-                await town.settled()
+                await cluster.signal(Replay(ill, 1))
+                await cluster.settled()
             bad.clear()
-            await town.signal(Replay(ill, 1))
-            await town.settled()
-            while await town.wake():
-                await town.settled()
+            await cluster.signal(Replay(ill, 1))
+            await cluster.settled()
+            while await cluster.wake():
+                await cluster.settled()
         finally:
-            for tenure in tenures:
-                tenure.end()
+            for runner in runners:
+                runner.end()
             await asyncio.wait(running)
     found: dict[str, list[tuple[str, datetime, Sequence[str]]]] = {name: [] for name in TRIGGERS}
-    for job in await town.jobs():
+    for job in await cluster.jobs():
         found[job.schedule.name].append((job.id, job.satisfied_at, event_ids(job)))
     return found
 
@@ -134,7 +134,7 @@ async def told(story: Story, *, poisoned: bool) -> Told:
 @given(stories())
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_after_the_replay_the_jobs_are_those_of_a_run_that_never_broke(story: Story) -> None:
-    well, ill = asyncio.run(told(story, poisoned=False)), asyncio.run(told(story, poisoned=True))
+    well, ill = asyncio.run(reported(story, poisoned=False)), asyncio.run(reported(story, poisoned=True))
 
     assert {name: jobs for name, jobs in ill.items() if name != story.ill} == {
         name: jobs for name, jobs in well.items() if name != story.ill

@@ -1,4 +1,4 @@
-"""Jitter: never early, within its length, in order, and the tick can be told from the moment it fires."""
+"""Jitter: never early, within its length, in order, and the tick can be given from the moment it fires."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.cron import next_fire
-from streamsched.domain.jitter import due_until, fires_at, tick_fired_at
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.tick import At, Cron, Every, TimeLeaf
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.ticks.fire_times import next_fire
+from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
+from streamsched.domain.triggers.time_leaf import At, Cron, Every, TimeLeaf
 from streamsched.ports.timers import DueTimer
 from streamsched.testing.examples import examples
 from streamsched.timers.firing import firing

@@ -1,4 +1,4 @@
-"""The judge over any docket: a ruling for each case, limits kept, nothing lost on the way into another job."""
+"""The judge over any input: a decision for each due job, limits kept, nothing lost on the way into another job."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.admission import Satisfied, WaitUntil
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
-from streamsched.domain.docket import Admit, Case, Docket, End, Join, Wait
-from streamsched.domain.event import CustomHappened, Event
-from streamsched.domain.group import Group, Occupancy, Slot
-from streamsched.domain.job import Contribution, JobFact, Lane, Place, ReadyJob, job_id
+from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.pace import BucketLevel
+from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
+from streamsched.domain.constraints.rate import Rate, RateScope, TokenBucket, bucket_of
+from streamsched.domain.decisions.admission import Satisfied, WaitUntil
+from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, End, Join, Resources, Wait
+from streamsched.domain.decisions.judge import judge
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pace import Bucket
-from streamsched.domain.pool import Line, Pool, Turn
-from streamsched.domain.rate import Meter, Metered, Rate, meter_of
-from streamsched.domain.schedule import BashJob, OnTimeout, Program, Schedule
-from streamsched.domain.trigger import CustomEvent
-from streamsched.launcher.judge import judge
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import BashJob, OnTimeout, Program, Schedule
+from streamsched.domain.triggers.trigger import CustomEvent
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PROGRAM = Program(ProgramRef("default", "app", "load"), BashJob("true"))
@@ -31,11 +31,11 @@ LATELY = (datetime(2026, 3, 1, 11), datetime(2026, 3, 1, 12))  # noqa: DTZ001 - 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
     st.builds(Concurrency, st.integers(1, 3), st.booleans()),
     st.builds(
-        lambda limit, per, wait, of: Rate(limit, per, wait, of=of, group="api" if of is Metered.GROUP else None),
+        lambda limit, per, wait, of: Rate(limit, per, wait, of=of, group="api" if of is RateScope.GROUP else None),
         st.integers(1, 3),
         st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
         st.booleans(),
-        st.sampled_from(Metered),
+        st.sampled_from(RateScope),
     ),
     st.builds(Delay, st.timedeltas(timedelta(seconds=1), timedelta(hours=1))),
     st.builds(LastRun, st.timedeltas(timedelta(seconds=1), timedelta(hours=1)), st.booleans()),
@@ -64,10 +64,10 @@ def utc(naive: datetime) -> datetime:
     return naive.replace(tzinfo=UTC)
 
 
-lines = st.builds(
-    lambda limit, taken, others, age: Line(
-        Occupancy(limit, (Slot("other", 1),) * taken),
-        tuple(Turn(utc(at), 1, f"default.other.x.1.{n}") for n, at in enumerate(sorted(others))),
+pool_queues = st.builds(
+    lambda limit, taken, others, age: PoolQueue(
+        Occupancy(limit, (GroupSlot("other", 1),) * taken),
+        tuple(QueuePosition(utc(at), 1, f"default.other.x.1.{n}") for n, at in enumerate(sorted(others))),
         age,
     ),
     st.none() | st.integers(0, 5),
@@ -78,148 +78,168 @@ lines = st.builds(
 
 
 @st.composite
-def dockets(draw: st.DrawFn) -> Docket:
+def decision_inputs(draw: st.DrawFn) -> DecisionInput:
     known = {schedule.ref: schedule for schedule in draw(st.lists(schedules, min_size=1, max_size=2))}
     numbers = draw(st.lists(st.tuples(st.sampled_from(sorted(known)), st.integers(1, 9)), unique=True, max_size=8))
     standing = {ref: draw(st.sampled_from([(True, 2), (True, 1), (False, 1), (False, 3)])) for ref in known}
-    cases: list[Case] = []
+    due_jobs: list[DueJob] = []
     for ref, sequence in numbers:
         at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
         event = Event(f"{ref}-{sequence}", "test", at, CustomHappened(GO))
         key = draw(st.sampled_from(["", "monday", "tuesday"]))
         ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),), key)
-        told = draw(st.none() | st.just((0,)))
+        held_by = draw(st.none() | st.just((0,)))
         enabled, stands_from = standing[ref]
-        cases.append(Case(ready, known[ref], 2, enabled, told, stands_from=stands_from))
-    cases.sort(key=lambda case: (case.ready.satisfied_at, case.ready.sequence))
-    waiting: dict[Lane, Place] = {}
-    for case in cases:
-        if case.held_by is not None and stands(case):
-            lane, place = case.ready.lane, case.ready.place
-            waiting[lane] = min(waiting.get(lane, place), place)
+        due_jobs.append(DueJob(ready, known[ref], 2, enabled, held_by, stands_from=stands_from))
+    due_jobs.sort(key=lambda due_job: (due_job.ready.satisfied_at, due_job.ready.sequence))
+    waiting: dict[ScheduleKey, JobNumber] = {}
+    for due_job in due_jobs:
+        if due_job.held_by is not None and stands(due_job):
+            schedule_key, place = due_job.ready.schedule_key, due_job.ready.number
+            waiting[schedule_key] = min(waiting.get(schedule_key, place), place)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
     ended = draw(st.none() | st.just(NOW - timedelta(minutes=10)))
-    shared = Occupancy(draw(st.none() | st.integers(0, 5)), (Slot("other", 1),) * draw(st.integers(0, 3)))
-    lanes = sorted({case.ready.lane for case in cases})
-    own = {lane: draw(st.sets(st.sampled_from(active)).map(sorted).map(tuple)) for lane in lanes} if active else {}
-    return Docket(
+    shared = Occupancy(draw(st.none() | st.integers(0, 5)), (GroupSlot("other", 1),) * draw(st.integers(0, 3)))
+    schedule_keys = sorted({due_job.ready.schedule_key for due_job in due_jobs})
+    own = (
+        {schedule_key: draw(st.sets(st.sampled_from(active)).map(sorted).map(tuple)) for schedule_key in schedule_keys}
+        if active
+        else {}
+    )
+    return DecisionInput(
         PROGRAM,
-        tuple(cases),
+        tuple(due_jobs),
         waiting=waiting,
         active_runs=active,
         own_runs=own,
         last_completed_at=ended,
-        groups={"shared": shared},
-        lines={"pool": draw(lines)} if any(each.pool for each in known.values()) else {},
-        meters={
-            meter: Bucket(
-                draw(st.floats(-meter.burst, meter.burst)), NOW - draw(st.timedeltas(timedelta(0), meter.per))
-            )
-            for meter in sorted({meter_of(rate, PROGRAM.ref, c.ready.lane) for c in cases for rate in rates_of(c)})
-        },
+        resources=Resources(
+            groups={"shared": shared},
+            pool_queues={"pool": draw(pool_queues)} if any(each.pool for each in known.values()) else {},
+            buckets={
+                bucket: BucketLevel(
+                    draw(st.floats(-bucket.burst, bucket.burst)), NOW - draw(st.timedeltas(timedelta(0), bucket.per))
+                )
+                for bucket in sorted(
+                    {bucket_of(rate, PROGRAM.ref, c.ready.schedule_key) for c in due_jobs for rate in rates_of(c)}
+                )
+            },
+        ),
     )
 
 
-def stands(case: Case) -> bool:
-    assert case.stands_from is not None
-    return case.ready.generation >= case.stands_from
+def stands(due_job: DueJob) -> bool:
+    assert due_job.stands_from is not None
+    return due_job.ready.generation >= due_job.stands_from
 
 
-@given(dockets())
-def test_a_job_goes_on_exactly_when_every_change_since_it_was_satisfied_kept(docket: Docket) -> None:
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if not stands(case):
-            assert isinstance(ruling, End)
-            assert ruling.fact is JobFact.SUPERSEDED
-        elif not case.enabled:
-            assert isinstance(ruling, Wait), "a pause that keeps"
-            assert ruling.until is None
-        elif isinstance(ruling, End):
-            assert ruling.fact is not JobFact.SUPERSEDED
+@given(decision_inputs())
+def test_a_job_goes_on_exactly_when_every_change_since_it_was_satisfied_kept(decision_input: DecisionInput) -> None:
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if not stands(due_job):
+            assert isinstance(decision, End)
+            assert decision.fact is JobFact.SUPERSEDED
+        elif not due_job.enabled:
+            assert isinstance(decision, Wait), "a pause that keeps"
+            assert decision.until is None
+        elif isinstance(decision, End):
+            assert decision.fact is not JobFact.SUPERSEDED
 
 
-@given(dockets())
-def test_what_joins_joins_an_elder_that_stands(docket: Docket) -> None:
-    places = {case.job: case for case in docket.cases}
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if isinstance(ruling, Join) and ruling.into in places:
-            into = places[ruling.into]
-            assert into.ready.lane == case.ready.lane
-            assert into.ready.place < case.ready.place
+@given(decision_inputs())
+def test_a_job_joins_only_an_older_valid_job(decision_input: DecisionInput) -> None:
+    places = {due_job.job: due_job for due_job in decision_input.due_jobs}
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if isinstance(decision, Join) and decision.into in places:
+            into = places[decision.into]
+            assert into.ready.schedule_key == due_job.ready.schedule_key
+            assert into.ready.number < due_job.ready.number
             assert stands(into)
 
 
-@given(dockets())
-def test_every_case_gets_exactly_one_ruling(docket: Docket) -> None:
-    assert [ruling.job for ruling in judge(docket, now=NOW)] == [case.job for case in docket.cases]
+@given(decision_inputs())
+def test_every_due_job_gets_exactly_one_decision(decision_input: DecisionInput) -> None:
+    assert [decision.job for decision in judge(decision_input, now=NOW)] == [
+        due_job.job for due_job in decision_input.due_jobs
+    ]
 
 
-@given(dockets())
-def test_no_admission_passes_the_limit_of_its_schedule(docket: Docket) -> None:
-    active = len(docket.active_runs)
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if not isinstance(ruling, Admit):
+@given(decision_inputs())
+def test_no_admission_passes_the_limit_of_its_schedule(decision_input: DecisionInput) -> None:
+    active = len(decision_input.active_runs)
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if not isinstance(decision, Admit):
             continue
-        assert case.schedule is not None
-        limits = [each.limit for each in case.schedule.constraints if isinstance(each, Concurrency)]
-        assert all(active < limit for limit in limits) or "all the same" in ruling.reason
+        assert due_job.schedule is not None
+        limits = [each.limit for each in due_job.schedule.constraints if isinstance(each, Concurrency)]
+        assert all(active < limit for limit in limits) or "launched at its timeout" in decision.reason
         active += 1
 
 
-@given(dockets())
-def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(docket: Docket) -> None:
-    shared = docket.groups["shared"]
+@given(decision_inputs())
+def test_admissions_take_their_slots_and_never_pass_the_limit_of_a_group(decision_input: DecisionInput) -> None:
+    shared = decision_input.resources.groups["shared"]
     taken = shared.taken
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if isinstance(ruling, Admit):
-            assert case.schedule is not None
-            asked = tuple((group.name, group.weight) for group in case.schedule.groups)
-            assert ruling.slots[: len(asked)] == asked
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if isinstance(decision, Admit):
+            assert due_job.schedule is not None
+            asked = tuple((group.name, group.weight) for group in due_job.schedule.groups)
+            assert decision.slots[: len(asked)] == asked
             taken += sum(weight for _, weight in asked)
             limit = 3 if shared.limit is None else shared.limit
-            assert not asked or taken <= limit or "all the same" in ruling.reason
+            assert not asked or taken <= limit or "launched at its timeout" in decision.reason
 
 
-@given(dockets())
-def test_every_run_takes_its_tokens_and_none_is_let_through_without_one(docket: Docket) -> None:
-    tokens = {meter: meter.pace.available(bucket, NOW) for meter, bucket in docket.meters.items()}
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if isinstance(ruling, Admit):
-            asked = {meter_of(rate, PROGRAM.ref, case.ready.lane) for rate in rates_of(case)}
-            assert all(tokens[meter] > 0 for meter in asked) or "all the same" in ruling.reason
-            assert {meter.scope for meter in asked} <= set(ruling.scopes)
-            for meter in tokens:
-                tokens[meter] -= meter.scope in ruling.scopes
+@given(decision_inputs())
+def test_every_run_takes_its_tokens_and_none_is_let_through_without_one(decision_input: DecisionInput) -> None:
+    buckets = dict(
+        decision_input.resources.buckets
+    )  # a count of whole tokens would differ where a level lacks 1e-9 of one
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if isinstance(decision, Admit):
+            asked = {bucket_of(rate, PROGRAM.ref, due_job.ready.schedule_key) for rate in rates_of(due_job)}
+            left = [bucket.pace.available(buckets[bucket], NOW) for bucket in asked]
+            assert all(tokens > 0 for tokens in left) or "launched at its timeout" in decision.reason
+            assert {bucket.key for bucket in asked} <= set(decision.bucket_keys)
+            for bucket, level in buckets.items():
+                if bucket.key in decision.bucket_keys:
+                    buckets[bucket] = bucket.taken(level, 1, NOW)
 
 
-@given(dockets())
-def test_places_of_a_pool_are_given_in_the_order_of_its_line_and_never_one_too_many(docket: Docket) -> None:
-    line = docket.lines.get("pool", Line())
-    rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
-    size = 3 if line.places.limit is None else line.places.limit
-    taken, waits = line.places.taken, list(line.turns)
-    pooled = [case for case in docket.cases if case.schedule is not None and case.schedule.pool is not None]
-    for case in sorted(pooled, key=lambda case: docket.turn(case).at):
-        turn, ruling = docket.turn(case), rulings[case.job]
+@given(decision_inputs())
+def test_places_of_a_pool_are_given_in_the_order_of_its_queue_and_never_one_too_many(
+    decision_input: DecisionInput,
+) -> None:
+    queue = decision_input.resources.pool_queues.get("pool", PoolQueue())
+    decisions = {decision.job: decision for decision in judge(decision_input, now=NOW)}
+    size = 3 if queue.places.limit is None else queue.places.limit
+    taken, waits = queue.places.taken, list(queue.positions)
+    pooled = [
+        due_job
+        for due_job in decision_input.due_jobs
+        if due_job.schedule is not None and due_job.schedule.pool is not None
+    ]
+    for due_job in sorted(pooled, key=lambda due_job: decision_input.queue_position(due_job).at):
+        turn, decision = decision_input.queue_position(due_job), decisions[due_job.job]
         before = sum(other < turn for other in waits)
-        if isinstance(ruling, Admit):
-            assert ("pool:pool", 1) in ruling.slots
-            assert taken + before < size or "all the same" in ruling.reason, "a place was left for it"
+        if isinstance(decision, Admit):
+            assert ("pool:pool", 1) in decision.slots
+            assert taken + before < size or "launched at its timeout" in decision.reason, "a place was left for it"
             taken += 1
-        elif isinstance(ruling, Wait) and ruling.line is not None:
-            assert ruling.line == ("pool", turn)
+        elif isinstance(decision, Wait) and decision.queued is not None:
+            assert decision.queued == ("pool", turn)
             assert taken + before >= size, "it waits for nothing but a place, and there is none"
-            assert (ruling.until is not None) or taken >= size
+            assert (decision.until is not None) or taken >= size
             waits.append(turn)
 
 
-def rates_of(case: Case) -> tuple[Rate, ...]:
-    return () if case.schedule is None else case.schedule.rates
+def rates_of(due_job: DueJob) -> tuple[Rate, ...]:
+    return () if due_job.schedule is None else due_job.schedule.rates
 
 
 @given(
     st.builds(
-        Meter,
+        TokenBucket,
         st.just("x"),
         st.integers(1, 50),
         st.timedeltas(timedelta(milliseconds=1), timedelta(days=9)),
@@ -227,94 +247,108 @@ def rates_of(case: Case) -> tuple[Rate, ...]:
     ),
     st.lists(st.timedeltas(timedelta(0), timedelta(days=1)), max_size=30),
 )
-def test_no_stretch_of_time_sees_more_runs_than_burst_and_rate_allow(meter: Meter, pauses: list[timedelta]) -> None:
-    now, bucket = NOW, meter.full(NOW)
+def test_no_stretch_of_time_sees_more_runs_than_burst_and_rate_allow(
+    bucket: TokenBucket, pauses: list[timedelta]
+) -> None:
+    now, level = NOW, bucket.full(NOW)
     made: list[datetime] = []
     for pause in pauses:
         now += pause
-        if not meter.pace.available(bucket, now):
-            now = meter.pace.next_at(bucket, now)
-            assert meter.pace.available(bucket, now), "the promised time is kept"
-        bucket = meter.taken(bucket, 1, now)
+        if not bucket.pace.available(level, now):
+            now = bucket.pace.next_at(level, now)
+            assert bucket.pace.available(level, now), "the promised time is kept"
+        level = bucket.taken(level, 1, now)
         made.append(now)
     for first, begin in enumerate(made):
         for last in range(first, len(made)):
-            assert last - first + 1 <= meter.burst + meter.pace.per_second * (made[last] - begin).total_seconds() + 1e-6
+            assert (
+                last - first + 1 <= bucket.burst + bucket.pace.per_second * (made[last] - begin).total_seconds() + 1e-6
+            )
 
 
-@given(dockets())
-def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(docket: Docket) -> None:
-    places: dict[Lane, list[Place]] = {}
-    waits: dict[Lane, list[Place]] = {}
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if case.schedule is not None and case.schedule.overlap.newest_only and case.enabled:
-            places.setdefault(case.ready.lane, []).append(case.ready.place)
-            if isinstance(ruling, Wait):
-                waits.setdefault(case.ready.lane, []).append(case.ready.place)
-    assert all(waiting == [max(places[lane])] for lane, waiting in waits.items())
+@given(decision_inputs())
+def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(decision_input: DecisionInput) -> None:
+    places: dict[ScheduleKey, list[JobNumber]] = {}
+    waits: dict[ScheduleKey, list[JobNumber]] = {}
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if due_job.schedule is not None and due_job.schedule.overlap.newest_only and due_job.enabled:
+            places.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)
+            if isinstance(decision, Wait):
+                waits.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)
+    assert all(waiting == [max(places[schedule_key])] for schedule_key, waiting in waits.items())
 
 
-@given(dockets())
-def test_only_own_runs_are_stopped_and_only_for_a_job_that_waits_for_nothing_else(docket: Docket) -> None:
-    own = {lane: set(runs) for lane, runs in docket.own_runs.items()}
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        if isinstance(ruling, Admit):
-            own.setdefault(case.ready.lane, set()).add(ruling.run)
-        if isinstance(ruling, Wait) and ruling.stops:
-            assert case.schedule is not None
-            assert case.schedule.overlap.stops
-            assert set(ruling.stops) == own[case.ready.lane]
-            assert all(isinstance(each, Satisfied) for each in ruling.verdicts[:-1])
+@given(decision_inputs())
+def test_only_own_runs_are_stopped_and_only_for_a_job_that_waits_for_nothing_else(
+    decision_input: DecisionInput,
+) -> None:
+    own = {schedule_key: set(runs) for schedule_key, runs in decision_input.own_runs.items()}
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if isinstance(decision, Admit):
+            own.setdefault(due_job.ready.schedule_key, set()).add(decision.run)
+        if isinstance(decision, Wait) and decision.stops:
+            assert due_job.schedule is not None
+            assert due_job.schedule.overlap.stops
+            assert set(decision.stops) == own[due_job.ready.schedule_key]
+            assert all(isinstance(each, Satisfied) for each in decision.verdicts[:-1])
 
 
-@given(dockets())
-def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs(docket: Docket) -> None:
-    waiting, own = dict(docket.waiting), {lane: list(runs) for lane, runs in docket.own_runs.items()}
-    for case, ruling in zip(docket.cases, judge(docket, now=NOW), strict=True):
-        lane, place = case.ready.lane, case.ready.place
-        if case.enabled and stands(case) and case.schedule is not None and case.schedule.overlap is Overlap.SKIP:
-            before = waiting.get(lane, place) < place or bool(own.get(lane))
-            skipped = isinstance(ruling, End) and ruling.reason.startswith("skipped")
-            assert skipped == (before and case.held_by is None)
-        if isinstance(ruling, Admit):
-            own.setdefault(lane, []).append(ruling.run)
-        if isinstance(ruling, Wait):
-            waiting[lane] = min(place, waiting.get(lane, place))
-        elif not isinstance(ruling, Join) and waiting.get(lane) == place:
-            del waiting[lane]
+@given(decision_inputs())
+def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs(decision_input: DecisionInput) -> None:
+    waiting, own = (
+        dict(decision_input.waiting),
+        {schedule_key: list(runs) for schedule_key, runs in decision_input.own_runs.items()},
+    )
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        schedule_key, place = due_job.ready.schedule_key, due_job.ready.number
+        if (
+            due_job.enabled
+            and stands(due_job)
+            and due_job.schedule is not None
+            and due_job.schedule.overlap is Overlap.SKIP
+        ):
+            before = waiting.get(schedule_key, place) < place or bool(own.get(schedule_key))
+            skipped = isinstance(decision, End) and decision.reason.startswith("skipped")
+            assert skipped == (before and due_job.held_by is None)
+        if isinstance(decision, Admit):
+            own.setdefault(schedule_key, []).append(decision.run)
+        if isinstance(decision, Wait):
+            waiting[schedule_key] = min(place, waiting.get(schedule_key, place))
+        elif not isinstance(decision, Join) and waiting.get(schedule_key) == place:
+            del waiting[schedule_key]
 
 
-@given(dockets())
-def test_a_wait_is_never_for_the_past(docket: Docket) -> None:
-    for ruling in judge(docket, now=NOW):
-        if isinstance(ruling, Wait) and ruling.until is not None:
-            assert ruling.until > NOW
+@given(decision_inputs())
+def test_a_wait_is_never_for_the_past(decision_input: DecisionInput) -> None:
+    for decision in judge(decision_input, now=NOW):
+        if isinstance(decision, Wait) and decision.until is not None:
+            assert decision.until > NOW
 
 
-@given(dockets())
-def test_the_end_of_every_run_lets_none_go_that_is_spared_the_look_at_it(docket: Docket) -> None:
-    for case in docket.cases:
-        alone = replace(docket, cases=(case,), waiting={})
-        [ruling] = judge(alone, now=NOW)
-        if isinstance(ruling, Wait) and ruling.spared:
-            for ended in (docket.last_completed_at, NOW):
+@given(decision_inputs())
+def test_the_end_of_every_run_admits_no_job_that_skips_run_ends(decision_input: DecisionInput) -> None:
+    for due_job in decision_input.due_jobs:
+        alone = replace(decision_input, due_jobs=(due_job,), waiting={})
+        [decision] = judge(alone, now=NOW)
+        if isinstance(decision, Wait) and decision.skip_on_run_end:
+            for ended in (decision_input.last_completed_at, NOW):
                 [then] = judge(replace(alone, active_runs=(), own_runs={}, last_completed_at=ended), now=NOW)
                 assert not isinstance(then, Admit), "slots and places wake who waits for them, and time comes by itself"
-                timed = any(isinstance(verdict, WaitUntil) for verdict in ruling.verdicts)
+                timed = any(isinstance(verdict, WaitUntil) for verdict in decision.verdicts)
                 assert isinstance(then, Wait) or not timed, "what was to end it, ends it when it comes"
 
 
-@given(dockets())
-def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(docket: Docket) -> None:
-    rulings = {ruling.job: ruling for ruling in judge(docket, now=NOW)}
-    known = {case.job: case.ready for case in docket.cases}
-    told_to_wait = {job_id(lane.schedule, *place) for lane, place in docket.waiting.items()}
-    for ruling in rulings.values():
-        if not isinstance(ruling, Join):
+@given(decision_inputs())
+def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(decision_input: DecisionInput) -> None:
+    decisions = {decision.job: decision for decision in judge(decision_input, now=NOW)}
+    known = {due_job.job: due_job.ready for due_job in decision_input.due_jobs}
+    made_to_wait = {job_id(schedule_key.schedule, *place) for schedule_key, place in decision_input.waiting.items()}
+    for decision in decisions.values():
+        if not isinstance(decision, Join):
             continue
-        assert known[ruling.job].place > tuple(map(int, ruling.into.split(".")[-2:]))
-        target = rulings.get(ruling.into)
-        assert ruling.into in told_to_wait or isinstance(target, Wait)
+        assert known[decision.job].number > tuple(map(int, decision.into.split(".")[-2:]))
+        target = decisions.get(decision.into)
+        assert decision.into in made_to_wait or isinstance(target, Wait)
         if isinstance(target, Admit):
             kept = {event.id for part in target.ready.contributions for event in part.events}
-            assert {event.id for part in known[ruling.job].contributions for event in part.events} <= kept
+            assert {event.id for part in known[decision.job].contributions for event in part.events} <= kept

@@ -104,9 +104,9 @@ def test_exactly_the_committed_records_from_any_position(
     for producer in list(log.open_since):  # a fetch ends before anything undecided
         log.mark(producer, commit=True)
     start = data.draw(st.integers(0, log.end))
-    told = [(producer, first) for producer, first, last in log.aborted if last >= start]
+    reported = [(producer, first) for producer, first, last in log.aborted if last >= start]
 
-    found = committed(log.raw, data.draw(st.permutations(told)), start)
+    found = committed(log.raw, data.draw(st.permutations(reported)), start)
 
     assert [(record.offset, record.value) for record in found.records] == log.wanted(start)
     assert found.next_position == max(start, log.end)

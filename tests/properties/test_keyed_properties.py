@@ -8,17 +8,18 @@ from datetime import timedelta
 
 from hypothesis import given
 
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded
-from streamsched.domain.grain import Grain
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import AllOf, CustomEvent, Partitions, Per
-from streamsched.testing import keyed_strategies as keyed
-from streamsched.testing import strategies as world
-from streamsched.testing.engine import told
+from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.correlation import OnFull
+from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions, Per
 from streamsched.testing.examples import examples
-from streamsched.testing.rerun import Expected, Stamped, rerun
-from streamsched.testing.timed_strategies import START
+from tests.support import keyed_strategies as keyed
+from tests.support import strategies as world
+from tests.support.engine import reported
+from tests.support.rerun import Expected, Stamped, rerun
+from tests.support.timed_strategies import START
 
 DAY = timedelta(days=1)
 
@@ -37,7 +38,7 @@ def test_each_key_starts_the_jobs_of_a_machine_of_its_own_whenever_wake_ups_come
     expected = rerun(log, end)
 
     for prompt in (True, False):
-        engine = told(log, world.SCHEDULE, end=end, prompt=prompt)
+        engine = reported(log, world.SCHEDULE, end=end, prompt=prompt)
         assert by_key(Expected.of(job) for _, job in engine.jobs) == by_key(expected.jobs)
         assert set(engine.cells) == set(expected.keys)
         assert engine.state is not None
@@ -45,19 +46,34 @@ def test_each_key_starts_the_jobs_of_a_machine_of_its_own_whenever_wake_ups_come
 
 
 @examples(150)
-@given(keyed.logs(at_most=2))
+@given(keyed.logs(at_most=2, full=OnFull.DROP_OLDEST))
 def test_no_more_keys_are_open_than_may_be_and_the_oldest_goes(log: list[Stamped]) -> None:
     end = log[-1][0] + DAY
     expected = rerun(log, end)
 
-    engine = told(log, world.SCHEDULE, end=end, prompt=True)
+    engine = reported(log, world.SCHEDULE, end=end, prompt=True)
 
     assert by_key(Expected.of(job) for _, job in engine.jobs) == by_key(expected.jobs)
     assert engine.state is not None
     assert engine.state.lost == expected.lost
+    assert engine.state.refused == 0
 
 
-def test_a_commit_is_told_partition_by_partition_where_only_the_newest_hours_are_kept() -> None:
+@examples(150)
+@given(keyed.logs(at_most=2))
+def test_an_event_that_would_open_a_key_too_many_is_refused_whole(log: list[Stamped]) -> None:
+    end = log[-1][0] + DAY
+    expected = rerun(log, end)
+
+    engine = reported(log, world.SCHEDULE, end=end, prompt=True)
+
+    assert by_key(Expected.of(job) for _, job in engine.jobs) == by_key(expected.jobs)
+    assert engine.state is not None
+    assert (engine.state.refused, engine.state.lost) == (expected.refused, expected.lost)
+    assert engine.state.dropped == 0
+
+
+def test_a_commit_is_emitted_partition_by_partition_where_only_the_newest_hours_are_kept() -> None:
     """5 and 6 have come, then a commit of 7 and once more 5. For 7 the 5 goes, so it is new."""
     hours = Per(Partitions(keyed.FLIGHTS), ("hour",), Grain.HOUR, rolled_up_to=Grain.DAY, of=2)
     day = Per(CustomEvent(keyed.NAMES[0]), ("day",), Grain.DAY)
@@ -69,7 +85,9 @@ def test_a_commit_is_told_partition_by_partition_where_only_the_newest_hours_are
     approved = CustomHappened(keyed.NAMES[0], {"day": "2013-01-07"})
     log.append((START, Occurred(Event("e", "test", START, approved))))
 
-    engine = told(log, world.SCHEDULE, end=START + DAY, prompt=True)
+    engine = reported(log, world.SCHEDULE, end=START + DAY, prompt=True)
 
-    assert [Expected.of(job).told[0] for _, job in engine.jobs] == [("partitions:default.flights:1", 2, ("c2",))]
+    assert [Expected.of(job).reported[0] for _, job in engine.jobs] == [
+        ("partitions:default.flights:1:distinct", 2, ("c2",))
+    ]
     assert [Expected.of(job) for _, job in engine.jobs] == rerun(log, START + DAY).jobs

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import state as state_codec
-from streamsched.domain.effect import Aside, Launch
-from streamsched.domain.event import Event, Partition, PartitionsAdded
-from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.lateness import Late, OnLate
+from streamsched.codec.records import state as state_codec
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.fold.effect import Aside, Launch
+from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import Partitions
-from streamsched.domain.verdict import Verdict
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.signals.verdict import Verdict
+from streamsched.domain.triggers.trigger import Partitions
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FLIGHTS = DatasetRef("default", "flights")
@@ -31,7 +31,7 @@ def test_late_events_count_go_or_stand_aside_as_the_policy_says(
     come: list[tuple[int, int]], late: Late | None, wanted: int, restarts: bool
 ) -> None:
     state = fold(None, Put(WEEKLY, 1, True, Partitions(FLIGHTS, wanted), late=late), at=NOON).state
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
     aside: list[str] = []
     verdicts: list[Verdict] = []
     for number, (appended, happened) in enumerate(come):
@@ -40,7 +40,7 @@ def test_late_events_count_go_or_stand_aside_as_the_policy_says(
         delay = timedelta(minutes=max(0, appended - happened))
         folded = fold(state, Occurred(event, delay), at=NOON + timedelta(minutes=appended))
         state = again(folded.state) if restarts else folded.state
-        told += [
+        reported += [
             [each.id for part in effect.job.contributions for each in part.events]
             for effect in folded.effects
             if isinstance(effect, Launch)
@@ -54,7 +54,7 @@ def test_late_events_count_go_or_stand_aside_as_the_policy_says(
     accepts = late is None or late.then is OnLate.ACCEPT
     counted = [str(n) for n, was in enumerate(is_late) if accepts or not was]
     whole = len(counted) // wanted * wanted
-    assert told == [counted[n : n + wanted] for n in range(0, whole, wanted)]
+    assert reported == [counted[n : n + wanted] for n in range(0, whole, wanted)]
     assert aside == ([str(n) for n, was in enumerate(is_late) if was] if late and late.then is OnLate.SIDE else [])
     assert verdicts == [Verdict.COUNTED if str(n) in counted else Verdict.LATE for n in range(len(come))]
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamsched.domain.catchup import CatchUp
-from streamsched.domain.cron import next_fire
-from streamsched.domain.misfire import COUNTED, ON_TIME, due_ticks
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.trigger import At, Cron, Every, TimeLeaf
+from streamsched.domain.schedules.catchup import CatchUp
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.ticks.fire_times import next_fire
+from streamsched.domain.ticks.misfire import COUNTED, ON_TIME, due_ticks
+from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf
 from streamsched.testing.examples import examples
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
@@ -91,7 +91,7 @@ def test_spread_ticks_keep_order_and_distance_and_none_that_was_promised_is_lost
     bounds: CatchUp,
     delays: list[timedelta],
 ) -> None:
-    """The timer is looked at when it is due, or up to a minute later, until it is on time again."""
+    """The timer is checked when it is due, or up to a minute later, until it is on time again."""
     first = next_fire(leaf, created_at, created_at=created_at)
     assert first is not None
     now, tick, due_at = first + absence, first, first

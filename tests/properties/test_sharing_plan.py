@@ -20,7 +20,7 @@ def pictures(draw: st.DrawFn) -> tuple[set[str], set[str], dict[str, str]]:
 
 
 @given(pictures())
-def test_every_name_has_one_living_worker_and_nobody_has_two_more_than_another(
+def test_every_name_has_one_living_worker_and_none_has_two_more_than_another(
     picture: tuple[set[str], set[str], dict[str, str]],
 ) -> None:
     shards, alive, held = picture
@@ -68,5 +68,5 @@ def test_the_order_in_which_things_are_seen_does_not_matter(
     assert plan(shuffled[0], shuffled[1], dict(shuffled[2])) == plan(shards, alive, held)
 
 
-def test_nobody_holds_anything_where_nobody_lives() -> None:
+def test_without_live_workers_no_shard_is_held() -> None:
     assert plan(["a"], [], {"a": "gone"}) == {}

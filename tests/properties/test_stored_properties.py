@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import cell as cell_codec
-from streamsched.domain.arrivals import Arrivals
-from streamsched.domain.event import CustomHappened, Event
-from streamsched.domain.fold import fold
-from streamsched.domain.signal import Drop, Put, Signal, Woken
-from streamsched.stream.accumulated import Accumulated
-from streamsched.testing import keyed_strategies as keyed
-from streamsched.testing import strategies as world
-from streamsched.testing import timed_strategies as timed
-from streamsched.testing.engine import Engine
+from streamsched.codec.records import cell as cell_codec
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.events.event_list import EventList
+from streamsched.domain.fold.fold import fold
+from streamsched.domain.signals.signal import Drop, Put, Signal, Woken
+from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.testing.examples import examples
-from streamsched.testing.rerun import Stamped
+from tests.support import keyed_strategies as keyed
+from tests.support import strategies as world
+from tests.support import timed_strategies as timed
+from tests.support.engine import Engine
+from tests.support.rerun import Stamped
 
 KEY = f"schedule:{world.SCHEDULE}".encode()
 
@@ -34,12 +34,12 @@ def small_pages() -> Iterator[None]:
         yield
 
 
-def same(accumulated: Accumulated, engine: Engine) -> None:
+def same(accumulated: TriggerStates, engine: Engine) -> None:
     assert accumulated.state(KEY) == engine.state
     assert list(accumulated.cells(KEY).items()) == list(engine.cells.items())
 
 
-def tell(accumulated: Accumulated, stamped: Stamped) -> None:
+def tell(accumulated: TriggerStates, stamped: Stamped) -> None:
     before = accumulated.state(KEY)
     correlates = before is not None and before.plan.per is not None
     folded = fold(before, stamped[1], at=stamped[0], cells=accumulated.cells(KEY) if correlates else {})
@@ -62,7 +62,7 @@ def test_the_table_always_decodes_to_what_is_in_memory_and_a_drop_leaves_no_row(
 ) -> None:
     """A turn goes on (t), ends (s), or ends and the shard starts again (r)."""
     table: dict[bytes, bytes] = {}
-    accumulated, engine = Accumulated(table), Engine(world.SCHEDULE)
+    accumulated, engine = TriggerStates(table), Engine(world.SCHEDULE)
     for place, (at, signal) in enumerate(keeping(log)):
         due = [(asked, key) for key, asked in engine.asked.items() if asked <= at] if place % 3 else []
         woken: list[Signal] = [Woken(world.SCHEDULE, 1, key, asked) for asked, key in sorted(due)]
@@ -73,9 +73,9 @@ def test_the_table_always_decodes_to_what_is_in_memory_and_a_drop_leaves_no_row(
         end = ends[place % len(ends)]
         if end != "t":
             accumulated.store()
-            same(Accumulated(dict(table)), engine)
+            same(TriggerStates(dict(table)), engine)
         if end == "r":
-            accumulated = Accumulated(table)
+            accumulated = TriggerStates(table)
     tell(accumulated, (log[-1][0] + timedelta(days=9), Drop(world.SCHEDULE, 10**6)))
     accumulated.store()
 
@@ -92,7 +92,7 @@ def event(name: int) -> Event:
 )
 def test_arrivals_are_tuples_however_versions_share(steps: list[tuple[int, str, int]]) -> None:
     """Any version may go on, also an older one; no other changes by it."""
-    versions: list[tuple[Arrivals, tuple[Event, ...], int]] = [(Arrivals(), (), 0)]
+    versions: list[tuple[EventList, tuple[Event, ...], int]] = [(EventList(), (), 0)]
     for place, (which, step, some) in enumerate(steps):
         arrivals, model, first = versions[-1 - which % min(3, len(versions))]
         if step == "plus":

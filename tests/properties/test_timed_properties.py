@@ -1,4 +1,4 @@
-"""Triggers that mind the clock do what a naive machine does that is told the whole log anew for every question."""
+"""Triggers that mind the clock do what a naive machine does that is given the whole log anew for every question."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import state as state_codec
-from streamsched.domain.cell import next_due
-from streamsched.domain.explain import explain
-from streamsched.domain.signal import Drop, Put, Woken
-from streamsched.domain.trigger import AllOf, AnyOf, Trigger
-from streamsched.testing import strategies as world
-from streamsched.testing import timed_strategies as timed
-from streamsched.testing.engine import Engine, told
+from streamsched.codec.records import state as state_codec
+from streamsched.domain.fold.cell import next_due
+from streamsched.domain.fold.explain import explain
+from streamsched.domain.signals.signal import Drop, Put, Woken
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, Trigger
 from streamsched.testing.examples import examples
-from streamsched.testing.rerun import Expected, Stamped, rerun
+from tests.support import strategies as world
+from tests.support import timed_strategies as timed
+from tests.support.engine import Engine, reported
+from tests.support.rerun import Expected, Stamped, rerun
 
 LONG = timedelta(days=1)
 THOROUGH = examples(250)
@@ -37,7 +37,7 @@ def jobs_of(engine: Engine) -> list[Expected]:
 def test_the_fold_starts_the_jobs_that_the_naive_machine_starts(log: list[Stamped], prompt: bool) -> None:
     expected = rerun(log, end_of(log))
 
-    engine = told(log, world.SCHEDULE, end=end_of(log), prompt=prompt)
+    engine = reported(log, world.SCHEDULE, end=end_of(log), prompt=prompt)
 
     assert jobs_of(engine) == expected.jobs
 
@@ -45,7 +45,7 @@ def test_the_fold_starts_the_jobs_that_the_naive_machine_starts(log: list[Stampe
 @examples(100)
 @given(timed.logs(), st.lists(st.integers(0, 5), min_size=1))
 def test_a_wake_up_is_asked_for_whenever_time_alone_would_change_something(log: list[Stamped], lets: list[int]) -> None:
-    """Some wake-ups come, twice, late or when nobody waits for them any more; the jobs are the same."""
+    """Some wake-ups come, twice, late or when they are no longer awaited; the jobs are the same."""
     engine = Engine(world.SCHEDULE)
     for place, (at, signal) in enumerate(log):
         let = lets[place % len(lets)]
@@ -74,8 +74,8 @@ def test_a_wake_up_is_asked_for_whenever_time_alone_would_change_something(log: 
 def test_and_and_or_commute_and_absorb(a: Trigger, b: Trigger, log: list[Stamped]) -> None:
     def fired(trigger: Trigger) -> list[tuple[datetime, object]]:
         mine = [(log[0][0], Put(world.SCHEDULE, 1, True, trigger)), *log[1:]]
-        jobs = jobs_of(told(mine, world.SCHEDULE, end=end_of(log), prompt=False))
-        return [(job.at, sorted(job.told)) for job in jobs]
+        jobs = jobs_of(reported(mine, world.SCHEDULE, end=end_of(log), prompt=False))
+        return [(job.at, sorted(job.reported)) for job in jobs]
 
     assert fired(a & b) == fired(b & a)
     assert fired(a | b) == fired(b | a)
@@ -89,7 +89,7 @@ def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Stam
     for kind in (AllOf, AnyOf):
         fired = [
             jobs_of(
-                told(
+                reported(
                     [(log[0][0], Put(world.SCHEDULE, 1, True, shape)), *log[1:]],
                     world.SCHEDULE,
                     end=end_of(log),
@@ -103,8 +103,8 @@ def test_and_and_or_associate(a: Trigger, b: Trigger, c: Trigger, log: list[Stam
 
 @USUAL
 @given(timed.logs(), st.booleans())
-def test_two_engines_that_are_told_the_same_log_agree(log: list[Stamped], prompt: bool) -> None:
-    one, other = (told(log, world.SCHEDULE, end=end_of(log), prompt=prompt) for _ in range(2))
+def test_two_engines_that_are_given_the_same_log_agree(log: list[Stamped], prompt: bool) -> None:
+    one, other = (reported(log, world.SCHEDULE, end=end_of(log), prompt=prompt) for _ in range(2))
 
     assert one.jobs == other.jobs
     assert one.state == other.state

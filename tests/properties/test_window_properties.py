@@ -1,4 +1,4 @@
-"""Time windows against a wall clock that is looked at every minute."""
+"""Time windows against a wall clock that is checked every minute."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, WaitUntil, check
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.decisions.admission import ConstraintInput, Satisfied, Unsatisfiable, WaitUntil, check
 from streamsched.testing.examples import examples
 
 MINUTE = timedelta(minutes=1)
@@ -41,7 +41,7 @@ def test_a_window_opens_at_the_first_minute_a_watched_clock_is_inside(
     start: time, end: time, zone: str, now: datetime, wait: bool
 ) -> None:
     assume(start != end)
-    verdict = check(TimeWindow(start, end, zone, wait=wait), Facts(satisfied_at=now), now)
+    verdict = check(TimeWindow(start, end, zone, wait=wait), ConstraintInput(satisfied_at=now), now)
 
     opens = now
     while not _inside(start, end, _shown(zone, opens)) and opens < now + 3 * 1440 * MINUTE:
@@ -58,13 +58,13 @@ def test_a_window_opens_at_the_first_minute_a_watched_clock_is_inside(
 @examples(100)
 @given(walls, walls, st.sampled_from(ZONES), instants, st.integers(0, 59_999_999))
 @example(time(9), time(10), "Europe/Berlin", datetime(2024, 3, 30, 12, tzinfo=UTC), 1_500_000)
-def test_a_job_that_wakes_when_told_finds_the_window_open(
+def test_a_job_that_wakes_when_woken_finds_the_window_open(
     start: time, end: time, zone: str, now: datetime, micros: int
 ) -> None:
     assume(start != end)
     window = TimeWindow(start, end, zone)
     now += timedelta(microseconds=micros)
-    verdict = check(window, Facts(satisfied_at=now), now)
+    verdict = check(window, ConstraintInput(satisfied_at=now), now)
     if isinstance(verdict, WaitUntil):
         assert verdict.at > now
-        assert isinstance(check(window, Facts(satisfied_at=now), verdict.at), Satisfied)
+        assert isinstance(check(window, ConstraintInput(satisfied_at=now), verdict.at), Satisfied)

@@ -10,23 +10,22 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signal import Woken
-from streamsched.domain.trigger import Every, leaf_id, leaves
-from streamsched.domain.waking import send_at
-from streamsched.ports import bell
+from streamsched.domain.signals.signal import Woken
+from streamsched.domain.ticks.wakeups import send_at
+from streamsched.domain.triggers.trigger import Every, leaf_id, leaves
+from streamsched.ports import notifier as bell
 from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
 from streamsched.ports.clock import Clock
-from streamsched.ports.intake import Batch, Satisfaction, Taken
+from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.ports.timers import DueTimer, Firing
-from streamsched.ports.wakes import WakeRequest
+from streamsched.ports.timers import DueTimer, Firing, WakeUpRequest
 from tests.simulation.wire import Wire
 
 
 class StoredJob(NamedTuple):
     """A row of the jobs."""
 
-    satisfaction: Satisfaction
+    satisfaction: ReadyJobRow
     obsolete: bool
 
 
@@ -48,7 +47,7 @@ class StoredLease:
 
 
 class Database:
-    """The tables. `rung` has those who wait for a bell."""
+    """The tables. `rung` has those who wait for a notifier."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -95,7 +94,7 @@ class Database:
         for event in self.rung.get(channel, []):
             event.set()
 
-    def held(self, topic: str, batches: Sequence[Batch[Any]]) -> list[Batch[Any]]:
+    def held(self, topic: str, batches: Sequence[IntakeBatch[Any]]) -> list[IntakeBatch[Any]]:
         """The batches that count; their positions are where they end now."""
         held = [each for each in batches if self.positions.get((topic, each.partition), 0) == each.start]
         self.positions.update({(topic, each.partition): each.next for each in held})
@@ -107,7 +106,7 @@ class Database:
 
 
 class SimulationBell:
-    """`ports.bell.Bell`: rings in every process at once."""
+    """`ports.notifier.Bell`: rings in every process at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -177,18 +176,18 @@ class Positioned:
 class SimulationJobs(Positioned):
     """`IntakeStore[Satisfaction]`."""
 
-    async def take(self, topic: str, batches: Sequence[Batch[Satisfaction]], *, now: datetime) -> Taken:
-        async def take() -> Taken:
+    async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
+        async def take() -> IntakeResult:
             held = self._database.held(topic, batches)
             new = [row for batch in held for row in batch.rows if row.job not in self._database.jobs]
             stored = {row.job: StoredJob(row, not self._stands(row)) for row in new}
             self._database.jobs.update(stored)
             gone = sum(job.obsolete for job in stored.values())
-            return Taken(frozenset(batch.partition for batch in held), len(stored), gone)
+            return IntakeResult(frozenset(batch.partition for batch in held), len(stored), gone)
 
         return await self._wire.call("jobs.take", take)
 
-    def _stands(self, row: Satisfaction) -> bool:
+    def _stands(self, row: ReadyJobRow) -> bool:
         record = self._database.schedules.get(ScheduleRef.parse(row.schedule))
         return record is not None and record.exists and record.stands_from <= row.generation <= record.generation
 
@@ -196,17 +195,17 @@ class SimulationJobs(Positioned):
 class SimulationWakes(Positioned):
     """`WakeStore` and `IntakeStore[WakeRequest]`."""
 
-    async def take(self, topic: str, batches: Sequence[Batch[WakeRequest]], *, now: datetime) -> Taken:
-        async def take() -> Taken:
+    async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
+        async def take() -> IntakeResult:
             held = self._database.held(topic, batches)
             for request in (row for batch in held for row in batch.rows):
                 self._request(request, now)
             self._database.ring(bell.TIMERS)
-            return Taken(frozenset(batch.partition for batch in held), sum(len(batch.rows) for batch in held), 0)
+            return IntakeResult(frozenset(batch.partition for batch in held), sum(len(batch.rows) for batch in held), 0)
 
         return await self._wire.call("wakes.take", take)
 
-    def _request(self, request: WakeRequest, now: datetime) -> None:
+    def _request(self, request: WakeUpRequest, now: datetime) -> None:
         wake = request.wake
         place = (wake.schedule, wake.cell)
         if wake.at is None or not self._database.exists(str(wake.schedule)):

@@ -1,7 +1,7 @@
 """What in Faust would come out otherwise from run to run: sets ordered by addresses in memory, and the machine's clock.
 
-The whole Faust app of a shard runs in the simulation, nothing of it is replaced. It is only told how its objects hash
-and what time it is.
+The whole Faust app of a shard runs in the simulation, nothing of it is replaced. It is only reported how its objects
+hash and what time it is.
 """
 
 from __future__ import annotations

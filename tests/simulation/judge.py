@@ -1,6 +1,6 @@
 """What must be so at the end of a simulation, station by station, and what must never be so in between.
 
-The log itself says what came in where and in which order; from there on `streamsched.testing.oracle` says, by reading
+The log itself says what came in where and in which order; from there on `tests.support.oracle` says, by reading
 it all again for every question, which jobs there must be. What that oracle does not know (time in a trigger, changes
 that keep) is judged by folding the log anew.
 """
@@ -14,22 +14,22 @@ from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
 
-from streamsched.codec import launch as launch_codec
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.effect import Launch
-from streamsched.domain.event import Ticked, schedule_key
-from streamsched.domain.fold import NO_CELLS, fold
-from streamsched.domain.home import home
-from streamsched.domain.job import job_id
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.events.event import Ticked, schedule_key
+from streamsched.domain.fold.effect import Launch
+from streamsched.domain.fold.fold import NO_CELLS, fold
+from streamsched.domain.jobs.job import job_id
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signal import Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import Quiet, Within
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import Quiet, Within
+from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing, Record
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
-from streamsched.testing.oracle import expected_jobs
 from tests.judgement import Judgement
 from tests.simulation.database import Database
-from tests.simulation.traffic import Told
+from tests.simulation.traffic import Reports
+from tests.support.oracle import expected_jobs
 
 #: The time between two ticks of a schedule here.
 _TICK: Final = timedelta(seconds=1)
@@ -71,15 +71,15 @@ class Watch:
                 self._forwarded.add(place)
 
 
-def judge(log: MemoryLog, database: Database, told: Told, into: Judgement) -> None:
+def judge(log: MemoryLog, database: Database, reported: Reports, into: Judgement) -> None:
     """Everything, once nothing moves any more."""
     signals = [_decoded(part.records) for part in log.topics[SIGNALS]]
     launched = [record for part in log.topics[LAUNCH] for record in part.records]
-    _ingested(signals, told, into)
-    _controlled(log, told, into)
+    _ingested(signals, reported, into)
+    _controlled(log, reported, into)
     _forwarded(signals, into)
-    _promised(signals, told, into)
-    _ticked(signals, told, into)
+    _promised(signals, reported, into)
+    _ticked(signals, reported, into)
     _jobs(signals, launched, into)
     _stored(launched, database, into)
     for part in log.topics[DEAD_LETTER]:
@@ -91,7 +91,7 @@ def _decoded(records: Iterable[Record]) -> list[tuple[Record, Signal]]:
     return [(each, signal_codec.decode(each.key or b"", each.value or b"")) for each in records]
 
 
-def _ingested(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, into: Judgement) -> None:
+def _ingested(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Reports, into: Judgement) -> None:
     """Every copy of every event that was appended came to its key's home, once."""
     came = Counter(
         signal.event.id
@@ -99,18 +99,18 @@ def _ingested(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, in
         for record, signal in part
         if isinstance(signal, Occurred) and not (record.key or b"").startswith(b"schedule:")
     )
-    for event, copies in told.copies.items():
+    for event, copies in reported.copies.items():
         if came[event] < copies:
             into.lose(f"event {event} was sent {copies} times and came {came[event]} times")
         if came[event] > copies:
             into.double(f"event {event} was sent {copies} times and came {came[event]} times")
 
 
-def _controlled(log: MemoryLog, told: Told, into: Judgement) -> None:
+def _controlled(log: MemoryLog, reported: Reports, into: Judgement) -> None:
     """Every record of a change came once; those of one key in the order of their changes."""
     came = [(r.key or b"", r.value or b"") for part in log.topics[SIGNALS] for r in part.records]
     times = Counter(came)
-    for control in told.control:
+    for control in reported.control:
         if times[control] == 0:
             into.lose(f"control {control}")
         if times[control] > 1:
@@ -165,7 +165,7 @@ def _compare(what: str, wanted: Sequence[str], came: Sequence[str], into: Judgem
         into.spoil(f"{what}: {came} came in another order than {wanted}")
 
 
-def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, into: Judgement) -> None:
+def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Reports, into: Judgement) -> None:
     """An event that was emitted after a change had returned is judged by it, or by a later one (promise G4)."""
     judged: dict[tuple[str, ScheduleRef], int] = {}
     for part in signals:
@@ -177,12 +177,12 @@ def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, in
                 standing[key], refs[key] = max(signal.generation, standing.get(key, 0)), signal.schedule
             if isinstance(signal, Occurred) and key in refs:
                 judged[signal.event.id, refs[key]] = standing[key]
-    for event, ref, generation in told.promises:
+    for event, ref, generation in reported.promises:
         if judged.get((event, ref), generation) < generation:
             into.spoil(f"event {event} came to {ref} when generation {judged[event, ref]} stood, not {generation}")
 
 
-def _ticked(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, into: Judgement) -> None:
+def _ticked(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Reports, into: Judgement) -> None:
     """Ticks come a second apart, from the first to the last that is due, each once, in order (promise G6)."""
     came: dict[tuple[ScheduleRef, int], list[datetime]] = {}
     for part in signals:
@@ -190,8 +190,8 @@ def _ticked(signals: Sequence[Sequence[tuple[Record, Signal]]], told: Told, into
             if isinstance(signal, Occurred) and isinstance(signal.event.fact, Ticked):
                 tick = signal.event.fact
                 came.setdefault((tick.schedule, tick.generation), []).append(tick.due_at)
-    for which, first in told.first_ticks.items():
-        until = told.next_ticks.get(which)
+    for which, first in reported.first_ticks.items():
+        until = reported.next_ticks.get(which)
         ticks = came.get(which, [])
         last = until - _TICK if until is not None else (ticks[-1] if ticks else first - _TICK)
         wanted = [first + number * _TICK for number in range((last - first) // _TICK + 1)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from streamsched.codec.state import VERSION
-from streamsched.ports.leases import Holder, Lease, View
+from streamsched.codec.records.state import VERSION
+from streamsched.ports.leases import Lease, LeaseHolder, Membership
 from tests.simulation.database import Database, StoredLease
 from tests.simulation.wire import Wire
 
@@ -18,8 +18,8 @@ class SimulationLeases:
         self._database = database
         self._wire = wire
 
-    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
-        async def beat() -> View:
+    async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
+        async def beat() -> Membership:
             now = self._database.clock.now()
             self._database.workers[holder.id] = now
             self._renew(held, holder.id, now + ttl)
@@ -28,7 +28,7 @@ class SimulationLeases:
                 Lease(name, row.owner, row.epoch, (row.expires_at - now).total_seconds(), row.wanted_by)
                 for name, row in sorted(self._database.leases.items())
             ]
-            return View(dict.fromkeys(alive, VERSION), tuple(leases))
+            return Membership(dict.fromkeys(alive, VERSION), tuple(leases))
 
         return await self._wire.call("leases.beat", beat)
 
@@ -53,7 +53,7 @@ class SimulationLeases:
         return await self._wire.call("leases.renew", renew)
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
-        raise NotImplementedError("all of a town read the same")
+        raise NotImplementedError("all of a cluster read the same")
 
     async def want(self, names: Sequence[str], worker: str) -> None:
         async def want() -> None:

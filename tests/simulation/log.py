@@ -15,11 +15,11 @@ from typing import Final
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.log.topics import CHANGELOGS, POSITION_KEY, RELAY_POSITION
 from streamsched.ports.broker import Chunk, Outgoing, Reader, TopicPartition, Writer
-from streamsched.ports.topics import CHANGELOGS, POSITION_KEY, RELAY_POSITION
-from streamsched.testing.through import BrokerThrough
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.wire import Wire
+from tests.support.broker_proxy import BrokerThrough
 
 _BEGAN: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _VISIBLE_S: Final = 1.0
@@ -59,13 +59,11 @@ class WatchedLog(MemoryLog):
     in PostgreSQL, or partition after partition, as in Kafka, which marks the end of a transaction in each of them and
     holds back all that came after it until then."""
 
-    def __init__(
-        self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None], dice: random.Random
-    ) -> None:
+    def __init__(self, clock: SimulationClock, watch: Callable[[Sequence[Outgoing]], None], rng: random.Random) -> None:
         super().__init__(clock)
         self._watch = watch
-        self._dice = dice
-        self._mark_s = dice.choice((0.0, 0.0005, 0.02, 0.2))
+        self._rng = rng
+        self._mark_s = rng.choice((0.0, 0.0005, 0.02, 0.2))
         #: In order, what is not shown yet of each partition.
         self.held: defaultdict[TopicPartition, deque[Part]] = defaultdict(deque)
         #: The commits that are certain and not marked everywhere, by their writers' names.
@@ -83,8 +81,8 @@ class WatchedLog(MemoryLog):
         self._watch(records)
         parts = self._hold(records, marked=False)
         marking = self._marking[name] = asyncio.get_running_loop().create_future()
-        for at in self._dice.sample(list(parts), len(parts)):
-            await asyncio.sleep(self._dice.expovariate(1 / self._mark_s))
+        for at in self._rng.sample(list(parts), len(parts)):
+            await asyncio.sleep(self._rng.expovariate(1 / self._mark_s))
             parts[at].marked = True
             self._show(at)
         if self._marking[name] is marking:  # without a fence another commit of this name may be under way
@@ -120,7 +118,7 @@ class WatchedLog(MemoryLog):
 
 
 class SimulationReader:
-    """A reader of a memory log whose reads meet misfortunes when they bring something."""
+    """A reader of a memory log whose reads meet faults when they bring something."""
 
     def __init__(self, reader: Reader, wire: Wire) -> None:
         self._reader = reader

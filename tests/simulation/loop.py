@@ -58,7 +58,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):
     """Runs one simulation, then is thrown away. No threads, no sockets, no real time."""
 
     def __init__(self, seed: str, *, most_steps: int = 3_000_000) -> None:
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._left = most_steps
         self._now = 0.0
         self._ready: list[tuple[str, asyncio.Handle]] = []
@@ -85,7 +85,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):
         self._ready += self._stopped.pop(process, [])
 
     def spawn(self, process: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task of that process, whoever asks."""
+        """A task of that process, for any caller."""
         context = copy_context()
         context.run(PROCESS.set, process)
         return context.run(self.create_task, work)
@@ -130,7 +130,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):
             _, _, process, handle = heapq.heappop(timers)
             self._ready.append((process, handle))
         ready = self._ready
-        place = self._dice.randrange(len(ready)) if len(ready) > 1 else 0
+        place = self._rng.randrange(len(ready)) if len(ready) > 1 else 0
         ready[place], ready[-1] = ready[-1], ready[place]
         process, handle = ready.pop()
         if process in self._dead:
@@ -205,7 +205,7 @@ class SimulationLoop(asyncio.AbstractEventLoop):
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None: ...
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Nothing: what becomes of the town is judged, not what it says of its misfortunes."""
+        """Nothing: what becomes of the cluster is judged, not what it says of its faults."""
 
 
 def _owner(context: Context | None) -> str:

@@ -1,7 +1,7 @@
 """Runs seed after seed: `make simulate SEEDS=n`, or `make simulate SEED=17 ONLY=40,95` to see one again, call by call.
 
 The last line is `seeds N faults N jobs N lost 0 doubled 0 wrong 0`. A seed that fails is shrunk to the fewest
-misfortunes that still fail, and the same seed fails in the same way wherever the code is the same.
+faults that still fail, and the same seed fails in the same way wherever the code is the same.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _show(outcome: Outcome, *, trace: bool) -> None:
     say(f"seed {outcome.seed}: {outcome.calls} calls, {outcome.jobs} jobs, trace {outcome.digest}")
     for line in outcome.trace if trace else ():
         say(f"  {line}")
-    for misfortune in outcome.met:
-        say(f"  {misfortune}")
+    for fault in outcome.met:
+        say(f"  {fault}")
     for word in outcome.judgement.words:
         say(f"  {word}")
 
@@ -99,8 +99,8 @@ def _shrink(outcome: Outcome, bug: Bug | None) -> None:
     fewest = shrunk(outcome.met, lambda plan: not run(outcome.seed, plan=plan, bug=bug).judgement.clean)
     say(f"enough of them to fail ({len(fewest)} of {len(outcome.met)}); see it again:")
     say(f"  make simulate SEED={outcome.seed} ONLY={','.join(str(each.at) for each in fewest)}")
-    for misfortune in fewest:
-        say(f"  {misfortune}")
+    for fault in fewest:
+        say(f"  {fault}")
 
 
 def _asked() -> argparse.Namespace:
@@ -108,7 +108,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one alone, call by call")
-    parser.add_argument("--only", type=_numbers, help="with none but the misfortunes of these calls: 17,204")
+    parser.add_argument("--only", type=_numbers, help="with only the faults of these calls: 17,204")
     parser.add_argument("--processes", type=int, default=1, help="how many run at the same time")
     parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with this bug in the doubles")
     return parser.parse_args()

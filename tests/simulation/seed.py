@@ -1,4 +1,4 @@
-"""One seed: a town, its traffic and its misfortunes, from the beginning to the judgement."""
+"""One seed: a cluster, its traffic and its faults, from the beginning to the judgement."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Final
 import structlog
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
+from streamsched.log.topics import LAUNCH, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG, WAKEUPS, topic_specs
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.topics import LAUNCH, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG, WAKEUPS, topic_specs
 from streamsched.stream.turn import Positions, decode_positions
 from tests.simulation.database import Database
+from tests.simulation.fault import Fate, Fault, draw
 from tests.simulation.faust_order import in_order
 from tests.simulation.judge import Judgement, Watch, judge
 from tests.simulation.log import Bug, SimulationClock, WatchedLog
 from tests.simulation.loop import SimulationLoop, StandstillError
-from tests.simulation.misfortune import Fate, Misfortune, draw
-from tests.simulation.town import Town
+from tests.simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.traffic import Traffic
 from tests.simulation.wire import Trace, Wire
 
-#: Calls among which misfortunes are drawn: about as many as a run without any makes.
+#: Calls among which faults are drawn: about as many as a run without any makes.
 _CALLS: Final = 350
-#: Virtual seconds after the last misfortune within which everything must have come to rest.
+#: Virtual seconds after the last fault within which everything must have come to rest.
 _REST_S: Final = 120.0
 
 
@@ -38,7 +38,7 @@ class Outcome:
     """What one run showed. Two runs with the same `digest` were the same, call by call."""
 
     seed: int
-    met: Sequence[Misfortune]
+    met: Sequence[Fault]
     calls: int
     jobs: int
     judgement: Judgement
@@ -46,13 +46,13 @@ class Outcome:
     trace: Sequence[str]
 
 
-def drawn(seed: int) -> tuple[Misfortune, ...]:
-    """The misfortunes of a seed."""
+def drawn(seed: int) -> tuple[Fault, ...]:
+    """The faults of a seed."""
     return draw(f"{seed} misfortunes", calls=_CALLS)
 
 
-def run(seed: int, *, plan: Sequence[Misfortune] | None = None, bug: Bug | None = None) -> Outcome:
-    """Runs a seed, with its own misfortunes or with those of `plan`."""
+def run(seed: int, *, plan: Sequence[Fault] | None = None, bug: Bug | None = None) -> Outcome:
+    """Runs a seed, with its own faults or with those of `plan`."""
     loop, trace, judgement = SimulationLoop(f"{seed} order"), Trace(), Judgement()
     fate = Fate(tuple(plan) if plan is not None else drawn(seed))
     watch = Watch(judgement)
@@ -68,16 +68,16 @@ def run(seed: int, *, plan: Sequence[Misfortune] | None = None, bug: Bug | None 
 async def _world(
     seed: int, loop: SimulationLoop, wire: Wire, *, watch: Watch, judgement: Judgement, bug: Bug | None
 ) -> None:
-    dice = random.Random(f"{seed} traffic")
-    clock, shards = SimulationClock(loop), dice.choice((1, 2, 3, 4, 6))
+    rng = random.Random(f"{seed} traffic")
+    clock, shards = SimulationClock(loop), rng.choice((1, 2, 3, 4, 6))
     log, database = WatchedLog(clock, watch.see, random.Random(f"{seed} marks")), Database(clock)
     broker = MemoryBroker(log)
     await broker.create_topics(topic_specs(shards, timedelta(days=7)))
-    town = Town(loop, wire, log, database, max_records=dice.choice((3, 10, 100)), bug=bug)
-    wire.host = town
-    town.open()
-    traffic = Traffic(dice, broker, database, shards=shards, events=dice.choice((20, 60)))
-    keeping = asyncio.create_task(_keep_house(broker, dice.uniform(0.3, 5.0)))
+    cluster = SimulatedCluster(loop, wire, log, database, max_records=rng.choice((3, 10, 100)), bug=bug)
+    wire.host = cluster
+    cluster.open()
+    traffic = Traffic(rng, broker, database, shards=shards, events=rng.choice((20, 60)))
+    keeping = asyncio.create_task(_clean(broker, rng.uniform(0.3, 5.0)))
     await traffic.run()
     wire.fate.end()
     until = loop.time() + _REST_S
@@ -88,12 +88,12 @@ async def _world(
         await asyncio.sleep(0.5)
     keeping.cancel()
     watch.end()
-    for failure in town.failures:
+    for failure in cluster.failures:
         judgement.spoil(failure)
-    judge(log, database, traffic.told, judgement)
+    judge(log, database, traffic.reported, judgement)
 
 
-async def _keep_house(broker: MemoryBroker, every_s: float) -> None:
+async def _clean(broker: MemoryBroker, every_s: float) -> None:
     """Compacts the changelogs under the shards' feet."""
     while True:
         await asyncio.sleep(every_s)
@@ -130,7 +130,7 @@ def _reached(log: MemoryLog, shard: int) -> Positions:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What the product logs of its misfortunes fills no screen."""
+    """What the product logs of its faults fills no screen."""
     logging.disable(logging.CRITICAL)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), cache_logger_on_first_use=False

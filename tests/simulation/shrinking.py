@@ -1,13 +1,13 @@
-"""From a seed that fails to the shortest list of misfortunes that still does."""
+"""From a seed that fails to the shortest list of faults that still does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.simulation.misfortune import Misfortune
+from tests.simulation.fault import Fault
 
 
-def shrunk(plan: Sequence[Misfortune], fails: Callable[[Sequence[Misfortune]], bool]) -> tuple[Misfortune, ...]:
+def shrunk(plan: Sequence[Fault], fails: Callable[[Sequence[Fault]], bool]) -> tuple[Fault, ...]:
     """Drops one after the other while it still fails, until none can go. `plan` itself must fail."""
     kept = tuple(plan)
     while True:

@@ -1,4 +1,4 @@
-"""What people and emitters do to a town: schedules made and changed while events flow, some twice, some astray."""
+"""What people and emitters do to a cluster: schedules made and changed while events flow, some twice, some astray."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from streamsched.catalog import change
 from streamsched.codec import event as event_codec
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
-from streamsched.domain.home import home
+from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.pause import Pause
-from streamsched.domain.schedule import Misfire, Schedule
-from streamsched.domain.trigger import (
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Misfire, Schedule
+from streamsched.domain.signals.home import home
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
     CustomEvent,
@@ -28,16 +28,16 @@ from streamsched.domain.trigger import (
     Trigger,
     Within,
 )
+from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
-from streamsched.ports.topics import public_topic
 from tests.simulation.database import Database
 
 _PLACES: Final = 3
 
 
 class Promise(NamedTuple):
-    """Who emits `event` now has been told that `generation` of the schedule stands."""
+    """Who emits `event` now has been reported that `generation` of the schedule stands."""
 
     event: str
     schedule: ScheduleRef
@@ -45,8 +45,8 @@ class Promise(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
-    """What was done to the town, for its judge.
+class Reports:
+    """What was done to the cluster, for its judge.
 
     Attributes:
         first_ticks: when a generation that begins anew ticks first.
@@ -63,10 +63,10 @@ class Told:
 
 
 class Traffic:
-    """Drives one town; everything it does is drawn from its dice."""
+    """Drives one cluster; everything it does is drawn from its random numbers."""
 
-    def __init__(self, dice: random.Random, broker: Broker, database: Database, *, shards: int, events: int) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, broker: Broker, database: Database, *, shards: int, events: int) -> None:
+        self._rng = rng
         self._broker = broker
         self._database = database
         self._shards = shards
@@ -74,18 +74,18 @@ class Traffic:
         self._sent: list[Event] = []
         self._standing: dict[ScheduleRef, int] = {}
         self._busy: set[ScheduleRef] = set()
-        self.told = Told()
+        self.reported = Reports()
 
     async def run(self) -> None:
         """Makes the schedules, then emits events while others change them; at the end no timer is left."""
-        refs = [ScheduleRef("default", "town", f"s{number}") for number in range(self._dice.randint(3, 7))]
+        refs = [ScheduleRef("default", "town", f"s{number}") for number in range(self._rng.randint(3, 7))]
         await asyncio.gather(*(self._create(ref) for ref in refs))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._emit())
             group.create_task(self._meddle(refs))
-        await asyncio.sleep(self._dice.uniform(0, 3))
+        await asyncio.sleep(self._rng.uniform(0, 3))
         timers = self._database.timers.values()
-        self.told.next_ticks = {(timer.schedule, timer.generation): timer.due_at for timer in timers}
+        self.reported.next_ticks = {(timer.schedule, timer.generation): timer.due_at for timer in timers}
         self._database.timers.clear()
 
     # -- definitions
@@ -95,9 +95,9 @@ class Traffic:
         await self._apply(change.created(before, self._definition(ref), enabled=True, reason="", now=now))
 
     async def _meddle(self, refs: list[ScheduleRef]) -> None:
-        for _ in range(self._dice.randint(2, 8)):
-            await asyncio.sleep(self._dice.expovariate(1.5))
-            await self._apply(self._changed(self._database.schedules[self._dice.choice(refs)]))
+        for _ in range(self._rng.randint(2, 8)):
+            await asyncio.sleep(self._rng.expovariate(1.5))
+            await self._apply(self._changed(self._database.schedules[self._rng.choice(refs)]))
 
     def _changed(self, before: ScheduleRecord) -> ScheduleChange:
         definition, now = self._definition(before.definition.ref), self._database.clock.now()
@@ -105,8 +105,8 @@ class Traffic:
             return change.created(before, definition, enabled=True, reason="", now=now)
         if not before.enabled:
             return change.enabled(before, reason="", now=now)
-        keep = self._dice.random() < 0.3
-        match self._dice.randrange(5):
+        keep = self._rng.random() < 0.3
+        match self._rng.randrange(5):
             case 0:
                 return change.deleted(before, reason="", now=now)
             case 1:
@@ -117,25 +117,25 @@ class Traffic:
     async def _apply(self, wanted: ScheduleChange) -> None:
         """A transaction: ids first, visible a moment later; the change returns when the log has it."""
         rows = self._database.numbered(wanted.records)
-        await asyncio.sleep(self._dice.expovariate(200))
+        await asyncio.sleep(self._rng.expovariate(200))
         self._database.change(wanted, rows)
         if not wanted.keeps:
             ref, generation = wanted.after.definition.ref, wanted.after.generation
             for due_at in wanted.timers.values():
-                self.told.first_ticks[ref, generation] = due_at
-        self.told.control += [(row.key.encode(), row.value) for row in rows]
+                self.reported.first_ticks[ref, generation] = due_at
+        self.reported.control += [(row.key.encode(), row.value) for row in rows]
         while any(row.id in self._database.outbox for row in rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._standing[wanted.after.definition.ref] = wanted.after.generation
 
     def _definition(self, ref: ScheduleRef) -> Schedule:
-        found = [self._leaf() for _ in range(self._dice.choice((1, 1, 2, 3)))]
+        found = [self._leaf() for _ in range(self._rng.choice((1, 1, 2, 3)))]
         leaves = tuple(dict.fromkeys(found))
         group: Trigger = leaves[0]
         if len(leaves) > 1:
-            group = AllOf(leaves) if self._dice.random() < 0.6 else AnyOf(leaves)
-        consumption = self._dice.choice(list(Consumption))
-        match self._dice.randrange(9):
+            group = AllOf(leaves) if self._rng.random() < 0.6 else AnyOf(leaves)
+        consumption = self._rng.choice(list(Consumption))
+        match self._rng.randrange(9):
             case 0:
                 group, consumption = Quiet(group, timedelta(seconds=1), None), Consumption.CUMULATIVE
             case 1:
@@ -147,44 +147,44 @@ class Traffic:
         return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption, misfire=Misfire.ALL)
 
     def _leaf(self) -> Leaf:
-        place = self._dice.randrange(_PLACES)
-        match self._dice.randrange(4):
+        place = self._rng.randrange(_PLACES)
+        match self._rng.randrange(4):
             case 0:
-                return StreamGrowth(StreamRef("default", f"z{place}"), self._dice.randint(50, 300))
+                return StreamGrowth(StreamRef("default", f"z{place}"), self._rng.randint(50, 300))
             case 1:
-                return CustomEvent(EventName("default", f"e{place}"), self._dice.randint(1, 4))
+                return CustomEvent(EventName("default", f"e{place}"), self._rng.randint(1, 4))
             case _:
-                return Partitions(DatasetRef("default", f"d{place}"), self._dice.randint(1, 6))
+                return Partitions(DatasetRef("default", f"d{place}"), self._rng.randint(1, 6))
 
     # -- events
 
     async def _emit(self) -> None:
         while len(self._sent) < self._events:
-            await asyncio.sleep(self._dice.expovariate(self._events / 8))
-            batch = [self._event() for _ in range(self._dice.choice((1, 1, 1, 4)))]
+            await asyncio.sleep(self._rng.expovariate(self._events / 8))
+            batch = [self._event() for _ in range(self._rng.choice((1, 1, 1, 4)))]
             promised = [
                 Promise(event.id, ref, generation)
                 for event in batch
-                if event.id not in self.told.copies
+                if event.id not in self.reported.copies
                 for ref, generation in sorted(self._standing.items())
             ]
             await self._broker.append([self._addressed(event) for event in batch])
-            self.told.promises += promised
+            self.reported.promises += promised
             for event in batch:
-                self.told.copies[event.id] = self.told.copies.get(event.id, 0) + 1
+                self.reported.copies[event.id] = self.reported.copies.get(event.id, 0) + 1
 
     def _event(self) -> Event:
         """A new one, or one of the last thirty again."""
-        if self._sent and self._dice.random() < 0.15:
-            return self._dice.choice(self._sent[-30:])
-        number, place = len(self._sent), self._dice.randrange(_PLACES)
-        match self._dice.randrange(4):
+        if self._sent and self._rng.random() < 0.15:
+            return self._rng.choice(self._sent[-30:])
+        number, place = len(self._sent), self._rng.randrange(_PLACES)
+        match self._rng.randrange(4):
             case 0:
-                fact = StreamSize(StreamRef("default", f"z{place}"), self._dice.randint(10, 100), absolute=False)
+                fact = StreamSize(StreamRef("default", f"z{place}"), self._rng.randint(10, 100), absolute=False)
             case 1:
                 fact = CustomHappened(EventName("default", f"e{place}"), {})
             case _:
-                keys = self._dice.choice((1, 1, 3))
+                keys = self._rng.choice((1, 1, 3))
                 parts = tuple(
                     Partition(f"n={number}/k={key}", {"n": str(number), "k": str(key)}) for key in range(keys)
                 )
@@ -194,6 +194,6 @@ class Traffic:
         return event
 
     def _addressed(self, event: Event) -> Outgoing:
-        astray = self._dice.random() < 0.2
-        partition = self._dice.randrange(self._shards) if astray else home(event.key, self._shards)
+        astray = self._rng.random() < 0.2
+        partition = self._rng.randrange(self._shards) if astray else home(event.key, self._shards)
         return Outgoing(public_topic(event.fact), partition, event.key.encode(), event_codec.encode(event))

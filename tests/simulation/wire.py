@@ -1,4 +1,4 @@
-"""The way from a process to the log and to PostgreSQL and back: where time passes, and where misfortunes strike."""
+"""The way from a process to the log and to PostgreSQL and back: where time passes, and where faults strike."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from streamsched.domain.errors import UnavailableError
+from tests.simulation.fault import KILLS, Fate, Fault, Kind
 from tests.simulation.loop import PROCESS, WORLD, SimulationLoop
-from tests.simulation.misfortune import KILLS, Fate, Kind, Misfortune
 
 T = TypeVar("T")
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 class Host(Protocol):
     """Who starts again what was killed, and lets go on what was stopped."""
 
-    def killed(self, process: str, misfortune: Misfortune) -> None: ...
+    def killed(self, process: str, fault: Fault) -> None: ...
 
-    def stopped(self, process: str, misfortune: Misfortune) -> None: ...
+    def stopped(self, process: str, fault: Fault) -> None: ...
 
 
 class Trace:
@@ -46,21 +46,21 @@ class Wire:
 
     def __init__(self, loop: SimulationLoop, seed: str, fate: Fate, trace: Trace) -> None:
         self._loop = loop
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self.fate = fate
         self._trace = trace
         self.host: Host | None = None
 
     async def call(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
         """Raises:
-        UnavailableError: the seed wished it; whether `act` was done, or will be, the caller cannot know.
+        UnavailableError: the seed requires it; whether `act` was done, or will be, the caller cannot know.
         """
         met = self._meet(name)
         kind = met.kind if met else None
         seconds = met.seconds if met else 0.0
         if kind is Kind.LOST_CALL:
             await asyncio.sleep(self._leg())
-            raise UnavailableError(f"{name} was lost, as the seed wished")
+            raise UnavailableError(f"{name} was lost, as the seed requires")
         if kind is Kind.KILL_BEFORE or kind is Kind.STOP_BEFORE:
             await self._strike(met)
         late = seconds if kind in {Kind.SLOW_CALL, Kind.STRAY} else 0.0
@@ -70,13 +70,13 @@ class Wire:
         if kind is Kind.STRAY:
             under_way.add_done_callback(_ignored)
             await asyncio.sleep(self._leg())
-            raise UnavailableError(f"nobody knows what became of {name}, as the seed wished")
+            raise UnavailableError(f"it is unknown what became of {name}, as the seed requires")
         result, failure = await asyncio.shield(under_way)
         if kind is Kind.KILL_AFTER:
             await self._strike(met)
         await asyncio.sleep(self._leg() + (seconds if kind is Kind.SLOW_REPLY else 0.0))
         if kind is Kind.LOST_REPLY:
-            raise UnavailableError(f"the answer to {name} was lost, as the seed wished")
+            raise UnavailableError(f"the answer to {name} was lost, as the seed requires")
         if failure is not None:
             raise failure
         return result
@@ -85,20 +85,20 @@ class Wire:
         """What befalls a read that has brought something; it has no effect on anything but its reader.
 
         Raises:
-            UnavailableError: the seed wished it.
+            UnavailableError: the seed requires it.
         """
         met = self._meet(name)
         if met is None:
             return
         match met.kind:
             case Kind.LOST_CALL | Kind.LOST_REPLY | Kind.STRAY:
-                raise UnavailableError(f"{name} was lost, as the seed wished")
+                raise UnavailableError(f"{name} was lost, as the seed requires")
             case Kind.SLOW_CALL | Kind.SLOW_REPLY:
                 await asyncio.sleep(met.seconds)
             case _:
                 await self._strike(met)
 
-    def _meet(self, name: str) -> Misfortune | None:
+    def _meet(self, name: str) -> Fault | None:
         who = PROCESS.get()
         if who == WORLD:
             return None
@@ -106,7 +106,7 @@ class Wire:
         self._trace.add(self._loop.time(), who, name if met is None else f"{name}: {met}")
         return met
 
-    async def _strike(self, met: Misfortune | None) -> None:
+    async def _strike(self, met: Fault | None) -> None:
         assert met is not None
         assert self.host is not None
         who = PROCESS.get()
@@ -125,7 +125,7 @@ class Wire:
 
     def _leg(self) -> float:
         """Seconds to a server, or back: a millisecond or two, now and then a hundred."""
-        return self._dice.expovariate(1000) + (0.1 if self._dice.random() < 0.01 else 0.0)
+        return self._rng.expovariate(1000) + (0.1 if self._rng.random() < 0.01 else 0.0)
 
 
 def _ignored(task: asyncio.Task[object]) -> None:

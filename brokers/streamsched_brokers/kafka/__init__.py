@@ -1,1 +1,1 @@
-"""The log on Apache Kafka, by aiokafka: fenced transactions, committed reads, topics made and checked."""
+"""The log on Apache Kafka with aiokafka: fenced transactions, committed reads, creation and checks of topics."""

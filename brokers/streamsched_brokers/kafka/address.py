@@ -1,4 +1,4 @@
-"""Where a Kafka is, how to get in, and how topics are made there: all of it from one URL.
+"""The URL of a Kafka cluster: its servers, credentials, and settings of topics.
 
 kafka://host:9092,host:9092/?prefix=acme.&replication=3
 kafka://user:password@host:9093/?security=sasl_ssl&mechanism=SCRAM-SHA-512&cafile=/etc/kafka/ca.pem
@@ -22,28 +22,28 @@ _COMPRESSION: Final = ("gzip", "snappy", "lz4", "zstd")
 _TOPIC: Final = "topic."
 _PORT: Final = 9092
 
-#: How long one request may take, in seconds, before its connection is given up.
+#: The timeout of one request in seconds; afterwards its connection is closed.
 REQUEST_SECONDS: Final = 10.0
-#: What one writer gets through in a second where Kafka is slow.
+#: The throughput of one writer on a slow Kafka cluster.
 _BYTES_PER_SECOND: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One Kafka as one installation uses it; every field but the first three is an option of the URL.
+    """A Kafka cluster as an installation uses it. Every field except the first three is an option of the URL.
 
     Attributes:
-        security: what the brokers speak: plaintext, ssl, sasl_plaintext or sasl_ssl (assumed when a user is given).
-        passwordfile: has the password, so that it need not stand in the URL.
-        cafile: PEM file of the authority that signed the brokers' certificates; the system's own when not given.
-        prefix: in front of every topic, transactional id and group, for a Kafka that is shared.
-        replication: copies of a topic; topics with another number are refused. Not given: Kafka's own
-            `default.replication.factor`, or three if there are so many brokers; and any number that exists is taken.
-        min_insync: copies that must have a record before it is acknowledged; not given: one less than `replication`.
-        transaction_seconds: how long the transaction of a writer that stands still may hold up readers, and so how
-            long one may take: one of more than 16 MiB for each of these seconds is not begun.
-        max_record_bytes: the largest record topics take.
-        topic: settings of topics that win over ours: `topic.segment.bytes=…`.
+        security: the protocol: plaintext, ssl, sasl_plaintext or sasl_ssl (the default when a user is given).
+        passwordfile: a file with the password, instead of a password in the URL.
+        cafile: PEM file of the authority that signed the brokers' certificates; by default the system's authorities.
+        prefix: of every topic, transactional id and group, for a shared cluster.
+        replication: the replication factor of topics; an existing topic with another one is refused. By default
+            Kafka's `default.replication.factor`, or three if there are so many brokers; existing topics are accepted.
+        min_insync: replicas that must have a record before it is acknowledged; by default one less than `replication`.
+        transaction_seconds: how long the transaction of a stopped writer may block readers, and so the limit of a
+            commit: a transaction of more than 16 MiB per second of this is refused.
+        max_record_bytes: the largest record that topics accept.
+        topic: topic settings that override the driver's: `topic.segment.bytes=…`.
     """
 
     servers: Sequence[str]
@@ -65,7 +65,7 @@ class Address:
 
     @property
     def max_transaction_bytes(self) -> float:
-        """The largest transaction: a slow Kafka takes it in the time there is. A larger one might fail for ever."""
+        """The largest transaction that a slow Kafka cluster completes in time; a larger one might never succeed."""
         return self.transaction_seconds * _BYTES_PER_SECOND
 
     def __post_init__(self) -> None:
@@ -90,7 +90,8 @@ class Address:
         """Reads the URL.
 
         Raises:
-            ConfigurationError: it is no kafka:// URL, or an option is unknown or out of bounds; never says a password.
+            ConfigurationError: not a kafka:// URL, or an option is unknown or out of bounds. The message contains no
+                password.
         """
         parts = urlsplit(url)
         login, _, hosts = parts.netloc.rpartition("@")
@@ -106,11 +107,11 @@ class Address:
                 values[name] = _read(name, text)
             else:
                 known = ", ".join(sorted((*_READERS, "topic.…")))
-                raise ConfigurationError(f"the log's URL has an option '{name}' nobody knows; there are {known}")
+                raise ConfigurationError(f"the log's URL has an unknown option '{name}'; known are {known}")
         return cls(servers=servers, **values)
 
     def client_options(self) -> dict[str, Any]:
-        """What every client of aiokafka is made with.
+        """The arguments of every aiokafka client.
 
         Raises:
             ConfigurationError: a certificate cannot be read.
@@ -156,7 +157,7 @@ def _read(name: str, text: str) -> object:
     try:
         return _READERS[name](text)
     except ValueError as exc:
-        raise ConfigurationError(f"the log's URL says {name}={text}, which is no number") from exc
+        raise ConfigurationError(f"the log's URL has {name}={text}, which is not a number") from exc
 
 
 def _text(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What we ask of Kafka about topics, in its words: requests sent, answers taken apart."""
+"""Kafka's requests about topics: sending them and decoding the responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
 
-from streamsched_brokers.kafka.link import Link
+from streamsched_brokers.kafka.link import KafkaConnection
 
 _TOPIC: Final = 2
 _BROKER: Final = 4
@@ -22,8 +22,8 @@ _CREATE_MS: Final = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a topic lies. `led`: every partition has a leader now."""
+class TopicLayout:
+    """The partitions and replicas of a topic. `led`: every partition has a leader now."""
 
     partitions: int
     replication: int
@@ -31,8 +31,8 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A topic to be made."""
+class TopicChanges:
+    """A topic to be created."""
 
     name: str
     partitions: int
@@ -40,10 +40,10 @@ class Plan:
     settings: Mapping[str, str]
 
 
-async def layouts(link: Link, topics: Sequence[str]) -> dict[str, Layout]:
-    """Those of the topics that exist; asking makes none."""
-    answer = await link.anyone(MetadataRequest(list(topics), allow_auto_topic_creation=False))
-    found: dict[str, Layout] = {}
+async def layouts(link: KafkaConnection, topics: Sequence[str]) -> dict[str, TopicLayout]:
+    """The layouts of those topics that exist; does not create topics."""
+    answer = await link.any_broker(MetadataRequest(list(topics), allow_auto_topic_creation=False))
+    found: dict[str, TopicLayout] = {}
     for error, name, _internal, partitions in answer.topics:
         if error == kafka.UnknownTopicOrPartitionError.errno:
             continue
@@ -51,37 +51,37 @@ async def layouts(link: Link, topics: Sequence[str]) -> dict[str, Layout]:
             raise kafka.for_code(error)(name)
         copies = {len(replicas) for _, _, _, replicas, *_ in partitions} or {0}
         led = error == 0 and bool(partitions) and all(leader >= 0 for _, _, leader, *_ in partitions)
-        found[name] = Layout(len(partitions), min(copies), led)
+        found[name] = TopicLayout(len(partitions), min(copies), led)
     return found
 
 
-async def brokers(link: Link) -> Sequence[int]:
-    """Those that are there now, by their numbers."""
-    answer = await link.anyone(MetadataRequest([], allow_auto_topic_creation=False))
+async def brokers(link: KafkaConnection) -> Sequence[int]:
+    """The ids of the brokers available now."""
+    answer = await link.any_broker(MetadataRequest([], allow_auto_topic_creation=False))
     return sorted(broker[0] for broker in answer.brokers)
 
 
-async def usual_copies(link: Link, node: int) -> int:
-    """How many copies this broker would give a topic for which nobody says how many; 1 when it does not tell us."""
+async def usual_copies(link: KafkaConnection, node: int) -> int:
+    """The broker's `default.replication.factor`; 1 when it is not reported."""
     answer = await link.client.send(node, DescribeConfigsRequest([(_BROKER, str(node), [_COPIES])]))
     (_error, _message, _type, _name, entries), *_ = answer.resources
     return next((int(entry[1]) for entry in entries if entry[0] == _COPIES), 1)
 
 
-async def create(link: Link, plans: Sequence[Plan]) -> None:
-    """Makes the topics; one that somebody else made meanwhile is left as it is."""
+async def create(link: KafkaConnection, plans: Sequence[TopicChanges]) -> None:
+    """Creates the topics; one that exists already is not changed."""
     wanted: list[Any] = [
         (plan.name, plan.partitions, plan.replication, [], list(plan.settings.items())) for plan in plans
     ]
-    answer = await link.anyone(CreateTopicsRequest(wanted, _CREATE_MS, validate_only=False))
+    answer = await link.any_broker(CreateTopicsRequest(wanted, _CREATE_MS, validate_only=False))
     for name, error, message in answer.topic_errors:
         if error not in {0, kafka.TopicAlreadyExistsError.errno}:
             raise kafka.for_code(error)(f"{name}: {message}")
 
 
-async def settings(link: Link, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """All settings of these topics, with the brokers' own where a topic has none."""
-    answer = await link.anyone(DescribeConfigsRequest([(_TOPIC, name, None) for name in topics]))
+async def settings(link: KafkaConnection, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """All settings of these topics, including the brokers' defaults."""
+    answer = await link.any_broker(DescribeConfigsRequest([(_TOPIC, name, None) for name in topics]))
     found: dict[str, dict[str, str]] = {}
     for error, message, _type, name, entries in answer.resources:
         if error:
@@ -90,9 +90,9 @@ async def settings(link: Link, topics: Sequence[str]) -> dict[str, dict[str, str
     return found
 
 
-async def change(link: Link, topic: str, changes: Mapping[str, str]) -> None:
-    """Sets these settings of a topic and leaves its others alone."""
-    answer = await link.anyone(IncrementalAlterConfigsRequest(topic, changes))
+async def change(link: KafkaConnection, topic: str, changes: Mapping[str, str]) -> None:
+    """Sets these settings of a topic; its other settings do not change."""
+    answer = await link.any_broker(IncrementalAlterConfigsRequest(topic, changes))
     for error, message, _type, name in answer.resources:
         if error:
             raise kafka.for_code(error)(f"{name}: {message}")

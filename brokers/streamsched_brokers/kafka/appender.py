@@ -1,4 +1,4 @@
-"""Plain appends, grouped: what arrives while one is under way goes out as the next one."""
+"""Plain appends in groups: calls made while an append is in progress are sent together as the next one."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ from aiokafka import AIOKafkaProducer
 from streamsched.domain.errors import TooLargeError
 from streamsched.ports.broker import Outgoing
 from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, translated
-from streamsched_brokers.kafka.link import Link
+from streamsched_brokers.kafka.link import KafkaConnection
 from streamsched_brokers.kafka.refusal import too_large
 from streamsched_brokers.kafka.sending import OversizedError, abandon, open_producer, send, shut
 
-#: A group that has so many records takes no more callers.
+#: A group with so many records is closed to further callers.
 GROUP_RECORDS: Final = 4000
 
 
 class _Group:
-    """Records of several callers, and the task that appends them once it is their turn."""
+    """Records of several callers, and the task that appends them."""
 
-    def __init__(self, appender: Appender) -> None:
+    def __init__(self, appender: KafkaAppender) -> None:
         self.calls: list[Sequence[Outgoing]] = []
         self.records = 0
         self.closed = False
         self.sent = asyncio.create_task(appender._send(self), name="streamsched-kafka-append")
 
 
-class Appender:
-    """All plain appends of a broker. Its producer is idempotent: what it repeats inside is appended once.
+class KafkaAppender:
+    """All plain appends of a broker object. The producer is idempotent: a batch it resends is appended once.
 
-    A producer that failed is thrown away with what it had not sent, so that nothing is appended after its caller was
-    told that it failed, but what was under way already.
+    A producer that failed is discarded with its unsent batches. So after a caller received an error, only requests that
+    were already sent may still be appended.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: KafkaConnection) -> None:
         self._link = link
-        self._turn = asyncio.Lock()
+        self._sending = asyncio.Lock()
         self._group: _Group | None = None
         self._producer: AIOKafkaProducer | None = None
 
     async def append(self, records: Sequence[Outgoing]) -> None:
-        """Returns when the records are durable. Once begun it goes on though its caller be cancelled. They name topics
-        and partitions that exist, and none is larger than topics of ours take.
+        """Returns when the records are durable. The append completes even if its caller is cancelled. The caller has
+        checked that the partitions exist and that no record exceeds `max_record_bytes`.
 
         Raises:
-            TooLargeError: their topic takes less than topics of ours do; some of them may have been appended.
-            UnavailableError: Kafka did not answer; any of them may have been appended.
+            TooLargeError: the topic has a smaller limit than `max_record_bytes`; some records may have been appended.
+            UnavailableError: Kafka did not answer; any of the records may have been appended.
         """
         group = self._group
         if group is None or group.closed or group.records >= GROUP_RECORDS:
             group = self._group = _Group(self)
-        place = len(group.calls)
+        index = len(group.calls)
         group.calls.append(records)
         group.records += len(records)
         refused = await asyncio.shield(group.sent)
-        if place in refused:
-            raise refused[place]
+        if index in refused:
+            raise refused[index]
 
     async def close(self) -> None:
-        """Waits for the appends under way."""
+        """Waits for appends in progress, then closes the producer."""
         if self._group is not None:
             await asyncio.wait([self._group.sent])
         if self._producer is not None:
@@ -69,9 +69,10 @@ class Appender:
             self._producer = None
 
     async def _send(self, group: _Group) -> Mapping[int, TooLargeError]:
-        """The calls that were refused, by their places. When the group was, each call is sent by itself: what of them
-        was appended already is there twice then, as when its caller had tried again."""
-        async with self._turn:
+        """The refused calls by their index in the group. When the group is refused, each call is sent separately;
+        records that were appended with the group are then appended twice, as after a retry of the caller.
+        """
+        async with self._sending:
             group.closed = True
             with translated():
                 try:
@@ -82,11 +83,11 @@ class Appender:
 
     async def _one_by_one(self, calls: Sequence[Sequence[Outgoing]]) -> Mapping[int, TooLargeError]:
         refused: dict[int, TooLargeError] = {}
-        for place, call in enumerate(calls):
+        for index, call in enumerate(calls):
             try:
                 await self._deliver(call)
             except OversizedError as exc:
-                refused[place] = await too_large(self._link, call, exc.at)
+                refused[index] = await too_large(self._link, call, exc.at)
         return refused
 
     async def _deliver(self, records: Sequence[Outgoing]) -> None:

@@ -1,4 +1,4 @@
-"""Records to the batches a producer sends, and fetched bytes back to the records that count. No I/O."""
+"""Converts records to the batches of a producer, and fetched bytes to committed records. No I/O."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from streamsched.domain.errors import TooLargeError
 from streamsched.ports.broker import Outgoing, Record, TopicPartition
 
-#: A batch is closed when it has grown to that many bytes; a larger record has one of its own.
+#: The size at which a batch is closed; a larger record has its own batch.
 BATCH_BYTES: Final = 1 << 20
-#: What a batch and a record add to key and value, at most.
+#: The most bytes that a batch and a record add to key and value.
 OVERHEAD: Final = 128
 _MARKER: Final = struct.Struct(">hh")
 _ABORTED: Final = 0
@@ -26,15 +26,15 @@ _ABORTED: Final = 0
 _record: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
-class Batch(Protocol):
-    """What we need of aiokafka's `BatchBuilder`."""
+class RecordBatch(Protocol):
+    """The part of aiokafka's `BatchBuilder` that is used."""
 
     def append(self, *, timestamp: int | None, key: bytes | None, value: bytes | None) -> object | None: ...
     def record_count(self) -> int: ...
 
 
 class Fetched(NamedTuple):
-    """What a fetch from `start` brought: the records that count, and the position after everything it looked at."""
+    """The result of a fetch from `start`: the committed records, and the position after the last fetched offset."""
 
     start: int
     records: Sequence[Record]
@@ -42,10 +42,10 @@ class Fetched(NamedTuple):
 
 
 def check_sizes(records: Sequence[Outgoing], limit: int, *, together: float = inf) -> None:
-    """Every record is one that topics take, and all of them have no more bytes than `together`.
+    """Checks that no record has more than `limit` bytes, and all of them not more than `together`.
 
     Raises:
-        TooLargeError: one is not, or they have.
+        TooLargeError: a record exceeds `limit`, or all of them exceed `together`.
     """
     total = 0
     for topic, _, key, value in records:
@@ -60,9 +60,9 @@ def check_sizes(records: Sequence[Outgoing], limit: int, *, together: float = in
         raise TooLargeError(max(by_topic, key=by_topic.__getitem__), total, int(together), together=True)
 
 
-def filled(records: Sequence[Outgoing], empty: Callable[[], Batch]) -> Mapping[TopicPartition, list[Batch]]:
-    """The records as batches of each partition, in their order."""
-    batches: dict[TopicPartition, list[Batch]] = {}
+def filled(records: Sequence[Outgoing], empty: Callable[[], RecordBatch]) -> Mapping[TopicPartition, list[RecordBatch]]:
+    """The records as batches by partition; order within a partition is kept."""
+    batches: dict[TopicPartition, list[RecordBatch]] = {}
     for topic, partition, key, value in records:
         at = TopicPartition(topic, partition)
         mine = batches.get(at)
@@ -75,10 +75,10 @@ def filled(records: Sequence[Outgoing], empty: Callable[[], Batch]) -> Mapping[T
 
 
 def committed(raw: bytes, aborted: Iterable[tuple[int, int]], start: int) -> Fetched:
-    """The records in fetched bytes from `start` on, without markers and without what was aborted.
+    """The records in fetched bytes from `start` on, without control records and without aborted transactions.
 
-    Kafka sends the records of aborted transactions too, and with them `aborted`: (producer, first offset) of each. From
-    that offset up to its abort marker, nothing transactional of that producer counts.
+    Kafka returns the records of aborted transactions too, and `aborted`: (producer id, first offset) of each. From that
+    offset up to its abort marker, the transactional records of that producer are dropped.
 
     Raises:
         CorruptRecordException: a batch's checksum is wrong.

@@ -1,4 +1,4 @@
-"""Topics: made, checked, and looked up by name. How many partitions one has never changes, so it is asked for once."""
+"""Creates, checks and looks up topics. The number of partitions of a topic never changes, so it is cached."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from streamsched.domain.errors import ConfigurationError, NotFoundError, Unavail
 from streamsched.ports.broker import Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka import administration
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.administration import Layout, Plan
-from streamsched_brokers.kafka.failure import AWAY, Patience
-from streamsched_brokers.kafka.link import Link
+from streamsched_brokers.kafka.administration import TopicChanges, TopicLayout
+from streamsched_brokers.kafka.failure import AWAY, RetryBudget
+from streamsched_brokers.kafka.link import KafkaConnection
 
 log = structlog.get_logger()
 
-#: A table is read back whole when its shard moves: small segments, cleaned early, keep that short.
+#: A changelog is read completely when its shard moves: small segments, compacted early, keep it short.
 _COMPACTED: Final = {"segment.bytes": str(32 << 20), "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.2"}
-_COPIES: Final = 3
-#: How often a topic nobody knows is looked for again: brokers learn of a new one a moment after each other.
-_LOOKS: Final = 3
+_REPLICATION: Final = 3
+#: Attempts to find an unknown topic: brokers learn of a new topic at different times.
+_ATTEMPTS: Final = 3
 
 
-class Catalog:
-    """The topics of a Kafka, as far as this process has met them, by our names for them."""
+class KafkaTopicCatalog:
+    """The topics of a Kafka cluster, by their names without prefix; cached."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: KafkaConnection) -> None:
         self._link = link
         self._partitions: dict[str, int] = {}
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions it has.
+        """The number of partitions of a topic.
 
         Raises:
             NotFoundError: there is no such topic.
         """
-        for look in range(_LOOKS):
+        for attempt in range(_ATTEMPTS):
             if topic in self._partitions:
                 return self._partitions[topic]
-            await asyncio.sleep(0.05 * look)
-            await self._learn([topic])
+            await asyncio.sleep(0.05 * attempt)
+            await self._read([topic])
         if topic not in self._partitions:
             raise NotFoundError("topic", topic)
         return self._partitions[topic]
 
-    async def check(self, places: Iterable[Outgoing] | Iterable[TopicPartition]) -> None:
-        """All these partitions exist.
+    async def check(self, targets: Iterable[Outgoing] | Iterable[TopicPartition]) -> None:
+        """Checks that all these partitions exist.
 
         Raises:
             NotFoundError: one does not.
         """
-        for topic, partition in {(place.topic, place.partition) for place in places}:
+        for topic, partition in {(target.topic, target.partition) for target in targets}:
             known = self._partitions.get(topic) or await self.partitions(topic)
             if not 0 <= partition < known:
                 raise NotFoundError("partition", f"{topic}/{partition}")
 
     async def create(self, specs: Sequence[TopicSpec]) -> None:
-        """Makes what is missing, checks what is there, and brings retention, time stamps and sizes to ours.
+        """Creates missing topics, checks existing ones, and sets their retention, timestamp type and message size.
 
         Raises:
-            ConfigurationError: a topic exists in another shape.
-            UnavailableError: fewer brokers are there than a new topic gets copies.
+            ConfigurationError: a topic exists with other partitions, cleanup or replication.
+            UnavailableError: fewer brokers are available than a new topic needs replicas.
         """
         address, link = self._link.address, self._link
         names = {address.prefix + spec.name: spec for spec in specs}
@@ -74,66 +74,68 @@ class Catalog:
         if missing:
             copies = await self._copies()
             plans = [
-                Plan(name, names[name].partitions, copies, _settings(names[name], address, copies)) for name in missing
+                TopicChanges(name, names[name].partitions, copies, _settings(names[name], address, copies))
+                for name in missing
             ]
             await administration.create(link, plans)
             there = await self._led(list(names))
-        told = await self._settings(list(names))
+        current = await self._settings(list(names))
         for name, spec in names.items():
             copies = there[name].replication
             wanted = _settings(spec, address, copies)
-            _compare(name, there[name], told[name], spec=spec, wanted=wanted, address=address)
-            changes = {key: wanted[key] for key in _ours(spec, address) if told[name].get(key) != wanted[key]}
+            _compare(name, there[name], current[name], spec=spec, wanted=wanted, address=address)
+            changes = {key: wanted[key] for key in _managed(spec, address) if current[name].get(key) != wanted[key]}
             if changes:
                 await administration.change(link, name, changes)
-                log.info("log.topic.changed", topic=name, settings=changes)
-            if copies > 1 and int(told[name]["min.insync.replicas"]) < 2:
-                log.warning("log.topic.weak", topic=name, reason="one broker's word acknowledges a record")
+                log.info("log.topic_changed", topic=name, settings=changes)
+            if copies > 1 and int(current[name]["min.insync.replicas"]) < 2:
+                log.warning("log.topic_weak", topic=name, reason="min.insync.replicas is 1")
             self._partitions[spec.name] = spec.partitions
         await link.follow(spec.name for spec in specs)
 
     async def _copies(self) -> int:
-        """How many copies a new topic gets: as many as asked for, else as Kafka itself would make, else three.
+        """The replication factor of a new topic: the URL's, else the larger of Kafka's default and three, if there are
+        so many brokers.
 
         Raises:
-            UnavailableError: so many brokers are not there yet; with fewer copies it would stay for ever.
+            UnavailableError: fewer brokers are available; a topic created now would keep the smaller number.
         """
         nodes = await administration.brokers(self._link)
         asked = self._link.address.replication
         usual = asked or await administration.usual_copies(self._link, nodes[0])
-        copies = asked or max(usual, min(_COPIES, len(nodes)))
+        copies = asked or max(usual, min(_REPLICATION, len(nodes)))
         if copies > len(nodes):
             why = f"replication={asked}" if asked else f"its default.replication.factor={usual}"
-            raise UnavailableError(f"Kafka has {len(nodes)} brokers now, too few for {why}; no topic was made")
+            raise UnavailableError(f"Kafka has {len(nodes)} brokers now, too few for {why}; no topic was created")
         return copies
 
-    async def _learn(self, topics: Sequence[str]) -> None:
+    async def _read(self, topics: Sequence[str]) -> None:
         prefix = self._link.address.prefix
         for name, layout in (await administration.layouts(self._link, [prefix + topic for topic in topics])).items():
             self._partitions[name.removeprefix(prefix)] = layout.partitions
         await self._link.follow(topic for topic in topics if topic in self._partitions)
 
-    async def _led(self, names: Sequence[str]) -> dict[str, Layout]:
-        """The layouts, once every topic is there and every partition has a leader."""
-        patience = Patience()
+    async def _led(self, names: Sequence[str]) -> dict[str, TopicLayout]:
+        """The layouts, as soon as every topic exists and every partition has a leader."""
+        budget = RetryBudget()
         while True:
             found = await administration.layouts(self._link, names)
             if len(found) == len(names) and all(layout.led for layout in found.values()):
                 return found
-            await patience.after(kafka.LeaderNotAvailableError("topics that were just made have no leaders yet"))
+            await budget.after(kafka.LeaderNotAvailableError("new topics have no leaders yet"))
 
     async def _settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """The settings; a broker may hear of a new topic a moment later than we."""
-        patience = Patience()
+        """The settings, retried: a broker may not know a new topic yet."""
+        budget = RetryBudget()
         while True:
             try:
                 return await administration.settings(self._link, names)
             except AWAY as failure:
-                await patience.after(failure)
+                await budget.after(failure)
 
 
 def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
-    """What a topic is made with. Records are stamped by the log, for lateness and dedupe go by its time."""
+    """The settings of a new topic. The log sets the time of records, since lateness and dedupe use log time."""
     return {
         "cleanup.policy": str(spec.cleanup),
         "max.message.bytes": str(address.max_record_bytes + (1 << 20)),
@@ -145,32 +147,36 @@ def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
     }
 
 
-def _ours(spec: TopicSpec, address: Address) -> set[str]:
-    """The settings that are brought to ours on topics that exist."""
+def _managed(spec: TopicSpec, address: Address) -> set[str]:
+    """The settings that are also set on existing topics."""
     retention = {"retention.ms"} if spec.cleanup is Cleanup.DELETE else set[str]()
     return {"max.message.bytes", "message.timestamp.type", *retention, *address.topic}
 
 
 def _compare(
     name: str,
-    there: Layout,
-    told: Mapping[str, str],
+    there: TopicLayout,
+    current: Mapping[str, str],
     *,
     spec: TopicSpec,
     wanted: Mapping[str, str],
     address: Address,
 ) -> None:
-    """The shape of a topic that cannot, or must not, be changed under those who use it."""
-    is_so = {"partitions": str(there.partitions), "cleanup": told["cleanup.policy"]}
-    should_be = {"partitions": str(spec.partitions), "cleanup": str(spec.cleanup)}
+    """Compares the properties of an existing topic that must not be changed while it is used.
+
+    Raises:
+        ConfigurationError: they differ.
+    """
+    actual = {"partitions": str(there.partitions), "cleanup": current["cleanup.policy"]}
+    expected = {"partitions": str(spec.partitions), "cleanup": str(spec.cleanup)}
     if address.replication is not None:
-        is_so["replication"], should_be["replication"] = str(there.replication), str(address.replication)
+        actual["replication"], expected["replication"] = str(there.replication), str(address.replication)
     if address.min_insync is not None:
-        is_so["min.insync.replicas"] = told["min.insync.replicas"]
-        should_be["min.insync.replicas"] = wanted["min.insync.replicas"]
-    if is_so != should_be:
-        raise ConfigurationError(f"topic '{name}' exists with {_said(is_so)}; wanted {_said(should_be)}")
+        actual["min.insync.replicas"] = current["min.insync.replicas"]
+        expected["min.insync.replicas"] = wanted["min.insync.replicas"]
+    if actual != expected:
+        raise ConfigurationError(f"topic '{name}' exists with {_listed(actual)}; wanted {_listed(expected)}")
 
 
-def _said(facts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
+def _listed(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in properties.items())

@@ -9,42 +9,42 @@ from typing import Final
 
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.appender import Appender
+from streamsched_brokers.kafka.appender import KafkaAppender
 from streamsched_brokers.kafka.batches import OVERHEAD, check_sizes
-from streamsched_brokers.kafka.catalog import Catalog
+from streamsched_brokers.kafka.catalog import KafkaTopicCatalog
 from streamsched_brokers.kafka.failure import translated
-from streamsched_brokers.kafka.groups import Groups
-from streamsched_brokers.kafka.link import Link, Place
+from streamsched_brokers.kafka.groups import ConsumerGroups
+from streamsched_brokers.kafka.link import CommitPoint, KafkaConnection
 from streamsched_brokers.kafka.reader import KafkaReader
 from streamsched_brokers.kafka.sending import open_producer
 from streamsched_brokers.kafka.writer import KafkaWriter
 
-#: How long opening tries: whoever can wait longer asks again, and a person at a terminal is told.
+#: Seconds that opening retries; callers that can wait longer call again, so that a terminal user gets an error soon.
 OPENING_SECONDS: Final = 2.0
 CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
 
 
 async def open_broker(url: str) -> KafkaBroker:
-    """Opens the log behind a `kafka://` URL; `Address` says what it may contain.
+    """Opens the log at a `kafka://` URL; its options are the fields of `Address`.
 
     Raises:
-        ConfigurationError: the URL is wrong, or Kafka refuses us.
+        ConfigurationError: the URL is wrong, or Kafka refuses this client.
         UnavailableError: no broker answers.
     """
     address = Address.parse(url)
     with translated():
-        return KafkaBroker(await Link.open(address, patience_seconds=OPENING_SECONDS))
+        return KafkaBroker(await KafkaConnection.open(address, patience_seconds=OPENING_SECONDS))
 
 
 class KafkaBroker:
-    """One process's connections to the log. Every reader and every writer has some of its own."""
+    """One process's connections to the log. Every reader and every writer has its own connections."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: KafkaConnection) -> None:
         self._link = link
         self._address = link.address
-        self._catalog = Catalog(link)
-        self._appender = Appender(link)
-        self._groups = Groups(link)
+        self._catalog = KafkaTopicCatalog(link)
+        self._appender = KafkaAppender(link)
+        self._groups = ConsumerGroups(link)
         self._opened: set[KafkaReader | KafkaWriter] = set()
 
     @property
@@ -66,7 +66,7 @@ class KafkaBroker:
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         with translated():
             await self._catalog.check(partitions)
-            return await self._link.offsets(partitions, Place.END)
+            return await self._link.offsets(partitions, CommitPoint.END)
 
     async def partitions(self, topic: str) -> int:
         with translated():
@@ -75,7 +75,7 @@ class KafkaBroker:
     async def reader(self, positions: Mapping[TopicPartition, int]) -> KafkaReader:
         with translated():
             await self._catalog.check(positions)
-            link = await Link.open(self._address)
+            link = await KafkaConnection.open(self._address)
             await link.follow({at.topic for at in positions})
         reader = KafkaReader(link, positions, closed=self._opened.discard)
         self._opened.add(reader)
@@ -89,11 +89,11 @@ class KafkaBroker:
         return writer
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
-        """As the offsets committed by group `name`: `kafka-consumer-groups --describe` shows the lag."""
+        """Commits the positions as offsets of group `name`: `kafka-consumer-groups --describe` shows the lag."""
         await self._groups.commit(name, positions)
 
     async def maintain(self) -> None:
-        """Nothing: Kafka cleans its logs itself, as their topics say."""
+        """Does nothing: Kafka cleans its logs itself, by the settings of their topics."""
 
     async def close(self) -> None:
         await asyncio.gather(*(each.close() for each in list(self._opened)))

@@ -1,4 +1,4 @@
-"""What goes wrong between us and Kafka: which of it may pass, and all of it in the port's errors."""
+"""Kafka's failures: which are transient, how they are retried, and their translation to the port's errors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Final, TypeVar
 
 from aiokafka import errors as kafka
 
-from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.backoff import doubled
+from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 
 _T = TypeVar("_T")
 
-#: How long something that may pass is tried again, in seconds: longer than a partition takes to find a new leader.
+#: Seconds for which a transient failure is retried: longer than the election of a partition's leader takes.
 PATIENCE_SECONDS: Final = 10.0
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 0.4
 
-#: What Kafka or the way to it may say while it is away.
+#: Failures that may occur while Kafka is unavailable.
 AWAY: Final = (kafka.KafkaError, OSError, TimeoutError)
 _MISCONFIGURED: Final = (
     kafka.AuthenticationFailedError,
@@ -31,7 +32,6 @@ _MISCONFIGURED: Final = (
     kafka.IncompatibleBrokerVersion,
     kafka.InvalidConfigurationError,
     kafka.InvalidReplicationFactorError,
-    kafka.InvalidTopicError,
     kafka.InvalidTransactionTimeout,
     kafka.PolicyViolationError,
     kafka.SaslAuthenticationFailed,
@@ -47,57 +47,58 @@ _MISCONFIGURED: Final = (
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Kafka's errors as the port's.
+    """Translates Kafka's errors to those of the port.
 
     Raises:
-        ConfigurationError: Kafka refuses us or what we ask for; trying again cannot help.
-        UnavailableError: it cannot be reached, or has no leader or too few copies now.
+        ConfigurationError: Kafka refuses this client or the request; a retry cannot help.
+        NotFoundError: no topic can have that name.
+        UnavailableError: Kafka cannot be reached, or has no leader or too few replicas now.
     """
     try:
         yield
+    except kafka.InvalidTopicError as exc:
+        raise NotFoundError("topic", str(exc)) from exc
     except _MISCONFIGURED as exc:
-        raise ConfigurationError(f"Kafka refuses us: {_words(exc)}") from exc
+        raise ConfigurationError(f"Kafka refuses this client: {_message(exc)}") from exc
     except AWAY as exc:
-        raise UnavailableError(f"Kafka does not answer: {_words(exc)}") from exc
+        raise UnavailableError(f"Kafka does not answer: {_message(exc)}") from exc
 
 
-class Patience:
-    """Pauses between attempts at something that may pass: doubling, and jittered so that not all come back at once.
-
-    It ends `seconds` after the first failure.
-    """
+class RetryBudget:
+    """Pauses between attempts: doubling, with jitter. It is exhausted `seconds` after the first failure."""
 
     def __init__(self, seconds: float = PATIENCE_SECONDS) -> None:
         self._seconds = seconds
-        self._pause = _FIRST_PAUSE
+        self._retries = 0
         self._ends: float | None = None
 
     async def after(self, failure: BaseException) -> None:
-        """Waits a while; or raises the failure, when it cannot pass or patience is at its end."""
+        """Pauses; or raises the failure, when it is not transient or the budget is exhausted."""
         now = asyncio.get_running_loop().time()
         self._ends = now + self._seconds if self._ends is None else self._ends
         if isinstance(failure, _MISCONFIGURED) or not isinstance(failure, AWAY) or now >= self._ends:
             raise failure
-        await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        pause = doubled(_FIRST_PAUSE, self._retries, longest=_LONGEST_PAUSE)
+        self._retries += 1
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
 
-async def patiently(
+async def retrying(
     attempt: Callable[[], Awaitable[_T]],
     *,
     before_next: Callable[[], Awaitable[object]] | None = None,
     seconds: float = PATIENCE_SECONDS,
 ) -> _T:
-    """The first success of `attempt`, with `before_next` after each failure. Raises Kafka's own errors."""
-    patience = Patience(seconds)
+    """The result of the first successful `attempt`; awaits `before_next` after each failure. Raises Kafka's errors."""
+    budget = RetryBudget(seconds)
     while True:
         try:
             return await attempt()
         except AWAY as failure:
-            await patience.after(failure)
+            await budget.after(failure)
         if before_next is not None:
             await before_next()
 
 
-def _words(exc: BaseException) -> str:
+def _message(exc: BaseException) -> str:
     return str(exc) or type(exc).__name__

@@ -1,4 +1,4 @@
-"""Positions shown to Kafka's own tools, as the offsets a group has committed. Nothing here reads them back."""
+"""Reports positions to Kafka's own tools as committed offsets of a group. The driver never reads them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.failure import AWAY
-from streamsched_brokers.kafka.link import Link, grouped
+from streamsched_brokers.kafka.link import KafkaConnection, grouped
 
 log = structlog.get_logger()
 
 _NO_GENERATION = -1
 _NO_MEMBER = ""
-_AS_THE_BROKER_LIKES = -1
+_BROKER_DEFAULT_RETENTION = -1
 
 
-class Groups:
-    """Groups without members: an offset is committed by anyone, and the newest is shown."""
+class ConsumerGroups:
+    """Groups without members: any client may commit an offset; the newest is shown."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: KafkaConnection) -> None:
         self._link = link
         self._coordinators: dict[str, int] = {}
 
     async def commit(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
-        """One try; what fails is shown the next time."""
+        """Makes one attempt; a failure is logged, the next report has newer positions."""
         name = self._link.address.prefix + group
         topics = grouped((self._link.real(at).topic, (at.partition, to, "")) for at, to in positions.items())
         try:
@@ -36,7 +36,7 @@ class Groups:
             if node is None:
                 node = await self._link.client.coordinator_lookup(CoordinationType.GROUP, name)
                 self._coordinators[name] = node
-            request = OffsetCommitRequest(name, _NO_GENERATION, _NO_MEMBER, _AS_THE_BROKER_LIKES, topics)
+            request = OffsetCommitRequest(name, _NO_GENERATION, _NO_MEMBER, _BROKER_DEFAULT_RETENTION, topics)
             answer = await self._link.client.send(node, request)
             for _, partitions in answer.topics:
                 for _, error in partitions:
@@ -44,4 +44,4 @@ class Groups:
                         raise kafka.for_code(error)
         except AWAY as failure:
             self._coordinators.pop(name, None)
-            log.debug("log.positions.untold", group=name, reason=str(failure))
+            log.debug("log.position_report_failed", group=name, reason=str(failure))

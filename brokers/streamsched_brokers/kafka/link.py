@@ -1,4 +1,4 @@
-"""One client's connections to the brokers: asks the right one, and looks around again when it was the wrong one."""
+"""One client's connections to the brokers: sends requests to partition leaders, and refreshes the cluster metadata."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from aiokafka.structs import TopicPartition as KafkaPartition
 
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, patiently
-from streamsched_brokers.kafka.wire import watchful
+from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, retrying
+from streamsched_brokers.kafka.wire import detect_dead_connections
 
-_LOOK_SECONDS: Final = 2.0
+_METADATA_SECONDS: Final = 2.0
 
 
 class Isolation(IntEnum):
-    """Which records count."""
+    """Kafka's isolation levels: which records a request sees."""
 
     UNCOMMITTED = 0
     COMMITTED = 1
 
 
-class Place(IntEnum):
-    """Places in a partition that Kafka knows by a name."""
+class CommitPoint(IntEnum):
+    """Kafka's special offsets of a partition."""
 
     END = -1
     BEGINNING = -2
 
 
-class Link:
-    """A client that follows the leaders of some topics. One long poll keeps a connection busy, so readers have links
-    of their own. It raises aiokafka's errors."""
+class KafkaConnection:
+    """A client that tracks the leaders of some topics. A long poll occupies a connection, so each reader has its own
+    client. Methods raise aiokafka's errors.
+    """
 
     def __init__(self, address: Address, client: AIOKafkaClient) -> None:
         self.address = address
@@ -48,10 +49,10 @@ class Link:
 
     @classmethod
     async def open(cls, address: Address, *, patience_seconds: float = PATIENCE_SECONDS) -> Self:
-        """Connects, with patience for brokers that are just coming up."""
-        client = watchful(AIOKafkaClient(**address.client_options()))
+        """Connects; retries for `patience_seconds`, since brokers may be starting."""
+        client = detect_dead_connections(AIOKafkaClient(**address.client_options()))
         try:
-            await patiently(lambda: _bootstrap(client, address), seconds=patience_seconds)
+            await retrying(lambda: _bootstrap(client, address), seconds=patience_seconds)
         except BaseException:
             await client.close()
             raise
@@ -61,24 +62,24 @@ class Link:
         await self.client.close()
 
     async def follow(self, topics: Iterable[str]) -> None:
-        """Keeps the leaders of these topics in view too; they exist (else some Kafkas would make them)."""
+        """Also tracks the leaders of these topics. They must exist: some Kafka clusters create topics on request."""
         wanted = self._followed.union(self.address.prefix + topic for topic in topics)
         if wanted != self._followed:
             self._followed = wanted
             await self.client.set_topics(sorted(wanted))
 
-    def look(self) -> None:
-        """Begins to ask anew who leads what, and waits for nobody."""
+    def request_metadata(self) -> None:
+        """Starts a refresh of the metadata without waiting for it."""
         self.client.force_metadata_update()
 
-    async def look_around(self) -> None:
-        """Asks anew who leads what; gives up silently when nobody answers."""
+    async def refresh_metadata(self) -> None:
+        """Refreshes the metadata; returns after a timeout when no broker answers."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK_SECONDS):
+            async with asyncio.timeout(_METADATA_SECONDS):
                 await self.client.force_metadata_update()
 
-    async def anyone(self, request: Any) -> Any:
-        """The answer of some broker."""
+    async def any_broker(self, request: Any) -> Any:
+        """The response of any broker."""
 
         async def ask() -> Any:
             node = self.client.get_random_node()
@@ -86,12 +87,12 @@ class Link:
                 raise kafka.NodeNotReadyError("no broker is known")
             return await self.client.send(node, request)
 
-        return await patiently(ask, before_next=self.look_around)
+        return await retrying(ask, before_next=self.refresh_metadata)
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[Mapping[int, list[TopicPartition]], kafka.LeaderNotAvailableError | None]:
-        """The partitions by the broker that leads them; and what is wrong, when one of them has none now."""
+        """The partitions by the id of their leader, and an error when one of them has no leader now."""
         leaderless: kafka.LeaderNotAvailableError | None = None
         led: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for at in partitions:
@@ -103,14 +104,15 @@ class Link:
         return led, leaderless
 
     def real(self, at: TopicPartition) -> KafkaPartition:
-        """What Kafka calls this partition."""
+        """The partition with the prefix of topics."""
         return KafkaPartition(self.address.prefix + at.topic, at.partition)
 
     async def offsets(
-        self, partitions: Iterable[TopicPartition], place: Place, isolation: Isolation = Isolation.COMMITTED
+        self, partitions: Iterable[TopicPartition], place: CommitPoint, isolation: Isolation = Isolation.COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Where that place is in each partition. The committed end is the last stable offset: all before it is decided.
-        Patient with partitions that change their leader."""
+        """The offset of `place` in each partition. The committed end is the last stable offset: transactions before it
+        are decided. Retries while a partition has no leader.
+        """
         asked = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
@@ -122,10 +124,10 @@ class Link:
             )
             return {at: offset for answer in answers for at, offset in answer.items()}
 
-        return await patiently(ask, before_next=self.look_around)
+        return await retrying(ask, before_next=self.refresh_metadata)
 
     async def _offsets_of(
-        self, node: int, partitions: Iterable[TopicPartition], place: Place, isolation: Isolation
+        self, node: int, partitions: Iterable[TopicPartition], place: CommitPoint, isolation: Isolation
     ) -> dict[TopicPartition, int]:
         by_topic = grouped((self.real(at).topic, (at.partition, int(place))) for at in partitions)
         answer = await self.client.send(node, OffsetRequest(-1, int(isolation), by_topic))
@@ -139,7 +141,7 @@ class Link:
 
 
 def grouped(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
-    """Pairs by their first, as Kafka's requests want them."""
+    """Pairs grouped by their first element, the format of Kafka's requests."""
     groups: defaultdict[str, list[Any]] = defaultdict(list)
     for name, value in pairs:
         groups[name].append(value)
@@ -147,7 +149,9 @@ def grouped(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
 
 
 async def _bootstrap(client: AIOKafkaClient, address: Address) -> None:
-    """Connects. aiokafka tells a wrong password from a broker that is away in its log only, so we ask once more."""
+    """Connects. aiokafka raises the same error for a wrong password and for an unavailable broker, so a second
+    connection is opened directly, whose error says which it is.
+    """
     try:
         await client.bootstrap()
     except kafka.KafkaConnectionError:

@@ -1,7 +1,8 @@
-"""Reads partitions from explicit positions, by fetches of its own.
+"""Reads partitions from explicit positions with its own fetch requests (ADR 0030).
 
-Not by aiokafka's consumer: that one hides the holes it passes (so nobody can tell when an end is reached), serves
-whole partitions in turn however long their backlog, and cannot say whether nothing came or nothing was asked.
+aiokafka's consumer is not used: it hides gaps in the offsets, so that a reader cannot know when it has reached an end;
+it serves one partition after the other, however long their backlogs; and an empty result does not say whether the
+partitions had no records or were not fetched.
 """
 
 from __future__ import annotations
@@ -17,44 +18,45 @@ from aiokafka.protocol.fetch import FetchRequest
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.broker import Chunk, TopicPartition
 from streamsched_brokers.kafka.batches import Fetched, committed
-from streamsched_brokers.kafka.failure import AWAY, Patience, translated
-from streamsched_brokers.kafka.link import Isolation, Link, Place
+from streamsched_brokers.kafka.failure import AWAY, RetryBudget, translated
+from streamsched_brokers.kafka.link import CommitPoint, Isolation, KafkaConnection
 
-#: What one fetch holds at most, of one partition and in all. A larger batch comes whole, alone.
+#: The limits of one fetch, per partition and in total. A larger batch is returned whole, alone.
 PARTITION_BYTES: Final = 4 << 20
 FETCH_BYTES: Final = 32 << 20
-#: How long a broker holds a fetch that finds nothing.
+#: How long a broker holds a fetch that finds no records.
 LONG_POLL_SECONDS: Final = 0.5
-#: How long partitions that have records wait for the answer about those that may have some.
-_COURTESY_SECONDS: Final = 0.05
+#: How long records already fetched wait for responses about other partitions.
+_OTHERS_SECONDS: Final = 0.05
 
 _Answer = dict[TopicPartition, Fetched | BaseException]
 
 
 class KafkaReader:
-    """Positions live here and nowhere else; they advance only with what `read` returns.
+    """Keeps the positions; they advance only by the records that `read` returns.
 
-    One fetch is under way for each broker. It belongs to no call of `read`: a cancelled call leaves it, and the next
-    one takes what it brings. What was fetched and did not fit is kept and comes first.
+    At most one fetch per broker is in progress. It is independent of calls of `read`: a cancelled call leaves it, and
+    the next one receives its records. Fetched records beyond `max_records` are kept and returned first by the next
+    call.
     """
 
     def __init__(
-        self, link: Link, positions: Mapping[TopicPartition, int], *, closed: Callable[[KafkaReader], None]
+        self, link: KafkaConnection, positions: Mapping[TopicPartition, int], *, closed: Callable[[KafkaReader], None]
     ) -> None:
-        """`closed` is told when it is."""
+        """`closed`: called when the reader is closed."""
         self._link = link
         self._closed = closed
         self._positions = {at: max(0, position) for at, position in positions.items()}
-        #: Whom to ask about first: those who got something last stand behind those who got nothing. Kafka sends a batch
-        #: that is larger than it likes only where nothing stands before it.
-        self._turn = list(self._positions)
+        #: The order of partitions in a fetch: those that returned records last are at the end. Kafka returns a batch
+        #: larger than the limit only for the first partition with records.
+        self._order = list(self._positions)
         self._kept: dict[TopicPartition, Fetched] = {}
         self._asked: dict[int, tuple[asyncio.Task[_Answer], frozenset[TopicPartition]]] = {}
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        patience = Patience()
+        budget = RetryBudget()
         unanswered = set(self._positions)
         with translated():
             while True:
@@ -62,10 +64,10 @@ class KafkaReader:
                     leaderless = self._ask(min(LONG_POLL_SECONDS, deadline - loop.time()))
                     unanswered -= await self._answers(leaderless)
                 except AWAY as failure:
-                    self._link.look()
+                    self._link.request_metadata()
                     if not self._kept:
-                        await patience.after(failure)
-                        await self._link.look_around()
+                        await budget.after(failure)
+                        await self._link.refresh_metadata()
                 if chunks := self._hand_over(max_records):
                     return chunks
                 if loop.time() >= deadline and not unanswered:
@@ -85,12 +87,13 @@ class KafkaReader:
         await self._link.close()
 
     def _ask(self, wait: float) -> BaseException | None:
-        """Begins a fetch at every broker that has none under way, for its partitions of which nothing is kept. The
-        failure, when one of them has no leader to ask."""
+        """Starts a fetch at every broker that has none in progress, for its partitions without kept records. Returns an
+        error when a partition has no leader.
+        """
         asked = {at for _, partitions in self._asked.values() for at in partitions}
-        hungry = [at for at in self._turn if at not in self._kept and at not in asked]
+        needed = [at for at in self._order if at not in self._kept and at not in asked]
         wait = 0.0 if self._kept else max(0.0, wait)
-        led, leaderless = self._link.by_leader(hungry)
+        led, leaderless = self._link.by_leader(needed)
         for node, partitions in led.items():
             if node not in self._asked:
                 positions = {at: self._positions[at] for at in partitions}
@@ -99,14 +102,14 @@ class KafkaReader:
         return leaderless
 
     async def _answers(self, failure: BaseException | None) -> set[TopicPartition]:
-        """Waits for an answer; keeps what it brought. The partitions it was about. `failure` is what went wrong before.
+        """Waits for a response and keeps its records. Returns the partitions answered. `failure`: an earlier error.
 
         Raises:
-            KafkaError: what went wrong with one of them; the others' records are kept all the same.
+            KafkaError: the error of a partition, or `failure`; records of other partitions are kept.
         """
         tasks = {task for task, _ in self._asked.values()}
         if self._kept and tasks:
-            await asyncio.wait(tasks, timeout=_COURTESY_SECONDS)
+            await asyncio.wait(tasks, timeout=_OTHERS_SECONDS)
         elif tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         answered: set[TopicPartition] = set()
@@ -117,18 +120,18 @@ class KafkaReader:
             for at, found in task.result().items():
                 if isinstance(found, BaseException):
                     failure = found
-                elif found.start == self._positions[at]:  # else a seek while we asked, which wins
+                elif found.start == self._positions[at]:  # otherwise discarded, because of a `seek` during the fetch
                     answered.add(at)
                     if found.next_position > found.start:
                         self._kept[at] = found
-                        self._turn.remove(at)
-                        self._turn.append(at)
+                        self._order.remove(at)
+                        self._order.append(at)
         if failure is not None:
             raise failure
         return answered
 
     def _hand_over(self, max_records: int) -> list[Chunk]:
-        """An equal share of what is kept of each partition."""
+        """Up to `max_records` of the kept records, an equal share of each partition."""
         chunks: list[Chunk] = []
         share = max(1, max_records // max(1, len(self._kept)))
         for at, (_, records, next_position) in list(self._kept.items()):
@@ -143,10 +146,11 @@ class KafkaReader:
         return chunks
 
     async def _fetch(self, node: int, positions: Mapping[TopicPartition, int], wait: float) -> _Answer:
-        """What a broker has from these positions on, waiting for the first record; a failure instead where it has none
-        for us."""
+        """One fetch at a broker, which waits up to `wait` seconds for the first record: by partition the records, or
+        the error.
+        """
         prefix = self._link.address.prefix
-        topics = [  # one that comes twice keeps the order of partitions
+        topics = [  # a topic may occur more than once, which keeps the order of partitions
             (prefix + topic, [(at.partition, positions[at], PARTITION_BYTES) for at in partitions])
             for topic, partitions in groupby(positions, key=lambda at: at.topic)
         ]
@@ -168,21 +172,21 @@ class KafkaReader:
         return found
 
     async def _out_of_range(self, at: TopicPartition, position: int) -> Fetched:
-        """What was cleaned away before the oldest kept record is a hole.
+        """Skips records that were deleted before the oldest remaining one.
 
         Raises:
-            UnavailableError: the position is past the end: the log has lost records it had acknowledged, or somebody
-                made the topic anew. Reading on from anywhere else would lose or repeat.
+            UnavailableError: the position is beyond the end: the log has lost acknowledged records, or the topic was
+                recreated. Reading from any other position would lose or repeat records.
         """
-        beginning = (await self._link.offsets([at], Place.BEGINNING))[at]
+        beginning = (await self._link.offsets([at], CommitPoint.BEGINNING))[at]
         if position < beginning:
             return Fetched(position, (), beginning)
-        end = (await self._link.offsets([at], Place.END, Isolation.UNCOMMITTED))[at]
+        end = (await self._link.offsets([at], CommitPoint.END, Isolation.UNCOMMITTED))[at]
         if position <= end:
             return Fetched(position, (), position)
         raise UnavailableError(f"{at.topic}/{at.partition} ends at {end}, but was read up to {position} before")
 
 
 def _plain(part: tuple) -> tuple:
-    """(partition, error, …, aborted, bytes) of any version of the answer: the eleventh has a replica in between."""
+    """(partition, error, …, aborted, bytes) of any version of the response; version 11 has a replica in between."""
     return (*part[:-2], part[-1]) if len(part) == 8 else part

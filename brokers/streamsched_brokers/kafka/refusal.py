@@ -1,4 +1,4 @@
-"""What Kafka refused for its size, in the port's words."""
+"""The port's error for records that Kafka refused because of their size."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from streamsched.domain.errors import TooLargeError
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.kafka import administration
-from streamsched_brokers.kafka.link import Link
+from streamsched_brokers.kafka.link import KafkaConnection
 
 
-async def too_large(link: Link, records: Sequence[Outgoing], at: TopicPartition) -> TooLargeError:
-    """Of records of which a batch for `at` was refused. Somebody has made the topic take less than ours take: the
-    largest record, or all that went there together.
+async def too_large(link: KafkaConnection, records: Sequence[Outgoing], at: TopicPartition) -> TooLargeError:
+    """The error for records of which a batch for `at` was refused: the topic's limit was set below `max_record_bytes`.
+    It names the size of the largest record for `at`, or of all of them together.
 
     Raises:
-        KafkaError: nobody tells how much it takes.
+        KafkaError: the topic's limit cannot be read.
     """
     topic = link.address.prefix + at.topic
     limit = int((await administration.settings(link, [topic]))[topic]["max.message.bytes"])

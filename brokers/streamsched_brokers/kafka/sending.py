@@ -1,4 +1,4 @@
-"""Producers: opened, made to send batches, and shut in any state they may be in."""
+"""Opens producers, sends batches, and closes producers in any state."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka
 
 from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched_brokers.futures import heard
+from streamsched_brokers.futures import retrieve_exception
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
-from streamsched_brokers.kafka.failure import patiently
-from streamsched_brokers.kafka.wire import watchful
+from streamsched_brokers.kafka.failure import retrying
+from streamsched_brokers.kafka.wire import detect_dead_connections
 
-#: How long a producer that is shut may take to say goodbye, and how long until what it was sending is queued again.
-_GOODBYE_SECONDS: Final = 2.0
+#: Seconds that closing a producer may take, and seconds until a cancelled sender has queued its batches again.
+_CLOSE_SECONDS: Final = 2.0
 _REQUEUE_SECONDS: Final = 0.2
 
 
 async def open_producer(address: Address, *, transactional_id: str | None = None) -> AIOKafkaProducer:
-    """An idempotent producer; with a `transactional_id` every older one of that id is fenced when this returns, and
-    what it had begun is decided. Raises Kafka's own errors."""
+    """An idempotent producer. With a `transactional_id`, older producers of that id are fenced when this returns, and
+    their transactions are decided. Raises Kafka's errors.
+    """
 
     async def attempt() -> AIOKafkaProducer:
         producer = AIOKafkaProducer(
@@ -39,7 +40,7 @@ async def open_producer(address: Address, *, transactional_id: str | None = None
             transactional_id=transactional_id,
             transaction_timeout_ms=int(address.transaction_seconds * 1000),
         )
-        watchful(producer.client)
+        detect_dead_connections(producer.client)
         try:
             async with asyncio.timeout(address.transaction_seconds):
                 await producer.start()
@@ -48,7 +49,7 @@ async def open_producer(address: Address, *, transactional_id: str | None = None
             raise
         return producer
 
-    return await patiently(attempt)
+    return await retrying(attempt)
 
 
 async def begin(producer: AIOKafkaProducer) -> None:
@@ -56,23 +57,24 @@ async def begin(producer: AIOKafkaProducer) -> None:
     await producer.begin_transaction()
     assert producer._txn_manager is not None
     ends: Any = producer._txn_manager.wait_for_transaction_end()
-    ends.add_done_callback(heard)
+    ends.add_done_callback(retrieve_exception)
 
 
 class OversizedError(kafka.KafkaError):
-    """Kafka refused a batch for partition `at` for its size: its topic takes less than topics of ours do."""
+    """Kafka refused a batch for partition `at` because of its size: the topic's limit is below `max_record_bytes`."""
 
     def __init__(self, at: TopicPartition) -> None:
-        super().__init__(f"{at.topic}/{at.partition} takes no batch of this size")
+        super().__init__(f"{at.topic}/{at.partition} accepts no batch of this size")
         self.at = at
 
 
 async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: str) -> Mapping[TopicPartition, int]:
-    """Sends in order within each partition; returns when Kafka has it all: the last offset of each partition.
+    """Sends the records, in order within each partition, and waits for the acknowledgements. Returns the last offset of
+    each partition.
 
     Raises:
-        OversizedError: a batch was refused for its size; others may have been sent.
-        KafkaError: some may have been sent.
+        OversizedError: a batch was refused because of its size; others may have been appended.
+        KafkaError: some records may have been appended.
     """
     batches: Mapping[TopicPartition, list[Any]] = filled(records, producer.create_batch)
     sent: dict[TopicPartition, list[asyncio.Future[Any]]] = {at: [] for at in batches}
@@ -80,9 +82,9 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
         for at, mine in batches.items():
             if nth < len(mine):
                 future = await producer.send_batch(mine[nth], prefix + at.topic, partition=at.partition)
-                future.add_done_callback(heard)
+                future.add_done_callback(retrieve_exception)
                 sent[at].append(future)
-    _listen(producer)
+    _retrieve_exceptions(producer)
     try:
         await asyncio.gather(*(future for mine in sent.values() for future in mine))
     except _OVERSIZED as exc:
@@ -91,59 +93,60 @@ async def send(producer: AIOKafkaProducer, records: Sequence[Outgoing], prefix: 
 
 
 async def shut(producer: AIOKafkaProducer) -> None:
-    """Closes one that has nothing left to do."""
+    """Closes a producer that has no batches in progress."""
     try:
-        async with asyncio.timeout(_GOODBYE_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
             await producer.stop()
     except _ENDS:
         await abandon(producer)
 
 
 async def abandon(producer: AIOKafkaProducer) -> None:
-    """Closes one whatever it is doing; what it has not sent is dropped. Its tasks end now, for whatever they ask is
-    refused: else they would wait for a broker that is away, and be destroyed waiting."""
+    """Closes a producer in any state and drops its unsent batches. All requests of its tasks are made to fail, so that
+    they end now: otherwise they would wait for an unavailable broker and be destroyed while pending.
+    """
     producer._closed = True
     client, sender, accumulator = producer.client, producer._sender, producer._message_accumulator
-    _listen(producer)
+    _retrieve_exceptions(producer)
     client.send = client.ready = client.coordinator_lookup = _refused  # type: ignore[method-assign]
-    client.force_metadata_update = client._maybe_wait_metadata = _nothing_new  # type: ignore[method-assign]
+    client.force_metadata_update = client._maybe_wait_metadata = _no_update  # type: ignore[method-assign]
     with suppress(*_ENDS):
-        async with asyncio.timeout(_GOODBYE_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
             await client.close()
     if client._md_update_fut is not None and not client._md_update_fut.done():
         client._md_update_fut.set_result(False)
     if (task := sender.sender_task) is not None:
-        task.remove_done_callback(sender._fail_all)  # which expects that something was sent
-        task.add_done_callback(heard)
+        task.remove_done_callback(sender._fail_all)  # it fails when nothing was sent
+        task.add_done_callback(retrieve_exception)
         task.cancel()
         await asyncio.wait((task,), timeout=_REQUEUE_SECONDS)
         queued = list(chain.from_iterable(accumulator._batches.values()))
-        accumulator._pending_batches.update(queued)  # from where the end of one that was sent before removes it
-        _listen(producer)
+        accumulator._pending_batches.update(queued)  # the end of a batch that was sent before removes it from there
+        _retrieve_exceptions(producer)
         accumulator.fail_all(kafka.ProducerClosed())
-        await asyncio.wait((task,), timeout=_GOODBYE_SECONDS)
+        await asyncio.wait((task,), timeout=_CLOSE_SECONDS)
 
 
-def death(producer: AIOKafkaProducer) -> kafka.KafkaError:
-    """Why its sender has ended."""
+def sender_failure(producer: AIOKafkaProducer) -> kafka.KafkaError:
+    """The error that ended a producer's sender task."""
     sender = producer._sender.sender_task
     cause = sender.exception() if sender is not None and sender.done() and not sender.cancelled() else None
     return cause if isinstance(cause, kafka.KafkaError) else kafka.KafkaError("the producer has ended")
 
 
-def _listen(producer: AIOKafkaProducer) -> None:
-    """Batches that fail when nobody waits for them any more are no surprise."""
+def _retrieve_exceptions(producer: AIOKafkaProducer) -> None:
+    """Retrieves the exceptions of batches that have no awaiter, so that asyncio does not log them."""
     accumulator = producer._message_accumulator
     for batch in (*accumulator._pending_batches, *chain.from_iterable(accumulator._batches.values())):
-        batch.future.add_done_callback(heard)
-        batch._drain_waiter.add_done_callback(heard)
+        batch.future.add_done_callback(retrieve_exception)
+        batch._drain_waiter.add_done_callback(retrieve_exception)
 
 
 async def _refused(*_: Any, **__: Any) -> Any:
     raise kafka.ProducerClosed
 
 
-def _nothing_new() -> asyncio.Future[bool]:
+def _no_update() -> asyncio.Future[bool]:
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     done.set_result(False)
     return done

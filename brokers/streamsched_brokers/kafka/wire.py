@@ -1,5 +1,5 @@
-"""Clients that behave while brokers are away: their connections notice a dead network, and they do not ask who leads
-what faster than anybody could know.
+"""Changes to aiokafka's client for unavailable brokers: dead connections are detected, metadata requests are
+limited.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 
-#: How long what was sent may stay unacknowledged by the other machine's TCP, in seconds. The broker behind it may be as
-#: slow as `REQUEST_SECONDS` allow.
+#: Seconds for which sent data may be unacknowledged by TCP; the broker itself has `REQUEST_SECONDS` to answer.
 UNREACHABLE_SECONDS: Final = 5
 #: On an idle connection: seconds until the first probe, and between probes.
 _IDLE_SECONDS: Final = 3
@@ -25,17 +24,16 @@ _KEEPALIVE: Final = (
 )
 
 
-#: Seconds between two questions of one client about who leads what.
-_LOOK_SECONDS: Final = 0.05
+#: Seconds between two metadata requests of one client.
+_INTERVAL_SECONDS: Final = 0.05
 
 
-def watchful(client: AIOKafkaClient) -> AIOKafkaClient:
-    """The client, whose connections from now on end when the network does. Without it, what was sent into a cut is
-    repeated at ever longer intervals, and long after the cut is healed nothing has come through. And one that has
-    something for a partition without a leader asks for it now and then: aiokafka's producer would as often as brokers
-    can answer, hundreds of times a second, just when they have other things to do.
+def detect_dead_connections(client: AIOKafkaClient) -> AIOKafkaClient:
+    """Patches and returns the client. Its connections close when the network is interrupted: otherwise TCP retransmits
+    at growing intervals, and stays silent long after the network is restored. And its metadata requests are limited in
+    rate: aiokafka's producer repeats them hundreds of times per second while a partition has no leader.
     """
-    client.force_metadata_update = _Looks(client).ask  # type: ignore[method-assign]
+    client.force_metadata_update = _MetadataUpdates(client).request  # type: ignore[method-assign]
     connect = client._get_conn
 
     async def connected(node_id: Any, **how: Any) -> Any:
@@ -49,37 +47,37 @@ def watchful(client: AIOKafkaClient) -> AIOKafkaClient:
     return client
 
 
-class _Looks:
-    """Looks around, at most so often; those who ask in between share the next look."""
+class _MetadataUpdates:
+    """Limits metadata requests to one per interval; callers in between share the next one."""
 
     def __init__(self, client: AIOKafkaClient) -> None:
         self._client = client
-        self._look = client.force_metadata_update
+        self._update = client.force_metadata_update
         self._loop = asyncio.get_running_loop()
-        self._looked = -inf
+        self._updated = -inf
         self._next: asyncio.Future[bool] | None = None
 
-    def ask(self) -> asyncio.Future[bool]:
-        """Whether it succeeded, once it has."""
-        wait = self._looked + _LOOK_SECONDS - self._loop.time()
-        if wait <= 0 or self._client._md_update_fut is not None:  # one that is under way is shared
-            self._looked = self._loop.time()
-            return self._look()
+    def request(self) -> asyncio.Future[bool]:
+        """A future of whether the update succeeded."""
+        wait = self._updated + _INTERVAL_SECONDS - self._loop.time()
+        if wait <= 0 or self._client._md_update_fut is not None:  # an update in progress is shared
+            self._updated = self._loop.time()
+            return self._update()
         if self._next is None or self._next.done():
             self._next = self._loop.create_future()
             self._loop.call_later(wait, self._answer, self._next)
         return asyncio.shield(self._next)
 
     def _answer(self, waiting: asyncio.Future[bool]) -> None:
-        if self._client._sync_task is None:  # closed meanwhile: nobody would answer
+        if self._client._sync_task is None:  # the client was closed: there will be no response
             waiting.set_result(False)
             return
-        self._looked = self._loop.time()
-        self._look().add_done_callback(lambda look: waiting.done() or waiting.set_result(_succeeded(look)))
+        self._updated = self._loop.time()
+        self._update().add_done_callback(lambda update: waiting.done() or waiting.set_result(_succeeded(update)))
 
 
-def _succeeded(look: asyncio.Future[bool]) -> bool:
-    return not look.cancelled() and look.exception() is None and look.result()
+def _succeeded(update: asyncio.Future[bool]) -> bool:
+    return not update.cancelled() and update.exception() is None and update.result()
 
 
 def _watch(wire: socket.socket) -> None:

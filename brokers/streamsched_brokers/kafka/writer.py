@@ -1,4 +1,4 @@
-"""The fenced writer of a name: Kafka's transactions under a transactional id of that name."""
+"""The fenced writer: one Kafka transaction per commit, under the transactional id of the writer's name."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from aiokafka import errors as kafka
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.kafka.batches import check_sizes
-from streamsched_brokers.kafka.catalog import Catalog
+from streamsched_brokers.kafka.catalog import KafkaTopicCatalog
 from streamsched_brokers.kafka.failure import translated
-from streamsched_brokers.kafka.link import Link, Place
+from streamsched_brokers.kafka.link import CommitPoint, KafkaConnection
 from streamsched_brokers.kafka.refusal import too_large
-from streamsched_brokers.kafka.sending import OversizedError, abandon, begin, death, send, shut
+from streamsched_brokers.kafka.sending import OversizedError, abandon, begin, send, sender_failure, shut
 
-#: How long a commit waits to become visible. Longer only while somebody else's open transaction stands in front of it:
-#: then it becomes visible with the end of that one.
+#: Seconds a commit waits to become visible. It takes longer only when another writer's open transaction precedes it in
+#: a partition; then it becomes visible when that one ends.
 VISIBLE_SECONDS: Final = 1.0
 _ABORT_SECONDS: Final = 1.0
-#: The last one: our transaction was ended, and not by us. A newer writer does that, or Kafka when we stood still.
+#: `InvalidTxnState`: the transaction was ended by a newer writer, or by Kafka because it timed out.
 _FENCED: Final = (kafka.ProducerFenced, kafka.InvalidProducerEpoch, kafka.InvalidTxnState)
 
 
 class KafkaWriter:
-    """One transaction a commit. Kafka calls a writer that stood still for too long fenced as well; it is."""
+    """One transaction per commit. A writer whose transaction timed out is fenced too."""
 
     def __init__(
         self,
         name: str,
         producer: AIOKafkaProducer,
-        link: Link,
-        catalog: Catalog,
+        link: KafkaConnection,
+        catalog: KafkaTopicCatalog,
         *,
         closed: Callable[[KafkaWriter], None],
     ) -> None:
-        """`closed` is told when it is."""
+        """`closed`: called when the writer is closed."""
         self._name = name
         self._closed = closed
         self._producer = producer
@@ -52,7 +52,7 @@ class KafkaWriter:
         if self._fenced:
             raise FencedError(self._name)
         if self._broken:
-            raise UnavailableError(f"writer '{self._name}' failed before: open a new one")
+            raise UnavailableError(f"writer '{self._name}' failed in an earlier commit: open a new one")
         if not records:
             return
         address = self._link.address
@@ -72,7 +72,7 @@ class KafkaWriter:
             await self._visible(reached)
 
     async def close(self) -> None:
-        """Ends what it had begun, so that it holds up no reader until it times out."""
+        """Aborts an open transaction, which would otherwise block readers until it times out."""
         self._closed(self)
         if self._broken:
             if not self._fenced:
@@ -84,22 +84,24 @@ class KafkaWriter:
             await shut(self._producer)
 
     async def _transaction(self, records: Sequence[Outgoing]) -> Mapping[TopicPartition, int]:
-        """Nothing is committed before Kafka has all of it: aiokafka would commit what is left of a failed batch."""
+        """Commits only after every batch is acknowledged: aiokafka would commit the rest when a batch has failed."""
         try:
             await begin(self._producer)
             reached = await send(self._producer, records, self._link.address.prefix)
             await self._producer.commit_transaction()
-        except (AssertionError, kafka.IllegalOperation) as exc:  # how aiokafka says that its sender has died
-            raise death(self._producer) from exc
+        except (AssertionError, kafka.IllegalOperation) as exc:  # raised by aiokafka when its sender task has ended
+            raise sender_failure(self._producer) from exc
         return reached
 
     async def _visible(self, reached: Mapping[TopicPartition, int]) -> None:
-        """Kafka acknowledges a commit once it is certain; readers see it when its markers are written, soon after."""
+        """Waits until readers see the commit: Kafka acknowledges it when it is decided, and writes its markers
+        later.
+        """
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + VISIBLE_SECONDS, 0.0005
         waiting = dict(reached)
         while waiting:
-            ends = await self._link.offsets(waiting, Place.END)
+            ends = await self._link.offsets(waiting, CommitPoint.END)
             waiting = {at: offset for at, offset in waiting.items() if ends[at] <= offset}
             if not waiting or loop.time() >= deadline:
                 return

@@ -1,1 +1,1 @@
-"""The durable log on PostgreSQL: batches of records in one table, fences and ends in two small ones."""
+"""The log on PostgreSQL: batches of records in one table, fences and partition ends in two small ones."""

@@ -1,7 +1,7 @@
-"""Plain appends, grouped: what arrives while one append is under way goes out as the next one, in one transaction.
+"""Plain appends in groups: calls made while an append is in progress are appended together in the next transaction.
 
-A hundred callers at once then cost two transactions instead of a hundred that wait for the same partitions' locks; one
-caller alone notices nothing.
+A hundred concurrent callers then need two transactions instead of a hundred that wait for the same partitions' locks.
+A single caller is not delayed.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from collections.abc import Sequence
 import asyncpg
 
 from streamsched.ports.broker import Outgoing
-from streamsched_brokers.futures import heard
+from streamsched_brokers.futures import retrieve_exception
 from streamsched_brokers.postgres.batches import append, locate
-from streamsched_brokers.postgres.catalog import Catalog
+from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.connection import translated
 from streamsched_brokers.postgres.sql import queries
 
-#: A group that has so many records takes no more callers.
+#: A group with so many records is closed to further callers.
 GROUP_RECORDS = 4000
 
 
 class _Group:
-    """Records of several callers, and the task that appends them once it is their turn."""
+    """Records of several callers, and the task that appends them."""
 
-    def __init__(self, appender: Appender) -> None:
+    def __init__(self, appender: PostgresAppender) -> None:
         self.records: list[Outgoing] = []
         self.closed = False
         self.sent = asyncio.create_task(appender._send(self), name="streamsched-log-append")
-        self.sent.add_done_callback(heard)
+        self.sent.add_done_callback(retrieve_exception)
 
 
-class Appender:
-    """All plain appends of a broker, one transaction at a time."""
+class PostgresAppender:
+    """All plain appends of a broker object, one transaction at a time."""
 
-    def __init__(self, pool: asyncpg.Pool, catalog: Catalog) -> None:
+    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog) -> None:
         self._pool = pool
         self._catalog = catalog
-        self._turn = asyncio.Lock()
+        self._sending = asyncio.Lock()
         self._group: _Group | None = None
 
     async def append(self, records: Sequence[Outgoing]) -> None:
-        """Returns when the records are durable. Once begun it goes on though its caller be cancelled.
+        """Returns when the records are durable. The append completes even if its caller is cancelled.
 
         Raises:
-            NotFoundError: no such topic or partition; nothing of `records` is appended.
-            UnavailableError: PostgreSQL did not answer; they may have been appended, all or none.
+            NotFoundError: no such topic or partition; none of `records` is appended.
+            UnavailableError: PostgreSQL did not answer; either all or none of them have been appended.
         """
         with translated():
             topics = await self._catalog.covering(record.topic for record in records)
@@ -59,12 +59,12 @@ class Appender:
         await asyncio.shield(group.sent)
 
     async def close(self) -> None:
-        """Waits for the appends under way."""
+        """Waits for appends in progress."""
         if self._group is not None:
             await asyncio.wait([self._group.sent])
 
     async def _send(self, group: _Group) -> None:
-        async with self._turn:
+        async with self._sending:
             group.closed = True
             with translated():
                 flat = append(group.records, await self._catalog.covering(()))

@@ -1,4 +1,4 @@
-"""Records to the flat arrays one append carries, and stored batches back to records. Pure."""
+"""Converts records to the arrays of one append, and stored batches to records. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from typing import Any, NamedTuple, cast
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Outgoing, Record
 
-#: What one stored batch holds at most: the grain of reading, and what a reader may get beyond `max_records`.
+#: The limits of one stored batch. Reads return whole batches, so they may exceed `max_records` by one batch.
 BATCH_RECORDS = 1000
 BATCH_BYTES = 1 << 20
 
-#: `Record._make` without its Python frame: half the time of reading went there.
+#: `Record._make` without its Python frame, which took half the time of reading.
 _record: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
 class Topic(NamedTuple):
-    """What the driver needs to know of a topic."""
+    """The id of a topic, and its number of partitions."""
 
     topic_id: int
     partitions: int
 
 
 class Append(NamedTuple):
-    """What `append_v1` takes: batch i goes to topics[i], partitions[i] and has counts[i] of the keys and values."""
+    """The arguments of `append_v1`: batch i is for topics[i], partitions[i] and has counts[i] of the keys and
+    values.
+    """
 
     topics: Sequence[int]
     partitions: Sequence[int]
@@ -36,8 +38,8 @@ class Append(NamedTuple):
 
 
 def append(records: Sequence[Outgoing], topics: Mapping[str, Topic]) -> Append:
-    """The records as batches, ordered by topic and partition (locks are taken in this order), and within a partition
-    as they came.
+    """The records as batches, ordered by topic and partition, in which order locks are taken; within a partition the
+    order of `records` is kept.
 
     Raises:
         NotFoundError: a record names no topic or partition of `topics`.
@@ -83,7 +85,7 @@ def _size(items: Sequence[bytes | None]) -> int:
 
 
 def split(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Iterable[int]:
-    """Into how many records to cut each batch."""
+    """The number of records of each batch."""
     count = size = 0
     for key, value in zip(keys, values, strict=True):
         grown = size + len(key or b"") + len(value or b"")
@@ -96,7 +98,7 @@ def split(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Itera
 
 
 def records(row: Mapping[str, Any], position: int) -> list[Record]:
-    """The records of a stored batch from `position` on."""
+    """The records of a stored batch whose offsets are at least `position`."""
     keys, first, times = row["keys"], row["first_offset"], row["times"]
     offsets = row["offsets"] or range(first, first + len(keys))
     out = list(map(_record, zip(offsets, keys, row["values"], times or repeat(row["time_ms"]), strict=False)))

@@ -1,4 +1,4 @@
-"""Topics: made, and looked up by name. What is known of a topic never changes, so it is asked for once."""
+"""Creates topics and looks them up by name. A topic's id and partitions never change, so they are cached."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from streamsched_brokers.postgres.batches import Topic
 from streamsched_brokers.postgres.sql import queries
 
 
-class Catalog:
-    """The topics of a log, as far as this process has met them."""
+class PostgresTopicCatalog:
+    """The topics of a log, cached."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._topics: Mapping[str, Topic] = {}
 
     async def covering(self, names: Iterable[str]) -> Mapping[str, Topic]:
-        """All topics known, after asking again when one of `names` is not among them."""
+        """All known topics; reads them again when one of `names` is missing."""
         if not self._topics.keys() >= set(names):
             rows = await self._pool.fetch(queries()["topics"])
             self._topics = {row["name"]: Topic(row["topic_id"], row["partitions"]) for row in rows}
         return self._topics
 
     async def create(self, specs: Sequence[TopicSpec]) -> None:
-        """Creates what is missing, all or nothing.
+        """Creates the missing topics in one transaction.
 
         Raises:
-            ConfigurationError: a topic exists in another shape.
+            ConfigurationError: a topic exists with other partitions or another cleanup.
         """
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.execute(queries()["lock_schema"])

@@ -1,4 +1,4 @@
-"""Housekeeping, one short transaction for each partition, by whichever process comes first."""
+"""Compaction and retention: one transaction per partition; any process may run them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from streamsched_brokers.postgres.batches import BATCH_BYTES, BATCH_RECORDS
 from streamsched_brokers.postgres.sql import queries
 
-#: A pass over a changelog of millions takes its time; it holds nobody up.
+#: The timeout of one pass: a changelog of millions of records takes long. A pass blocks no reader and no writer.
 PASS_SECONDS = 600.0
 
 log = structlog.get_logger()
@@ -19,13 +19,13 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """When to clean.
+    """When to compact.
 
     Attributes:
-        least: a partition is compacted when that many records came since the last pass, and as many as were kept then:
-            so each record is rewritten about once or twice in its life, however big the changelog.
-        tombstone_grace: how long after the pass that removed what it covers a tombstone is kept; longer than anyone
-            takes to read a changelog from beginning to end.
+        least: a partition is compacted when it has at least so many records since the last pass, and at least as many
+            as that pass kept: so each record is rewritten about once or twice, however large the changelog.
+        tombstone_grace: how long a tombstone is kept after the pass that removed the records it covers; longer than
+            reading a changelog from beginning to end takes.
     """
 
     least: int = 1000
@@ -33,7 +33,7 @@ class Housekeeping:
 
 
 async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping) -> None:
-    """One pass over every partition of the compacted topics that is worth it."""
+    """Makes one pass over every partition of compacted topics that has enough new records."""
     for topic_id, partition in await pool.fetch(queries()["compactable"], housekeeping.least):
         removed = await pool.fetchval(
             queries()["compact"],
@@ -49,7 +49,7 @@ async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping) -> None:
 
 
 async def expire(pool: asyncpg.Pool) -> None:
-    """Drops what is older than its topic's retention."""
+    """Deletes batches older than their topic's retention."""
     for topic_id, partition in await pool.fetch(queries()["expirable"]):
         while removed := await pool.fetchval(queries()["expire"], topic_id, partition):
             log.debug("log.expired", topic_id=topic_id, partition=partition, batches=removed)

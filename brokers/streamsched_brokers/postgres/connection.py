@@ -1,4 +1,4 @@
-"""Connections to the log: a small pool, the schema, and asyncpg's errors in our words."""
+"""Connections to the log: the pool, the schema, and the translation of asyncpg's errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from asyncpg.pool import PoolConnectionProxy
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched_brokers.postgres.sql import queries, schema
 
-#: What `schema.sql` makes; kept as the schema's comment. Raise it in both places with every change there.
+#: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
 VERSION = 1
 
-#: A statement that takes longer has lost its server.
+#: The timeout of a statement; afterwards the server counts as unavailable.
 STATEMENT_SECONDS = 30.0
 
-#: Plans must not depend on when the statistics were last gathered: a log grows from nothing to millions within a
-#: minute, and a plan is kept as long as its connection. And a process that is stopped while it makes topics must not
-#: keep the others from it.
+#: Plans must not depend on the age of the statistics: a log grows from nothing to millions of records within a minute,
+#: and a plan is cached as long as its connection. The idle timeout releases the lock of a process that was stopped
+#: while creating topics.
 SESSION = {
     "application_name": "streamsched log",
     "default_transaction_isolation": "read committed",
@@ -50,24 +50,24 @@ _MISCONFIGURED = (
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What goes wrong between us and PostgreSQL, as the port's errors.
+    """Translates asyncpg's errors to those of the port.
 
     Raises:
-        UnavailableError: it cannot be reached, went away, or has no room now.
-        ConfigurationError: it refuses this user, this database or this URL.
+        UnavailableError: PostgreSQL cannot be reached, closed the connection, or has no free resources.
+        ConfigurationError: PostgreSQL refuses this user, this database or this URL.
     """
     try:
         yield
     except _MISCONFIGURED as exc:
-        raise ConfigurationError(f"the log's PostgreSQL refuses us: {exc}") from exc
+        raise ConfigurationError(f"the log's PostgreSQL refuses this client: {exc}") from exc
     except _AWAY as exc:
         raise UnavailableError(f"the log's PostgreSQL does not answer: {exc or type(exc).__name__}") from exc
 
 
 async def open_pool(url: str, *, size: int) -> asyncpg.Pool:
-    """At most `size` connections, opened as they are needed and again after the server was away.
+    """A pool of at most `size` connections, opened on demand and reopened after the server was unavailable.
 
-    Nothing the driver does changes a session, so none is reset when it comes back: that would be a round trip more.
+    The driver never changes session state, so a released connection is not reset: that would be another round trip.
     """
     return await asyncpg.create_pool(
         url,
@@ -84,8 +84,8 @@ async def _leave_as_is(_: PoolConnectionProxy) -> None: ...
 
 
 async def prepare(pool: asyncpg.Pool) -> None:
-    """Makes the schema, or brings it up to `VERSION`; one process at a time, and nothing to do as a rule. A newer
-    schema is left alone: a process of the last release works on it.
+    """Creates the schema, or upgrades it to `VERSION`; one process at a time. A newer schema is not changed: the
+    previous release works on it too.
     """
     if await _version(pool) >= VERSION:
         return

@@ -1,4 +1,4 @@
-"""The broker port on PostgreSQL. `schema.sql` says how the log lies there, `queries.sql` what is asked of it."""
+"""The broker port on PostgreSQL. Tables and functions are in `schema.sql`, statements in `queries.sql`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
-from streamsched_brokers.postgres.appender import Appender
+from streamsched_brokers.postgres.appender import PostgresAppender
 from streamsched_brokers.postgres.batches import locate
-from streamsched_brokers.postgres.catalog import Catalog
+from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.compaction import Housekeeping, compact, expire
 from streamsched_brokers.postgres.connection import open_pool, prepare, translated
 from streamsched_brokers.postgres.reader import PostgresReader
@@ -22,14 +22,14 @@ CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compa
 
 
 async def open_broker(url: str, *, connections: int = 8, housekeeping: Housekeeping | None = None) -> PostgresBroker:
-    """Opens the log in the database behind `url` (`postgres://` or `postgresql://`, over TCP or a unix socket with
-    `?host=/folder`), and makes its schema where it is missing.
+    """Opens the log in the database at `url` (`postgres://` or `postgresql://`, over TCP or a unix socket with
+    `?host=/folder`), and creates its schema if it is missing.
 
-    It uses up to `connections` connections, and one more to listen.
+    It uses up to `connections` connections, and another one to listen for notifications.
 
     Raises:
         UnavailableError: PostgreSQL cannot be reached.
-        ConfigurationError: it refuses us, or the URL says nothing.
+        ConfigurationError: PostgreSQL refuses this client, or the URL is invalid.
     """
     with translated():
         pool = await open_pool(url, size=connections)
@@ -48,8 +48,8 @@ class PostgresBroker:
         self._pool = pool
         self._wakeups = wakeups
         self._housekeeping = housekeeping
-        self._catalog = Catalog(pool)
-        self._appender = Appender(pool, self._catalog)
+        self._catalog = PostgresTopicCatalog(pool)
+        self._appender = PostgresAppender(pool, self._catalog)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -86,7 +86,7 @@ class PostgresBroker:
         return PostgresWriter(self._pool, self._catalog, name, epoch)
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Nothing: PostgreSQL has no tools of its own for that."""
+        """Does nothing: PostgreSQL has no tools that show positions."""
 
     async def maintain(self) -> None:
         with translated():
@@ -99,7 +99,7 @@ class PostgresBroker:
             await self._wakeups.close()
             await self._pool.close()
         finally:
-            self._pool.terminate()  # also when nobody waits any longer for the appends under way
+            self._pool.terminate()  # also when this call is cancelled while appends are in progress
 
     async def _ids(self, partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int]):
         topics = await self._catalog.covering(at.topic for at in partitions)

@@ -1,17 +1,17 @@
 -- name: version
--- Which schema.sql made the schema; NULL when there is none.
+-- The version of schema.sql that created the schema; NULL when there is none.
 SELECT obj_description(to_regnamespace('streamsched_log'), 'pg_namespace')
 
 -- name: lock_schema
--- One process at a time makes the schema or topics; released with the transaction.
+-- One process at a time creates the schema or topics; released with the transaction.
 SELECT pg_advisory_xact_lock(hashtext('streamsched_log'))
 
 -- name: topics
--- All topics: there are few, and they are asked for when an unknown name turns up.
+-- All topics: there are few; read when an unknown name is used.
 SELECT topic_id, name, partitions, cleanup, retention FROM streamsched_log.topic
 
 -- name: create_topic
--- A new topic with its empty partitions; one that exists keeps its shape, and takes the retention asked for.
+-- Creates a topic with its empty partitions; an existing one keeps its partitions and cleanup, its retention is updated.
 WITH made AS (
     INSERT INTO streamsched_log.topic AS t (name, partitions, cleanup, retention) VALUES ($1, $2, $3, $4)
     ON CONFLICT (name) DO UPDATE SET retention = excluded.retention
@@ -23,17 +23,17 @@ SELECT topic_id, generate_series(0, partitions - 1) FROM made
 ON CONFLICT DO NOTHING
 
 -- name: ends
--- The ends of the partitions asked for, in that order.
+-- The ends of the given partitions, in the same order.
 SELECT p."end"
 FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY AS w (topic_id, partition, nth)
 JOIN streamsched_log.partition p USING (topic_id, partition)
 ORDER BY w.nth
 
 -- name: read
--- The next batches of all partitions wanted ($1, $2) from their positions ($3): while the batches before it hold fewer
--- than $4 records and $5 bytes. Taken from the partitions in turns (by how many records of its own partition come
--- before a batch), so that a backlog in one keeps no other waiting. Dense offsets bound each partition's scan; after
--- compaction they do not, hence the eighth batch, whatever its offsets.
+-- The next batches of the partitions ($1, $2) from their positions ($3): a batch is returned while the batches before it
+-- have fewer than $4 records and $5 bytes. Batches are ordered by the number of records before them in their own
+-- partition, so that a backlog in one partition delays no other. Dense offsets bound each partition's scan; after
+-- compaction they do not, hence the bound by the eighth batch.
 SELECT nth, first_offset, offsets, time_ms, times, keys, values
 FROM (
     SELECT b.*,
@@ -63,21 +63,21 @@ WHERE records_before < $4::integer AND bytes_before < $5::bigint
 ORDER BY nth, last_offset
 
 -- name: append
--- One append as one transaction and one round trip.
+-- An append in one transaction and one round trip.
 SELECT streamsched_log.append_v1($1, $2, $3, $4, $5)
 
 -- name: commit
--- One fenced append; false when the writer is not the newest of its name.
+-- A fenced append; false when the writer is not the newest of its name.
 SELECT streamsched_log.commit_v1($1, $2, $3, $4, $5, $6, $7)
 
 -- name: fence
--- A new epoch for the name: waits for the older owner's commit in flight, and refuses all its later ones.
+-- A new epoch for the name: waits for the former owner's commit in progress; its later ones are refused.
 INSERT INTO streamsched_log.writer AS w (name, epoch) VALUES ($1, 1)
 ON CONFLICT (name) DO UPDATE SET epoch = w.epoch + 1
 RETURNING epoch
 
 -- name: compactable
--- Partitions of compacted topics that got enough new records since the last pass; see compact_v1.
+-- Partitions of compacted topics with enough new records since the last pass; see compact_v1.
 SELECT p.topic_id, p.partition
 FROM streamsched_log.topic t
 JOIN streamsched_log.partition p USING (topic_id)
@@ -96,8 +96,8 @@ FROM streamsched_log.topic t JOIN streamsched_log.partition p USING (topic_id)
 WHERE t.retention IS NOT NULL AND p."end" > 0
 
 -- name: expire
--- Drops batches older than the topic's retention from the beginning of a partition, at most a thousand at once, never
--- the last one: a reader must be able to get to the end. The answer is how many went.
+-- Deletes batches older than the topic's retention from the beginning of a partition, at most a thousand at once, and
+-- never the last one, so that a reader can reach the end. Returns the number deleted.
 WITH oldest AS MATERIALIZED (
     SELECT b.last_offset, b.time_ms FROM streamsched_log.batch b
     WHERE b.topic_id = $1 AND b.partition = $2

@@ -1,4 +1,4 @@
-"""Reads partitions from explicit positions: one statement for all of them, and a wait that ends with a notification."""
+"""Reads partitions from explicit positions: one statement for all partitions, and a wait for a notification."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streamsched_brokers.postgres.connection import translated
 from streamsched_brokers.postgres.sql import queries
 from streamsched_brokers.postgres.wakeup import Wakeups
 
-#: What one read holds at most, beside its last batch.
+#: The limit of bytes in one read; its last batch may exceed it.
 READ_BYTES = 16 << 20
 
-#: A reader that hears nothing looks for itself that often: a notification may have been lost with its connection.
+#: A waiting reader also polls at this interval: a notification may have been lost with its connection.
 RECHECK_SECONDS = 1.0
 
 
 class PostgresReader:
-    """Positions live here and nowhere else; they advance only with what `read` returns."""
+    """Keeps the positions; they advance only by the records that `read` returns."""
 
     def __init__(
         self,
@@ -35,8 +35,9 @@ class PostgresReader:
         self._wakeups = wakeups
         self._ids = ids
         self._positions = dict(positions)
-        self._turn = list(positions)
-        #: Set while there may be something we have not looked for.
+        #: The order in which the next read serves the partitions.
+        self._order = list(positions)
+        #: Set while there may be records that were not fetched yet.
         self._grown = asyncio.Event()
         self._grown.set()
         self._checked = 0.0
@@ -65,9 +66,9 @@ class PostgresReader:
         self._wakeups.unsubscribe(self._ids.values(), self._grown)
 
     async def _take(self, max_records: int) -> list[Chunk]:
-        """What is there, at once. While anything was found, or the question failed, there may be more."""
-        turn, topics, partitions = self._turn, [self._ids[at][0] for at in self._turn], [at[1] for at in self._turn]
-        positions = [self._positions[at] for at in turn]
+        """Fetches without waiting. After a fetch that found records or failed, there may be more."""
+        order, topics, partitions = self._order, [self._ids[at][0] for at in self._order], [at[1] for at in self._order]
+        positions = [self._positions[at] for at in order]
         self._grown.clear()
         rows = None
         try:
@@ -86,11 +87,11 @@ class PostgresReader:
                 found[nth] = batch
         chunks: list[Chunk] = []
         for nth, batch in found.items():
-            at = turn[nth]
-            # A seek while we asked wins.
+            at = order[nth]
+            # Discarded when `seek` was called during the query.
             if batch and self._positions[at] == positions[nth]:
                 self._positions[at] = batch[-1].offset + 1
                 chunks.append(Chunk(at.topic, at.partition, batch, batch[-1].offset + 1))
-        # Who got something now stands behind those who got nothing, should the next read not have room for all.
-        self._turn = [at for nth, at in enumerate(turn) if nth not in found] + [turn[nth] for nth in found]
+        # Partitions without records in this read are first in the next, which may not have room for all.
+        self._order = [at for nth, at in enumerate(order) if nth not in found] + [order[nth] for nth in found]
         return chunks

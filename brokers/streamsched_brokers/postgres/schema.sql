@@ -1,22 +1,22 @@
--- The log's own schema, made by the driver (`connection.prepare`), outside the product's migrations: a log may live in
--- another database than the catalog. Statements are idempotent. Functions carry a version so that processes of
--- the last release go on beside those of this one.
+-- The schema of the log, created by the driver (`connection.prepare`), outside the product's migrations: the log may be
+-- in another database than the catalog. Statements are idempotent. Function names have a version, so that processes of
+-- the previous release keep working beside those of this one.
 
 CREATE SCHEMA IF NOT EXISTS streamsched_log;
 
--- Topics are never dropped, so that drivers may keep what they know of them.
+-- Topics are never dropped, so that drivers may cache them.
 CREATE TABLE IF NOT EXISTS streamsched_log.topic (
     topic_id   integer  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name       text     NOT NULL UNIQUE,
     partitions integer  NOT NULL CHECK (partitions > 0),
     cleanup    text     NOT NULL CHECK (cleanup IN ('delete', 'compact')),
     retention  interval,
-    -- A compacted topic forgets by key, never by age.
+    -- A compacted topic deletes by key, never by age.
     CHECK (cleanup = 'delete' OR retention IS NULL)
 );
 
--- The end of each partition. Who appends holds this row's lock until the commit: offsets become visible in their order.
--- Rows are rewritten by every append, hence the room in each page for updates in place.
+-- The end of each partition. An append holds this row's lock until its commit, so offsets become visible in order.
+-- Rows are rewritten by every append, hence the free space in each page for updates in place.
 CREATE TABLE IF NOT EXISTS streamsched_log.partition (
     topic_id  integer NOT NULL REFERENCES streamsched_log.topic,
     partition integer NOT NULL,
@@ -24,19 +24,19 @@ CREATE TABLE IF NOT EXISTS streamsched_log.partition (
     PRIMARY KEY (topic_id, partition)
 ) WITH (fillfactor = 10);
 
--- What compaction has done. Apart from `partition`, so that a long pass keeps no one from appending.
+-- The state of compaction. Separate from `partition`, so that a long pass does not block appends.
 CREATE TABLE IF NOT EXISTS streamsched_log.compaction (
     topic_id   integer NOT NULL,
     partition  integer NOT NULL,
-    -- Records before this offset have been compacted, and that many of them were kept.
+    -- Records before this offset have been compacted; `kept` of them remain.
     cleaned_to bigint  NOT NULL DEFAULT 0,
     kept       bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (topic_id, partition),
     FOREIGN KEY (topic_id, partition) REFERENCES streamsched_log.partition
 );
 
--- Records of one partition, one row for each append (a big append is several). A reader looks for the first batch that
--- ends at or after its position, hence the primary key.
+-- Records of one partition, one row per append (a large append has several). A reader needs the first batch that ends
+-- at or after its position, hence the primary key.
 CREATE TABLE IF NOT EXISTS streamsched_log.batch (
     topic_id     integer NOT NULL,
     partition    integer NOT NULL,
@@ -44,11 +44,11 @@ CREATE TABLE IF NOT EXISTS streamsched_log.batch (
     last_offset  bigint  NOT NULL,
     count        integer NOT NULL CHECK (count > 0),
     bytes        integer NOT NULL,
-    -- Milliseconds since the epoch: of all records, or of the newest when `times` has one for each.
+    -- Milliseconds since the epoch: the time of all records, or of the newest when `times` has one for each.
     time_ms      bigint  NOT NULL,
-    -- When compaction had first removed all that the records of this batch supersede; a tombstone's grace counts from it.
+    -- When compaction first removed everything the records of this batch supersede; a tombstone's grace starts then.
     clean_ms     bigint,
-    -- NULL where they count up from `first_offset`: only compaction leaves holes.
+    -- NULL when they are consecutive from `first_offset`: only compaction leaves gaps.
     offsets      bigint[],
     times        bigint[],
     keys         bytea[] NOT NULL,
@@ -57,18 +57,18 @@ CREATE TABLE IF NOT EXISTS streamsched_log.batch (
     CHECK (last_offset - first_offset + 1 >= count)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
--- Out of line without compression: pglz would cost more CPU than everything else together.
+-- Out of line without compression: pglz would use more CPU than everything else together.
 ALTER TABLE streamsched_log.batch
     ALTER COLUMN keys SET STORAGE EXTERNAL, ALTER COLUMN values SET STORAGE EXTERNAL,
     ALTER COLUMN offsets SET STORAGE EXTERNAL, ALTER COLUMN times SET STORAGE EXTERNAL;
 
--- The fence of each writer's name: only the newest epoch may write.
+-- The fence of each writer name: only the newest epoch may write.
 CREATE TABLE IF NOT EXISTS streamsched_log.writer (
     name  text   PRIMARY KEY,
     epoch bigint NOT NULL CHECK (epoch > 0)
 ) WITH (fillfactor = 10);
 
--- Appends batches, already ordered by topic and partition so that two appends never wait for each other in a circle.
+-- Appends batches, which must be ordered by topic and partition so that two appends cannot deadlock.
 -- Batch i has counts[i] of the flat keys and values.
 CREATE OR REPLACE FUNCTION streamsched_log.append_v1(
     topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
@@ -104,8 +104,8 @@ BEGIN
     END IF;
 END $$;
 
--- The same for the writer of a name: false, and nothing written, when it was fenced. The share lock holds a newer
--- owner's epoch back until this transaction ends.
+-- Appends for the writer of a name; returns false and writes nothing when it was fenced. The share lock delays a newer
+-- owner's epoch until this transaction ends.
 CREATE OR REPLACE FUNCTION streamsched_log.commit_v1(
     writer_name text, writer_epoch bigint,
     topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
@@ -119,10 +119,10 @@ BEGIN
     RETURN true;
 END $$;
 
--- Rewrites one partition with the newest record of each key, offsets kept, and drops tombstones whose grace is over.
--- Readers see the batches of before or of after, which agree on everything a reader has still to learn.
--- Does nothing (NULL) while another pass is at it, or while fewer records came than both were kept and `at_least` says;
--- otherwise says how many records it removed.
+-- Rewrites one partition with the newest record of each key, offsets unchanged, and drops tombstones after their grace.
+-- Readers see either the old or the new batches; both give the same newest values.
+-- Returns NULL and does nothing while another pass is in progress, or when there are fewer new records than
+-- `at_least` or than the last pass kept; otherwise returns the number of records removed.
 CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
     topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer
 ) RETURNS bigint LANGUAGE plpgsql
@@ -192,5 +192,5 @@ BEGIN
     RETURN before - remain;
 END $$;
 
--- Last, so that a half-made schema is never taken for a whole one; see `connection.VERSION`.
+-- Last, so that an incomplete schema is never considered complete; see `connection.VERSION`.
 COMMENT ON SCHEMA streamsched_log IS '1';

@@ -13,7 +13,7 @@ _HEAD = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The named statements of `queries.sql`. Files of the package are as good as literals: nothing is put into them."""
+    """The named statements of `queries.sql`. They are used as literals: no values are interpolated."""
     _, *parts = _HEAD.split(_text("queries.sql"))
     return {name: cast(LiteralString, body.strip()) for name, body in zip(parts[::2], parts[1::2], strict=True)}
 

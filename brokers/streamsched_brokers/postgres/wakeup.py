@@ -1,4 +1,4 @@
-"""Who waits for which partitions, and the one connection on which PostgreSQL tells us that they grew."""
+"""Wakes waiting readers: one connection listens for PostgreSQL's notifications of partitions that grew."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import asyncpg
 import structlog
 
-from streamsched.cancellation import cancel
+from streamsched.process.cancellation import cancel
 from streamsched_brokers.postgres.connection import SESSION
 
 CHANNEL = "streamsched_log"
 
-#: How long to wait before listening again after the connection was lost; doubled up to the last one.
+#: Seconds before reconnecting after the connection was lost, by the number of failures.
 BACKOFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 log = structlog.get_logger()
@@ -22,8 +22,8 @@ log = structlog.get_logger()
 class Wakeups:
     """Sets the event of every reader of a partition that grew.
 
-    A notification is a hint: one may be lost with the connection, so readers look for themselves once in a while, and
-    all of them are woken when listening begins again.
+    A notification is a hint: one may be lost with the connection, so readers also poll, and all of them are woken after
+    a reconnect.
     """
 
     def __init__(self, url: str) -> None:
@@ -32,7 +32,7 @@ class Wakeups:
         self._task: asyncio.Task[None] | None = None
 
     def subscribe(self, partitions: Iterable[tuple[int, int]], event: asyncio.Event) -> None:
-        """From now on `event` is set when one of the partitions (topic id, partition) grows."""
+        """Sets `event` whenever one of the partitions (topic id, partition) grows, until `unsubscribe`."""
         for partition in partitions:
             self._waiting.setdefault(partition, set()).add(event)
         if self._task is None:
@@ -66,7 +66,7 @@ class Wakeups:
                 finally:
                     connection.terminate()
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as exc:
-                log.warning("log.listen.failed", error=str(exc) or type(exc).__name__, failures=failures)
+                log.warning("log.listen_failed", error=str(exc) or type(exc).__name__, failures=failures)
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 

@@ -1,4 +1,4 @@
-"""The fenced writer: everything a commit carries goes out in one statement, checked against the fence where it lies."""
+"""The fenced writer: a commit is one statement, which checks the fence in the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import asyncpg
 from streamsched.domain.errors import FencedError
 from streamsched.ports.broker import Outgoing
 from streamsched_brokers.postgres.batches import append
-from streamsched_brokers.postgres.catalog import Catalog
+from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.connection import translated
 from streamsched_brokers.postgres.sql import queries
 
@@ -17,7 +17,7 @@ from streamsched_brokers.postgres.sql import queries
 class PostgresWriter:
     """The writer of a name at one epoch."""
 
-    def __init__(self, pool: asyncpg.Pool, catalog: Catalog, name: str, epoch: int) -> None:
+    def __init__(self, pool: asyncpg.Pool, catalog: PostgresTopicCatalog, name: str, epoch: int) -> None:
         self._pool = pool
         self._catalog = catalog
         self._name = name

@@ -1,4 +1,4 @@
-"""A `streamsched dev` of one's own, as another program would use it: started, asked over HTTP, stopped."""
+"""Starts and stops a `streamsched dev`, and queries it over HTTP."""
 
 import json
 import os
@@ -17,21 +17,18 @@ STREAMSCHED = Path(sys.executable).with_name("streamsched")
 
 
 class SchedulerError(Exception):
-    """It did not start, or ended; the message says why."""
+    """The scheduler did not start, or ended; the message has the reason."""
 
 
 class Api:
-    """What the demo asks of the HTTP API.
-
-    Every call raises `SchedulerError` when the scheduler does not answer as it should.
-    """
+    """The HTTP API calls of the demo. Each raises `SchedulerError` on an error or without an answer."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._client = httpx.Client(base_url=url, timeout=10, trust_env=False)
 
     def schedules(self) -> dict[str, dict[str, Any]]:
-        """By name."""
+        """Schedules by name."""
         return {each["name"]: each for each in self._get("/v1/schedules")["schedules"] if "flights" in each["id"]}
 
     def jobs(self, schedule: str) -> list[dict[str, Any]]:
@@ -43,12 +40,12 @@ class Api:
         return self._get(f"/v1/runs?program={program}")["runs"][::-1]
 
     def log(self, run: str, lines: int = 15) -> str:
-        return self._asked(f"/v1/runs/{run}/logs?tail={lines}").text
+        return self._response(f"/v1/runs/{run}/logs?tail={lines}").text
 
     def _get(self, path: str) -> Any:
-        return self._asked(path).json()
+        return self._response(path).json()
 
-    def _asked(self, path: str) -> httpx.Response:
+    def _response(self, path: str) -> httpx.Response:
         try:
             return self._client.get(path).raise_for_status()
         except httpx.HTTPError as exc:
@@ -57,10 +54,10 @@ class Api:
 
 @contextmanager
 def running(folder: Path, patience: float = 90.0) -> Iterator[Api]:
-    """A scheduler with its state in `folder`, until the block ends.
+    """Runs a scheduler with its state in `folder` during the block.
 
     Raises:
-        SchedulerError: it did not come up within `patience` seconds, or said why it cannot.
+        SchedulerError: it ended, or was not ready within `patience` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "dev.out").open("w+") as out:
@@ -73,10 +70,10 @@ def running(folder: Path, patience: float = 90.0) -> Iterator[Api]:
 
 
 def deploy(app: Path, api: Api, environ: Mapping[str, str]) -> None:
-    """Makes the scheduler know the app.
+    """Deploys the app.
 
     Raises:
-        SchedulerError: it was refused.
+        SchedulerError: the deployment was refused.
     """
     command = [str(STREAMSCHED), "deploy", str(app), "--url", api.url]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environ})
@@ -88,13 +85,13 @@ def _url(process: subprocess.Popen[bytes], folder: Path, patience: float) -> str
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise SchedulerError((folder / "dev.out").read_text().strip() or "`streamsched dev` ended without a word")
+            raise SchedulerError((folder / "dev.out").read_text().strip() or "`streamsched dev` ended without output")
         try:
             note = json.loads((folder / "dev.json").read_text())
             if note["pid"] == process.pid and httpx.get(note["url"] + "/health/ready", trust_env=False).is_success:
                 return note["url"]
         except (OSError, ValueError, httpx.TransportError):
-            pass  # not there yet
+            pass  # not ready yet
         time.sleep(0.1)
     raise SchedulerError(f"`streamsched dev` is not ready after {patience:.0f} s; see {folder / 'dev.log'}")
 

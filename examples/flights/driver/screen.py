@@ -1,4 +1,4 @@
-"""How the demo looks: live on a terminal, plain lines anywhere else."""
+"""Output of the demo: live on a terminal, else plain lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +19,12 @@ STATES = {"COMPLETED": "green", "FAILED": "red", "KILLED": "red", "LOST": "red",
 
 
 class Screen:
-    """Shows moments as they come."""
+    """Shows successive states."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._live: Live | None = None
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
         self._spinner = Spinner("dots")
 
     def say(self, text: str) -> None:
@@ -41,17 +41,17 @@ class Screen:
         self._live = None
 
     def show(self, moment: Moment, *, landing: str) -> None:
-        """The moment: drawn anew, or as the lines that were not said before."""
+        """Shows a state: redraws it, or prints the lines that were not printed before."""
         if self._live is not None:
             self._live.update(self._drawn(moment, landing))
             return
         for line in _lines(moment, landing):
-            if line not in self._said:
-                self._said.add(line)
+            if line not in self._printed:
+                self._printed.add(line)
                 self.console.print(line, highlight=False, markup=False)
 
     def answer(self, table: pd.DataFrame) -> None:
-        """The table of the report."""
+        """Prints the table of the report."""
         shown = Table(title="Delay at departure, New York 2013", title_justify="left", title_style="bold")
         for name in ("measure", "band"):
             shown.add_column(name)
@@ -60,16 +60,16 @@ class Screen:
         shown.add_column("")
         most = table["mean_delay"].max()
         for measure, part in table.groupby("measure", sort=False):
-            for place, row in enumerate(part.itertuples()):
+            for index, row in enumerate(part.itertuples()):
                 bar = "█" * max(1, round(13 * row.mean_delay / most))
-                name = str(measure) if place == 0 else ""
+                name = str(measure) if index == 0 else ""
                 cells = name, row.band, f"{row.flights:,}", f"{row.cancelled_percent} %", f"{row.mean_delay} min"
                 shown.add_row(*cells, Text(bar, "blue"))
             shown.add_section()
         self.console.print(shown)
 
     def story(self, happened: Sequence[Happened]) -> None:
-        """The time line, in local seconds since its start."""
+        """Prints the time line, in seconds since its start."""
         self.console.print("\n[bold]What happened[/]   (seconds since the first event)")
         start = happened[0].at
         for each in happened:
@@ -96,7 +96,7 @@ class Screen:
 
 
 def _lines(moment: Moment, landing: str) -> Iterator[str]:
-    """All there is to say of a moment, jobs and runs in the order they came about."""
+    """A state as lines; jobs and runs in chronological order."""
     yield landing
     if any(each.have for each in moment.counted):
         yield "weekly-join waits: " + ", ".join(_of(each) for each in moment.counted)

@@ -1,4 +1,4 @@
-"""What the demo knows at one moment, as values, and what of it is new. No terminal here, no HTTP."""
+"""Values of the demo: the state at one moment and the time line. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ WAITING = {"PENDING_CONSTRAINT", "PENDING_LAUNCH"}
 
 @dataclass(frozen=True)
 class Counted:
-    """How far one input of a trigger is."""
+    """Progress of one input of a trigger."""
 
     what: str
     have: int
@@ -20,7 +20,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Commit:
-    """What an upstream job landed: read from the file sets' manifests."""
+    """A commit of the upstream job, from the file sets' manifests."""
 
     at: datetime
     dataset: str
@@ -39,7 +39,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class Moment:
-    """Everything the scheduler says, at once."""
+    """Progress, jobs and runs at one moment."""
 
     counted: tuple[Counted, ...]
     jobs: tuple[Mapping[str, Any], ...]
@@ -49,8 +49,8 @@ class Moment:
         return next((run for run in self.runs if run["state"] in ENDED - {"COMPLETED"}), None)
 
     def complete(self, weeks: int) -> bool:
-        """Every week made a job of the join (one that joined a waiting job counts), a report has begun after the last
-        join had ended, and nothing waits or runs.
+        """Whether every week has a job of the join (coalesced ones count), a report was created after the end of the
+        last join, and no job or run is pending.
         """
         joins = [run for run in self.runs if program(run) == "join"]
         reports = [run for run in self.runs if program(run) == "report"]
@@ -75,12 +75,12 @@ def program(run: Mapping[str, Any]) -> str:
 
 
 def short(id_: str) -> str:
-    """A job's or run's id as this app's people say it."""
+    """A job's or run's id without namespace and app."""
     return id_.removeprefix("default.flights.")
 
 
 def time_line(commits: Sequence[Commit], moment: Moment) -> list[Happened]:
-    """Events, jobs and runs in the order they happened."""
+    """Events, jobs and runs in chronological order."""
     return sorted([*_landed(commits), *_fired(moment), *_ran(moment)], key=lambda each: each.at)
 
 

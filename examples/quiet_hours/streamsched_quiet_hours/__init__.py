@@ -1,1 +1,1 @@
-"""A constraint for streamsched, from outside."""
+"""An example of a constraint plug-in for streamsched."""

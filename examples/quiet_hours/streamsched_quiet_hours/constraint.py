@@ -1,4 +1,4 @@
-"""Nothing starts while a file says so: its first line is the end of the quiet (ISO 8601), its second the reason."""
+"""No job starts until the time in a file: its first line is that time (ISO 8601), its second the reason."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from streamsched.domain.admission import Satisfied, Verdict, WaitUntil
+from streamsched.domain.constraints.plugin import Question
+from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied, WaitUntil
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.plugin import Question
-from streamsched.ports.plugins import Answer
+from streamsched.launcher.plugins import Answer
 
 
 def make(config: Mapping[str, Any]) -> Answer:
-    """Configured with `{"file": path}`.
+    """The constraint for the configuration `{"file": path}`.
 
     Raises:
-        InvalidDefinitionError: it names no file.
+        InvalidDefinitionError: `file` is missing.
     """
     file = config.get("file")
     if not isinstance(file, str) or not file:
         raise InvalidDefinitionError("$.file", f"must be the path of a file but is {file!r}")
 
-    def answer(question: Question) -> Verdict:
+    def answer(question: Question) -> ConstraintVerdict:
         path = Path(file)
         if not path.exists():
-            return Satisfied("no quiet is asked for")
+            return Satisfied("there is no quiet time")
         end, _, why = path.read_text().partition("\n")
         until = datetime.fromisoformat(end)
         if until <= question.now:
-            return Satisfied(f"the quiet ended at {end}")
+            return Satisfied(f"the quiet time ended at {end}")
         return WaitUntil(until, f"quiet until {end}: {why.strip()}")
 
     return answer

@@ -1,1 +1,1 @@
-"""A log on Redis: what a driver outside of streamsched looks like."""
+"""An example of a log driver for streamsched, on Redis."""

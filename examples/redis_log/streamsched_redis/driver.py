@@ -1,4 +1,4 @@
-"""The broker port on Redis."""
+"""Implements `streamsched.ports.broker` on Redis."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from streamsched_redis.scripts import APPEND, CREATE
 
 CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compaction=False, shared=True)
 _PREFIX = "streamsched:"
-#: How often a waiting reader looks, should it have missed that the log grew.
+#: Interval at which a waiting reader polls, in case it missed a notification.
 _RECHECK_SECONDS = 1.0
 
 
 async def open_broker(url: str) -> RedisBroker:
-    """Opens the log behind `redis://host:port/database`. The client repeats nothing by itself, whatever the URL says:
-    what Redis took without our hearing of it would be there twice.
+    """Opens the log at `redis://host:port/database`. Disables the client's retries, which would append records twice if
+    an answer was lost.
 
     Raises:
-        UnavailableError: no Redis answers.
-        ConfigurationError: the URL is wrong, or Redis refuses us.
+        UnavailableError: Redis does not answer.
+        ConfigurationError: the URL is wrong, or Redis denies access.
     """
     try:
         client = aioredis.Redis.from_url(url, max_connections=64, retry=Retry(NoBackoff(), 0))
@@ -42,11 +42,11 @@ async def open_broker(url: str) -> RedisBroker:
 
 @asynccontextmanager
 async def translated() -> AsyncIterator[None]:
-    """Redis's errors as the port's."""
+    """Translates Redis' errors into the port's."""
     try:
         yield
     except (exceptions.AuthenticationError, exceptions.NoPermissionError) as exc:
-        raise ConfigurationError(f"Redis refuses us: {exc}") from exc
+        raise ConfigurationError(f"Redis denies access: {exc}") from exc
     except (exceptions.RedisError, OSError) as exc:
         raise UnavailableError(f"Redis does not answer: {exc}") from exc
 
@@ -66,17 +66,17 @@ class RedisBroker:
         for spec in specs:
             shape = f"{spec.partitions} partitions, cleanup '{spec.cleanup}'"
             kept = None if spec.retention is None else spec.retention // timedelta(milliseconds=1)
-            told = json.dumps({"shape": shape, "partitions": spec.partitions, "retention_ms": kept})
+            stored = json.dumps({"shape": shape, "partitions": spec.partitions, "retention_ms": kept})
             async with translated():
-                there = await self._redis.eval(CREATE, 1, f"{_PREFIX}topics", spec.name, told, shape)
-            if there.decode() != shape:
-                raise ConfigurationError(f"topic '{spec.name}' exists with {there.decode()}; wanted {shape}")
+                found = await self._redis.eval(CREATE, 1, f"{_PREFIX}topics", spec.name, stored, shape)
+            if found.decode() != shape:
+                raise ConfigurationError(f"topic '{spec.name}' exists with {found.decode()}; wanted {shape}")
 
     async def append(self, records: Sequence[Outgoing]) -> None:
         await self.write(records)
 
     async def write(self, records: Sequence[Outgoing], writer: str = "", epoch: int = 0) -> None:
-        """Appends all records or none; fenced, when a `writer` is named."""
+        """Appends all records or none; checks the fence if `writer` is given."""
         await self.check((record.topic, record.partition) for record in records)
         if not records:
             return
@@ -100,15 +100,17 @@ class RedisBroker:
     async def partitions(self, topic: str) -> int:
         if topic not in self._partitions:
             async with translated():
-                told = await self._redis.hget(f"{_PREFIX}topics", topic)
-            if told is None:
+                stored = await self._redis.hget(f"{_PREFIX}topics", topic)
+            if stored is None:
                 raise NotFoundError("topic", topic)
-            self._partitions[topic] = json.loads(told)["partitions"]
+            self._partitions[topic] = json.loads(stored)["partitions"]
         return self._partitions[topic]
 
-    async def check(self, places: Iterable[tuple[str, int]]) -> None:
-        """All these partitions exist, or `NotFoundError`."""
-        for topic, number in set(places):
+    async def check(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Raises:
+        NotFoundError: a partition does not exist.
+        """
+        for topic, number in set(partitions):
             if not 0 <= number < await self.partitions(topic):
                 raise NotFoundError("partition", f"{topic}/{number}")
 
@@ -126,11 +128,11 @@ class RedisBroker:
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
 
     async def maintain(self) -> None:
-        """Retention, all but the newest record of a partition: it says where the end is."""
+        """Applies retention, except to the newest record of a partition, which marks its end."""
         async with translated():
             seconds, micros = await self._redis.time()
-            for name, told in (await self._redis.hgetall(f"{_PREFIX}topics")).items():
-                spec = json.loads(told)
+            for name, stored in (await self._redis.hgetall(f"{_PREFIX}topics")).items():
+                spec = json.loads(stored)
                 if spec["retention_ms"] is not None:
                     oldest = seconds * 1000 + micros // 1000 - spec["retention_ms"]
                     for number in range(spec["partitions"]):
@@ -161,7 +163,7 @@ class RedisWriter:
 
 
 class RedisReader:
-    """Positions live here and nowhere else; a message says that something grew, and it looks for itself."""
+    """Reads from positions kept in memory; a published message wakes a waiting read."""
 
     def __init__(self, client: aioredis.Redis, grown: aioredis.client.PubSub, positions: Mapping[TopicPartition, int]):
         self._redis = client
@@ -186,13 +188,13 @@ class RedisReader:
         await self._grown.aclose()
 
     async def _take(self, max_records: int) -> list[Chunk]:
-        asked = dict(self._positions)
-        share = max(1, max_records // len(asked))
+        requested = dict(self._positions)
+        per_partition = max(1, max_records // len(requested))
         pipe = self._redis.pipeline(transaction=False)
-        for (topic, number), position in asked.items():
-            pipe.xrange(f"{_PREFIX}log:{topic}/{number}", min=f"{max(0, position) + 1}-0", count=share)
+        for (topic, number), position in requested.items():
+            pipe.xrange(f"{_PREFIX}log:{topic}/{number}", min=f"{max(0, position) + 1}-0", count=per_partition)
         chunks: list[Chunk] = []
-        for (at, position), entries in zip(asked.items(), await pipe.execute(), strict=True):
+        for (at, position), entries in zip(requested.items(), await pipe.execute(), strict=True):
             if entries and self._positions[at] == position:
                 records = [_record(*entry) for entry in entries]
                 self._positions[at] = records[-1].offset + 1

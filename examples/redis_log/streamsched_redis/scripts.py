@@ -1,4 +1,4 @@
-"""The Lua that writes. Redis runs one script at a time and whole, which is all the transaction and the fence need.
+"""Lua scripts that write. Redis executes scripts one at a time and atomically, which gives transactions and fences.
 
 Keys of a log: `topics` (hash: name → spec), `epoch` (hash: writer → epoch), `end` (hash: topic/partition → end), and a
 stream `log:<topic>/<partition>` for each partition, in which offset n has the id `<n + 1>-0`.
@@ -24,11 +24,11 @@ redis.call('PUBLISH', KEYS[4], 'grown')
 return 1
 """
 
-#: ARGV: the topic, its spec as JSON, its shape. Answers with the shape that is there.
+#: ARGV: the topic, its spec as JSON, its shape. Returns the stored shape.
 CREATE: Final = """
-local there = redis.call('HGET', KEYS[1], ARGV[1])
-if there and cjson.decode(there)['shape'] ~= ARGV[3] then
-  return cjson.decode(there)['shape']
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+if stored and cjson.decode(stored)['shape'] ~= ARGV[3] then
+  return cjson.decode(stored)['shape']
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return ARGV[3]

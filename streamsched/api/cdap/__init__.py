@@ -1,5 +1,6 @@
-"""CDAP's REST for schedules, `/v3/namespaces/{namespace}/…`, over the same catalog as our own API.
+"""CDAP's REST API for schedules, `/v3/namespaces/{namespace}/…`, over the same catalog as the native API (ADR 22).
 
-Bodies are `codec.cdap`'s, errors plain text. What differs from CDAP on purpose: content that it let through or answered
-with a 500 is a 400 that names the field; an update is one transaction, and one that changes nothing loses nothing.
+Bodies are decoded by `codec.cdap`; errors are plain text. Intended differences from CDAP: invalid content that CDAP
+accepted or answered with 500 is a 400 that names the field; an update is one transaction, and an update that changes
+nothing keeps all accumulated events.
 """

@@ -1,4 +1,4 @@
-"""What CDAP's addresses name."""
+"""Path parameters of CDAP's routes and the apps and programs they name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from fastapi import Depends
 from streamsched.catalog.catalog import Catalog
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Program
+from streamsched.domain.schedules.schedule import Program
 from streamsched.ports.catalog import ScheduleStatus
 
-#: CDAP's words for kinds of programs in addresses. Those of ours are all schedulable: workflows, by CDAP's lights.
-_CATEGORIES: Final = ("workflows", "spark", "flows", "mapreduce", "services", "webapp", "workers")
-_OURS: Final = ("workflows", "spark")
+#: CDAP's program categories in paths. Only workflows can be scheduled in CDAP, so every program here is one; `spark`
+#: is accepted as a second name.
+CATEGORIES: Final = ("workflows", "spark", "flows", "mapreduce", "services", "webapp", "workers")
+_SUPPORTED: Final = ("workflows", "spark")
 
 
 def _app(namespace: str, app: str) -> AppRef:
@@ -30,10 +31,10 @@ ScheduleDep = Annotated[ScheduleRef, Depends(_schedule)]
 
 
 async def find_app(catalog: Catalog, ref: AppRef) -> list[ScheduleStatus]:
-    """The schedules of an app, by name.
+    """The schedules of an app, ordered by name.
 
     Raises:
-        NotFoundError: there is no such app: it has neither schedules nor programs.
+        NotFoundError: the app has neither schedules nor programs.
     """
     found = await catalog.list(app=ref)
     if not found and not await catalog.programs(app=ref):
@@ -42,22 +43,24 @@ async def find_app(catalog: Catalog, ref: AppRef) -> list[ScheduleStatus]:
 
 
 async def find_program(catalog: Catalog, app: AppRef, category: str, name: str) -> Program:
-    """A program by CDAP's address, `workflows/join`.
+    """The program of a path such as `workflows/join`.
 
     Raises:
-        NotFoundError: there is none of that name, or not of that category.
+        NotFoundError: no program has that name, or no program is of that category.
         InvalidError: CDAP has no such category.
     """
     check_category(category)
     ref = ProgramRef(app.namespace, app.app, name)
-    if category not in _OURS:
+    if category not in _SUPPORTED:
         raise NotFoundError("program", str(ref))
     return await catalog.program(ref)
 
 
 def check_category(category: str) -> None:
-    """Raises:
-    InvalidError: CDAP has no programs of that category.
+    """Checks a program category.
+
+    Raises:
+        InvalidError: CDAP has no such category.
     """
-    if category not in _CATEGORIES:
-        raise InvalidError("$", f"Unknown category name '{category}'. Must be one of {','.join(_CATEGORIES)}")
+    if category not in CATEGORIES:
+        raise InvalidError("$", f"Unknown category name '{category}'. Must be one of {','.join(CATEGORIES)}")

@@ -1,4 +1,4 @@
-"""The two forms in which CDAP shows a schedule: today's, and the one it spoke before 4.2."""
+"""CDAP's two JSON forms of a schedule: `ScheduleDetail`, and `ScheduleSpecification` from before CDAP 4.2."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from streamsched.ports.catalog import ScheduleStatus
 
 
 class Form(StrEnum):
-    """`format=` of a request."""
+    """Values of the query parameter `format`."""
 
     DETAIL = "detail"
     SPEC = "spec"
 
 
-FormDep = Annotated[Form, Query(alias="format")]
+FormDep = Annotated[
+    Form,
+    Query(alias="format", description="`detail`: ScheduleDetail. `spec`: ScheduleSpecification, from before CDAP 4.2."),
+]
 
 
 def shown(status: ScheduleStatus, form: Form = Form.DETAIL) -> dict[str, Any] | None:
-    """A schedule in the form that was asked for; None when it has no such form."""
+    """The schedule in the requested form; None when it cannot be expressed in that form."""
     record = status.record
     if form is Form.SPEC:
         return specification.to_json(record.definition)

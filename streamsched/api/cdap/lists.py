@@ -1,6 +1,6 @@
-"""CDAP's lists of schedules: of an app, of a program, and of those that wait for a program.
+"""CDAP's schedule lists: of an app, of a program, and of the schedules triggered by a program.
 
-`?strict=true` is ours: schedules that a client of CDAP's own could not read are left out.
+`?strict=true` is an extension: it omits schedules that CDAP's own clients cannot read.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Annotated, Any, Final, NoReturn
 from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import Response
 
-from streamsched.api.cdap.addresses import AppDep, check_category, find_app, find_program
+from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_app, find_program
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.cdap.extension import readable
-from streamsched.domain.event import Outcome
+from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.trigger import ProgramStatus, Trigger, leaves
+from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
 from streamsched.ports.catalog import ScheduleStatus
 
 of_app = APIRouter()
 of_namespace = APIRouter()
 
-#: `trigger-type=` → the types of triggers it asks for; ours that tick are of the clock as CDAP's are.
+#: Values of `trigger-type` and the trigger types they select. `time` includes the types CDAP does not have.
 _TYPES: Final[dict[str, frozenset[str]]] = {
     "time": frozenset({"TIME", "EVERY", "AT"}),
     "partition": frozenset({"PARTITION"}),
@@ -41,7 +41,7 @@ _OUTCOMES: Final = {"COMPLETED": Outcome.SUCCEEDED, "FAILED": Outcome.FAILED, "K
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What of a list was asked for."""
+    """The filter of a list and the form of its items."""
 
     types: frozenset[str] | None
     status: str | None
@@ -49,7 +49,7 @@ class Filter:
     strict: bool
 
     def __call__(self, found: Iterable[ScheduleStatus]) -> list[dict[str, Any]]:
-        """Those that pass, as they are shown."""
+        """The schedules that pass, as JSON, in the given order."""
         return [
             form
             for status in found
@@ -67,10 +67,14 @@ class Filter:
 
 
 def _filter(
-    trigger_type: Annotated[str | None, Query(alias="trigger-type")] = None,
-    schedule_status: Annotated[str | None, Query(alias="schedule-status")] = None,
+    trigger_type: Annotated[
+        str | None, Query(alias="trigger-type", description=f"Type of the whole trigger: {', '.join(_TYPES)}.")
+    ] = None,
+    schedule_status: Annotated[
+        str | None, Query(alias="schedule-status", description=f"{' or '.join(_STATUSES)}.")
+    ] = None,
     form: FormDep = Form.DETAIL,
-    strict: Annotated[bool, Query(description="leave out what CDAP's own clients cannot read")] = False,
+    strict: Annotated[bool, Query(description="Omit schedules that CDAP's own clients cannot read.")] = False,
 ) -> Filter:
     if trigger_type is not None and trigger_type not in _TYPES:
         _refuse(f"Unknown category name '{trigger_type}'. Must be one of {','.join(_TYPES)}")
@@ -82,35 +86,48 @@ def _filter(
 FilterDep = Annotated[Filter, Depends(_filter)]
 
 
-@of_app.get("/schedules")
+@of_app.get("/schedules", summary="List the schedules of an app")
 async def schedules_of_app(app: AppDep, catalog: CatalogDep, chosen: FilterDep) -> Response:
-    """Ordered by name. A type is that of the whole trigger: an AND of times is no `time`."""
+    """The schedules of the app, ordered by name. `trigger-type` compares the type of the whole trigger: a conjunction
+    of times is of type `and`, not `time`.
+    """
     return rendered(chosen(await find_app(catalog, app)))
 
 
-@of_app.get("/{category}/{program}/schedules")
+@of_app.get("/{category}/{program}/schedules", summary="List the schedules that start a program")
 async def schedules_of_program(
     app: AppDep, category: str, program: str, catalog: CatalogDep, chosen: FilterDep
 ) -> Response:
-    """Those that start a program, ordered by name. The category is `workflows` or `spark`."""
+    """The schedules of the app that start the program, ordered by name. `category` is `workflows` or `spark`."""
     ref = (await find_program(catalog, app, category, program)).ref
     found = await find_app(catalog, app)
     return rendered(chosen(each for each in found if each.record.definition.program == ref))
 
 
-@of_namespace.get("/schedules/trigger-type/program-status")
+@of_namespace.get("/schedules/trigger-type/program-status", summary="List the schedules triggered by a program")
 async def triggered_by_program(
     *,
     catalog: CatalogDep,
     chosen: FilterDep,
-    trigger_namespace: Annotated[str | None, Query(alias="trigger-namespace-id")] = None,
-    trigger_app: Annotated[str | None, Query(alias="trigger-app-name")] = None,
-    category: Annotated[str | None, Query(alias="trigger-program-type")] = None,
-    program: Annotated[str | None, Query(alias="trigger-program-name")] = None,
-    statuses: Annotated[str | None, Query(alias="trigger-program-statuses")] = None,
+    trigger_namespace: Annotated[
+        str | None, Query(alias="trigger-namespace-id", description="Namespace of the program (required).")
+    ] = None,
+    trigger_app: Annotated[
+        str | None, Query(alias="trigger-app-name", description="App of the program (required).")
+    ] = None,
+    category: Annotated[
+        str | None, Query(alias="trigger-program-type", description=f"{', '.join(CATEGORIES)} (required).")
+    ] = None,
+    program: Annotated[
+        str | None, Query(alias="trigger-program-name", description="Name of the program (required).")
+    ] = None,
+    statuses: Annotated[
+        str | None,
+        Query(alias="trigger-program-statuses", description=f"Comma-separated: {', '.join(_OUTCOMES)}. Default: any."),
+    ] = None,
 ) -> Response:
-    """Those that wait for a program to end, anywhere in their triggers and in any namespace; `trigger-program-statuses`
-    (such as `COMPLETED,FAILED`) narrows it to those that wait for one of these.
+    """The schedules of all namespaces whose trigger contains a status of the program, at any depth.
+    `trigger-program-statuses`, such as `COMPLETED,FAILED`, selects those that wait for at least one of these statuses.
     """
     named = {
         "trigger-namespace-id": trigger_namespace,

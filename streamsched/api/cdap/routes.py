@@ -1,23 +1,24 @@
-"""All of CDAP's addresses. What is below an app exists a second time below each of its versions, which say nothing:
-schedules are of an app, whatever its version, as in CDAP from 6.8 on.
+"""All CDAP routes. The routes below an app also exist below `versions/{version}`; the version is ignored, because
+schedules belong to the app, as in CDAP 6.8 and later.
 """
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from streamsched.api.cdap import lists, runtimes, schedules
+from streamsched.api.cdap import apps, lists, runtimes, schedules
 
 
 def cdap_routes() -> APIRouter:
-    """The routes, made anew."""
+    """Creates a router with all CDAP routes."""
     of_app = APIRouter()
     for router in (schedules.router, lists.of_app, runtimes.of_app):
         of_app.include_router(router)
     routes = APIRouter(prefix="/v3/namespaces/{namespace}", tags=["CDAP"])
     for router in (lists.of_namespace, runtimes.of_namespace):
         routes.include_router(router)
-    # First the longer address: `versions` would be taken for a category of programs by the shorter one.
+    # The longer prefix is registered first: below the shorter one `versions` would match the program category.
     routes.include_router(of_app, prefix="/apps/{app}/versions/{version}", include_in_schema=False)
     routes.include_router(of_app, prefix="/apps/{app}")
+    routes.include_router(apps.router, prefix="/apps/{app}")
     return routes

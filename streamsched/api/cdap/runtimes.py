@@ -1,9 +1,10 @@
-"""When the schedules of a program tick next, and when they last did: an entry for each of their times.
+"""The next and previous ticks of a program's schedules, one entry for each time trigger.
 
     {"id": "DEFAULT.<namespace>:<app>:-SNAPSHOT:WORKFLOW:<program>:<schedule>", "time": milliseconds}
 
-The id of a time inside a composed trigger ends with its expression besides. Ticks are computed: next is the first one
-after now, previous the last one before now and after the schedule's latest change. A suspended schedule has neither.
+The id of a time trigger inside a composite trigger also ends with its expression. Ticks are computed, not stored: the
+next tick is the first one after now, the previous tick the last one before now and after the schedule's latest change.
+A suspended schedule has neither.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
-from streamsched.codec.reading import Fields, below
-from streamsched.codec.scalar import loads, sequence
-from streamsched.domain.cron import next_fire, previous_fire
+from streamsched.codec.json.reading import Fields, below
+from streamsched.codec.json.scalar import loads, sequence
 from streamsched.domain.errors import StreamschedError
 from streamsched.domain.names import AppRef
-from streamsched.domain.trigger import Cron, TimeLeaf
+from streamsched.domain.ticks.fire_times import next_fire, previous_fire
+from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 from streamsched.ports.catalog import ScheduleRecord
 
 of_app = APIRouter()
 of_namespace = APIRouter()
 
-#: When a time of a schedule ticks, as seen at a moment; None: it does not.
+#: The tick of a time trigger relative to an instant; None when there is none.
 _Tick = Callable[[ScheduleRecord, TimeLeaf, datetime], datetime | None]
 
 
@@ -50,42 +51,55 @@ def _previous(record: ScheduleRecord, leaf: TimeLeaf, now: datetime) -> datetime
     return tick if tick is not None and tick > record.updated_at else None
 
 
-@of_app.get("/{category}/{program}/nextruntime")
+@of_app.get("/{category}/{program}/nextruntime", summary="Next ticks of a program")
 async def next_of_program(app: AppDep, category: str, program: str, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """200 `[{"id", "time"}, …]`."""
+    """The next tick of each time trigger of the program's enabled schedules: `[{"id", "time"}, …]`. `time` is in
+    milliseconds since the epoch.
+    """
     return rendered(await _runtimes(catalog, app, category, program, tick=_next, now=clock.now()))
 
 
-@of_app.get("/{category}/{program}/previousruntime")
+@of_app.get("/{category}/{program}/previousruntime", summary="Previous ticks of a program")
 async def last_of_program(app: AppDep, category: str, program: str, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """200 `[{"id", "time"}, …]`."""
+    """The previous tick of each time trigger of the program's enabled schedules, in the format of `nextruntime`. Ticks
+    before the schedule's latest change are omitted.
+    """
     return rendered(await _runtimes(catalog, app, category, program, tick=_previous, now=clock.now()))
 
 
-@of_namespace.post("/nextruntime")
+@of_namespace.post("/nextruntime", summary="Next ticks of several programs")
 async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """Body `[{"appId", "programType", "programId"}, …]`; 200 with each of them, and its `statusCode` and `schedules` or
-    `error`.
+    """The body is `[{"appId", "programType", "programId"}, …]`. The response repeats each element with its own
+    `statusCode` and either `schedules` or `error`.
     """
     return rendered(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
 
 
-@of_namespace.post("/previousruntime")
+@of_namespace.post("/previousruntime", summary="Previous ticks of several programs")
 async def last_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """As `nextruntime`."""
+    """As `POST nextruntime`, with the previous ticks."""
     return rendered(await _batch(catalog, namespace, body, tick=_previous, now=clock.now()))
 
 
 async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, now: datetime) -> list[dict[str, Any]]:
-    asked = [Fields(each, below("$", place)) for place, each in enumerate(sequence(loads(body), "$"))]
-    return [{**each.raw(), **await _answer(catalog, namespace, each, tick=tick, now=now)} for each in asked]
+    return [
+        {
+            **(each if isinstance(each, dict) else {}),
+            **await _element(catalog, namespace, each, below("$", index), tick=tick, now=now),
+        }
+        for index, each in enumerate(sequence(loads(body), "$"))
+    ]
 
 
-async def _answer(catalog: Catalog, namespace: str, asked: Fields, *, tick: _Tick, now: datetime) -> dict[str, Any]:
+async def _element(
+    catalog: Catalog, namespace: str, element: object, path: str, *, tick: _Tick, now: datetime
+) -> dict[str, Any]:
+    """The result of one element. An error affects this element only."""
     try:
-        app = AppRef(namespace, asked.text("appId"))
-        category = _CATEGORIES.get(asked.text("programType").upper(), asked.text("programType"))
-        found = await _runtimes(catalog, app, category, asked.text("programId"), tick=tick, now=now)
+        fields = Fields(element, path)
+        app = AppRef(namespace, fields.text("appId"))
+        category = _CATEGORIES.get(fields.text("programType").upper(), fields.text("programType"))
+        found = await _runtimes(catalog, app, category, fields.text("programId"), tick=tick, now=now)
     except StreamschedError as exc:
         return {"statusCode": int(status_of(exc)), "error": message(exc)}
     return {"statusCode": int(HTTPStatus.OK), "schedules": found}
@@ -111,11 +125,11 @@ def _entries(record: ScheduleRecord, tick: _Tick, now: datetime) -> Iterator[dic
         at = tick(record, leaf, now)
         if at is not None:
             alone = record.definition.trigger == leaf
-            said = leaf.expression if isinstance(leaf, Cron) else leaf_id
-            yield {"id": name if alone else f"{name}:{said}", "time": millis(at)}
+            suffix = leaf.expression if isinstance(leaf, Cron) else leaf_id
+            yield {"id": name if alone else f"{name}:{suffix}", "time": millis(at)}
 
 
-#: What a body calls a kind of program → what an address calls it.
+#: `programType` in a body and the program category of a path.
 _CATEGORIES: Final = {
     "FLOW": "flows",
     "MAPREDUCE": "mapreduce",

@@ -1,6 +1,6 @@
-"""One schedule by CDAP's address: create, show, update, delete, enable and disable.
+"""One schedule over CDAP's API: create, show, update, delete, enable and disable.
 
-`?strict=true` is ours: a schedule that CDAP has no words for is then refused with the path of what it is.
+`?strict=true` is an extension: a schedule that uses anything CDAP does not have is refused with its path.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from streamsched.api.rendering import rendered
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import specification
 from streamsched.codec.cdap.extension import extensions
-from streamsched.codec.scalar import loads
+from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule
 
 router = APIRouter(prefix="/schedules")
 
-StrictDep = Annotated[bool, Query(description="refuse what CDAP has no word for")]
+StrictDep = Annotated[bool, Query(description="Refuse members that CDAP does not have.")]
 
 _EXAMPLE: Final = {
     "program": {"programName": "join", "programType": "WORKFLOW"},
@@ -38,9 +38,9 @@ _BODY: Final = {
 }
 
 
-@router.put("/{schedule}", openapi_extra=_BODY)
+@router.put("/{schedule}", openapi_extra=_BODY, summary="Create a schedule")
 async def create(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict: StrictDep = False) -> Response:
-    """200, suspended; 404 when app or program are missing, 409 when it exists."""
+    """Creates the schedule in status SUSPENDED. 404 when the program does not exist, 409 when the schedule exists."""
     obj = _object(body)
     legacy = specification.is_specification(obj)
     schedule = specification.from_json(obj, ref) if legacy else details.from_json(obj, ref)
@@ -50,9 +50,11 @@ async def create(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict:
     return Response()
 
 
-@router.post("/{schedule}/update", openapi_extra=_BODY)
+@router.post("/{schedule}/update", openapi_extra=_BODY, summary="Update a schedule")
 async def update(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict: StrictDep = False) -> Response:
-    """200. What the body leaves out stays; an enabled schedule stays enabled."""
+    """Members that the body omits keep their values. The status does not change. An update that changes nothing keeps
+    all accumulated events.
+    """
     obj = _object(body)
     schedule = details.changed((await catalog.get(ref)).record.definition, obj)
     _check(schedule, strict)
@@ -60,31 +62,36 @@ async def update(ref: ScheduleDep, body: BodyBytes, catalog: CatalogDep, strict:
     return Response()
 
 
-@router.get("/{schedule}")
+@router.get("/{schedule}", summary="Get a schedule")
 async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAIL) -> Response:
-    """200 `ScheduleDetail`, or with `?format=spec` the older `ScheduleSpecification` where it has that form."""
+    """`ScheduleDetail`, or with `?format=spec` the older `ScheduleSpecification`. 404 also when the schedule cannot be
+    expressed in the older form.
+    """
     found = shown(await catalog.get(ref), form)
     if found is None:
         raise NotFoundError("schedule", str(ref))
     return rendered(found)
 
 
-@router.delete("/{schedule}")
+@router.delete("/{schedule}", summary="Delete a schedule")
 async def delete(ref: ScheduleDep, catalog: CatalogDep) -> Response:
+    """Deletes the schedule with its accumulated events. Waiting jobs end as OBSOLETE; active runs continue."""
     await catalog.delete(ref)
     return Response()
 
 
-@router.get("/{schedule}/status")
+@router.get("/{schedule}/status", summary="Get the status of a schedule")
 async def status(ref: ScheduleDep, catalog: CatalogDep) -> Response:
-    """200 `{"status": "SCHEDULED"}` or SUSPENDED."""
+    """`{"status": "SCHEDULED"}` when the schedule is enabled, else `{"status": "SUSPENDED"}`."""
     enabled = (await catalog.get(ref)).record.enabled
     return rendered({"status": "SCHEDULED" if enabled else "SUSPENDED"})
 
 
-@router.post("/{schedule}/{action}")
+@router.post("/{schedule}/{action}", summary="Enable or disable a schedule")
 async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
-    """200; 409 when it is in that state already. Actions: enable and resume, disable and suspend."""
+    """`action` is `enable` or its synonym `resume`, `disable` or its synonym `suspend`. 409 when the schedule is in
+    that state already.
+    """
     match action:
         case "enable" | "resume":
             await catalog.enable(ref)
@@ -99,19 +106,26 @@ async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """Raises:
-    DecodeError: the body is no JSON object, in CDAP's words.
+    """The body as a JSON object.
+
+    Raises:
+        DecodeError: it is not one; the message is CDAP's.
     """
     try:
         found = loads(body)
     except DecodeError as exc:
         raise DecodeError("$", f"Request body is invalid json: {exc.reason}") from exc
     if not isinstance(found, dict):
-        raise DecodeError("$", f"Expected a json object in the request body but received {body[:80].decode()}")
+        raise DecodeError("$", f"Expected a json object in the request body but received {_excerpt(body)}")
     return found
 
 
+def _excerpt(body: bytes) -> str:
+    """The first 80 bytes of a body as text, without an incomplete last character."""
+    return body[:80].decode(errors="ignore")
+
+
 def _check(schedule: Schedule, strict: bool) -> None:
-    beyond = next(extensions(details.to_json(schedule)), None)
-    if strict and beyond is not None:
-        raise InvalidError(beyond, "is no word of CDAP's, and strict=true asks for those only")
+    extension = next(extensions(details.to_json(schedule)), None)
+    if strict and extension is not None:
+        raise InvalidError(extension, "is not part of CDAP's API, and strict=true refuses extensions")

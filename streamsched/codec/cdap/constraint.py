@@ -1,7 +1,8 @@
-"""Constraints as CDAP's REST says them: our native JSON, with Java's time zones.
+"""Constraints in CDAP's REST dialect: native JSON with Java's time zones.
 
-Without `waitUntilMet`, TIME_RANGE and DELAY wait and CONCURRENCY and LAST_RUN abort, as in CDAP's Java builder (its
-REST let all of them abort). A DELAY that says false is refused, as CDAP does.
+Without `waitUntilMet`, TIME_RANGE and DELAY wait and CONCURRENCY and LAST_RUN abort, as in CDAP's Java builder (CDAP's
+REST made all of them abort). A DELAY with false is refused, as in CDAP, and so is a TIME_RANGE without a `timeZone`.
+Types are case-insensitive.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsched.codec import constraint as native
 from streamsched.codec.cdap.zone import iana
-from streamsched.domain.constraint import Constraint
+from streamsched.codec.json.reading import below
+from streamsched.codec.schedules import constraint as native
+from streamsched.domain.constraints.constraint import Constraint
+from streamsched.domain.errors import DecodeError
 
 to_json = native.to_json
 
@@ -19,21 +22,25 @@ _ABORT: Final = frozenset({"CONCURRENCY", "LAST_RUN"})
 
 
 def from_json(obj: object, path: str = "$") -> Constraint:
-    """Reads a constraint.
+    """Decodes a constraint.
 
     Raises:
         DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
         InvalidDefinitionError: the constraint could never be met, or contradicts itself.
     """
-    return native.from_json(_heard(obj), path)
+    return native.from_json(_to_native(obj, path), path)
 
 
-def _heard(obj: object) -> Any:
+def _to_native(obj: object, path: str) -> Any:
     if not isinstance(obj, Mapping):
         return obj
-    heard = dict(obj)
+    found = dict(obj)
+    given = obj.get("type")
+    kind = native.kind_of(given) if isinstance(given, str) else None
     if isinstance(zone := obj.get("timeZone"), str):
-        heard["timeZone"] = iana(zone)
-    if obj.get("type") in _ABORT and obj.get("waitUntilMet") is None:
-        heard["waitUntilMet"] = False
-    return heard
+        found["timeZone"] = iana(zone)
+    elif kind == "TIME_RANGE" and zone is None:
+        raise DecodeError(below(path, "timeZone"), "is missing: whose wall clock startTime and endTime mean")
+    if kind in _ABORT and obj.get("waitUntilMet") is None:
+        found["waitUntilMet"] = False
+    return found

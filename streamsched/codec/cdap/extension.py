@@ -1,5 +1,5 @@
-"""What of a schedule CDAP has no word for. A client of CDAP's own reads such a trigger or constraint as an unknown type
-and refuses the whole answer, a list of a hundred schedules with it; fields it does not know it skips.
+"""Finds the parts of a schedule that CDAP does not have. CDAP's clients reject a whole response that contains a trigger
+or constraint of an unknown type; unknown fields they ignore.
 
     >>> [*extensions({"trigger": {"type": "EVERY", "interval": "1h"}, "overlap": "queue"})]
     ['$.trigger.type', '$.overlap']
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streamsched.codec.reading import below
+from streamsched.codec.json.reading import below
 
 _DETAIL: Final = frozenset(
     {
@@ -52,15 +52,15 @@ _STATUSES: Final = frozenset({"COMPLETED", "FAILED", "KILLED"})
 
 
 def readable(detail: Mapping[str, Any]) -> bool:
-    """Whether a client of CDAP's own can read it, though it may skip fields."""
+    """Whether CDAP's clients can read it, ignoring unknown fields."""
     return not any(path.endswith(".type") for path in extensions(detail))
 
 
 def extensions(detail: Mapping[str, Any], path: str = "$") -> Iterator[str]:
-    """The paths of everything in a `ScheduleDetail`, as `codec.cdap.schedule` writes it, that only we know."""
+    """The paths of everything in a `ScheduleDetail` (`codec.cdap.schedule`) that CDAP does not have."""
     yield from _of_trigger(detail.get("trigger", {}), below(path, "trigger"))
-    for place, constraint in enumerate(detail.get("constraints", ())):
-        yield from _of_constraint(constraint, below(below(path, "constraints"), place))
+    for index, constraint in enumerate(detail.get("constraints", ())):
+        yield from _of_constraint(constraint, below(below(path, "constraints"), index))
     for name in detail:
         if name not in _DETAIL:
             yield below(path, name)
@@ -68,12 +68,12 @@ def extensions(detail: Mapping[str, Any], path: str = "$") -> Iterator[str]:
 
 def _of_trigger(trigger: Mapping[str, Any], path: str) -> Iterator[str]:
     yield from _of(trigger, _TRIGGERS, path)
-    for place, status in enumerate(trigger.get("programStatuses", ())):
+    for index, status in enumerate(trigger.get("programStatuses", ())):
         if status not in _STATUSES:
-            yield below(below(path, "programStatuses"), place)
+            yield below(below(path, "programStatuses"), index)
     if trigger.get("type") in {"AND", "OR"}:
-        for place, child in enumerate(trigger["triggers"]):
-            yield from _of_trigger(child, below(below(path, "triggers"), place))
+        for index, child in enumerate(trigger["triggers"]):
+            yield from _of_trigger(child, below(below(path, "triggers"), index))
 
 
 def _of_constraint(constraint: Mapping[str, Any], path: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""CDAP's notifications: `{"notificationType": …, "properties": {name: text}}`; structured values are JSON inside text.
+"""CDAP's notifications: `{"notificationType": …, "properties": {name: text}}`; structured values are JSON as text.
 
 | type             | properties read                                                                                |
 |------------------|------------------------------------------------------------------------------------------------|
@@ -7,10 +7,10 @@
 | `STREAM_SIZE`    | `streamId` (`stream:ns.name`, or an object), `streamSize` (bytes, absolute)                    |
 | `EVENT` (ours)   | `event` (`ns.name`), `attributes`                                                              |
 
-Refused with a reason, where CDAP ignored them or got stuck: TIME and PROGRAM_HEART_BEAT (ticks are ours), CDAP's own
-STREAM_SIZE, which names a schedule and no stream, and statuses no trigger can ask for. A notification has no id, source
-or time of its own; those given beside `properties` are taken. Ours besides, which CDAP skips: `partitions` of PARTITION
-(as `codec.native` has them, with sizes) and `absolute` of STREAM_SIZE (`false`: growth).
+Refused, where CDAP ignores or loops: TIME and PROGRAM_HEART_BEAT (ticks are made by our timers), CDAP's own
+STREAM_SIZE, which names a schedule and no stream, and statuses that triggers cannot wait for. CDAP's notifications have
+no id, source or time; those given beside `properties` are used. Extensions, which CDAP ignores: `partitions` of
+PARTITION (as in `codec.events.native`, with sizes) and `absolute` of STREAM_SIZE (`false`: growth).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from streamsched.codec.native import (
+from streamsched.codec.events.native import (
     PARTITIONS_ADDED,
     dumps,
     fact_from_json,
@@ -28,7 +28,7 @@ from streamsched.codec.native import (
     hive_key,
     partition_count,
 )
-from streamsched.codec.scalar import (
+from streamsched.codec.json.scalar import (
     boolean,
     dataset,
     event_name,
@@ -43,7 +43,7 @@ from streamsched.codec.scalar import (
     texts,
 )
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Fact,
@@ -54,9 +54,10 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.limits import abridged
 from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
 
-#: The source of a notification that names none.
+#: The source of a notification without one.
 SOURCE: Final = "cdap"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -71,16 +72,16 @@ _STATUSES: Final[Mapping[str, Outcome]] = MappingProxyType(
 
 
 def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time: datetime) -> Event:
-    """The event a notification says.
+    """Decodes a notification.
 
     Raises:
-        DecodeError: a property is missing or wrong, or the notification says nothing a trigger can ask for.
+        DecodeError: a property is missing or wrong, or no trigger can wait for the notification.
     """
     found = mapping(value, path)
     kind = text(found.get("notificationType"), f"{path}.notificationType")
     read = _READERS.get(kind)
     if read is None:
-        raise DecodeError(f"{path}.notificationType", f"must be one of {', '.join(_READERS)} but is {kind!r}")
+        raise DecodeError(f"{path}.notificationType", f"must be one of {', '.join(_READERS)} but is {abridged(kind)}")
     where = f"{path}.properties"
     given, source, time = found.get("id"), found.get("source"), found.get("time")
     return Event(
@@ -92,28 +93,28 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The notification of an event, with its id, source and time beside the properties. `from_json` reads all but TIME
-    back; a program's end is told in whole milliseconds.
+    """The notification of an event, with its id, source and time beside the properties. `from_json` decodes all types
+    but TIME; the end of a program is in whole milliseconds.
     """
-    kind, properties = _said(event.fact)
+    kind, properties = _fact_to_json(event.fact)
     inner = {name: value if isinstance(value, str) else dumps(value).decode() for name, value in properties.items()}
     return {"id": event.id, "source": event.source, "time": event.time, "notificationType": kind, "properties": inner}
 
 
-def _said(fact: Fact) -> tuple[str, dict[str, Any]]:
-    """The type of a fact and its properties; what is no text there becomes JSON in text."""
+def _fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
+    """The type and properties of a fact; values that are not text are written as JSON text."""
     match fact:
         case PartitionsAdded(dataset=ref, partitions=named, count=count):
             _, own = fact_to_json(fact)
             keys = [{column: ["java.lang.String", value] for column, value in each.values.items()} for each in named]
             more = any(each != Partition(hive_key(each.values), each.values) for each in named)
-            told = {"partitions": own["partitions"]} if more else {"partitionKeys": keys}
-            return "PARTITION", {"datasetId": f"dataset:{ref}", "numPartitions": str(count), **told}
+            listed = {"partitions": own["partitions"]} if more else {"partitionKeys": keys}
+            return "PARTITION", {"datasetId": f"dataset:{ref}", "numPartitions": str(count), **listed}
         case StreamSize(stream=ref, bytes=size, absolute=absolute):
             growth = {} if absolute else {"absolute": "false"}
             return "STREAM_SIZE", {"streamId": f"stream:{ref}", "streamSize": str(size), **growth}
         case ProgramReached():
-            return "PROGRAM_STATUS", _program_said(fact)
+            return "PROGRAM_STATUS", _program_to_json(fact)
         case CustomHappened(name=ref, attributes=attributes):
             return "EVENT", {"event": str(ref), "attributes": dict(attributes)}
         case Ticked(schedule=ref, due_at=due_at):
@@ -132,8 +133,8 @@ def _said(fact: Fact) -> tuple[str, dict[str, Any]]:
             assert_never(fact)
 
 
-def _program_said(fact: ProgramReached) -> dict[str, Any]:
-    said: dict[str, Any] = {
+def _program_to_json(fact: ProgramReached) -> dict[str, Any]:
+    properties: dict[str, Any] = {
         "programRunId": {
             "namespace": fact.program.namespace,
             "application": fact.program.app,
@@ -146,12 +147,12 @@ def _program_said(fact: ProgramReached) -> dict[str, Any]:
         "programStatus": next(status for status, outcome in _STATUSES.items() if outcome is fact.outcome),
     }
     if fact.arguments:
-        said["userOverrides"] = dict(fact.arguments)
+        properties["userOverrides"] = dict(fact.arguments)
     if fact.ended_at is not None:
-        said["endTime"] = str((fact.ended_at - _EPOCH) // _MILLISECOND)
+        properties["endTime"] = str((fact.ended_at - _EPOCH) // _MILLISECOND)
     if fact.error:
-        said["programError"] = fact.error
-    return said
+        properties["programError"] = fact.error
+    return properties
 
 
 def _partition(properties: Mapping[str, Any], path: str) -> Fact:
@@ -160,7 +161,7 @@ def _partition(properties: Mapping[str, Any], path: str) -> Fact:
     keys = properties.get("partitionKeys")
     where = f"{path}.partitionKeys"
     listed = [] if keys is None else sequence(_inner(keys, where), where)
-    found = tuple(_partition_key(item, f"{where}[{place}]") for place, item in enumerate(listed))
+    found = tuple(_partition_key(item, f"{where}[{index}]") for index, item in enumerate(listed))
     stated = properties.get("numPartitions")
     count = None if stated is None else _whole(stated, f"{path}.numPartitions")
     return PartitionsAdded(
@@ -206,12 +207,12 @@ def _partition_key(item: object, path: str) -> Partition:
 
 def _program_status(properties: Mapping[str, Any], path: str) -> Fact:
     where = f"{path}.programRunId"
-    run = mapping(_inner(properties.get("programRunId"), where), where)
+    run = mapping(_inner(_required(properties.get("programRunId"), where), where), where)
     status = text(properties.get("programStatus"), f"{path}.programStatus")
     outcome = _STATUSES.get(status)
     if outcome is None:
         known = ", ".join(_STATUSES)
-        raise DecodeError(f"{path}.programStatus", f"{status!r} is none a trigger can ask for ({known})")
+        raise DecodeError(f"{path}.programStatus", f"{abridged(status)} is none a trigger can ask for ({known})")
     ended, overrides = properties.get("endTime"), properties.get("userOverrides")
     error = properties.get("programError")
     return ProgramReached(
@@ -247,18 +248,24 @@ def _entity(value: object, noun: str, path: str) -> str:
     """`<noun>:ns.name`, `ns.name`, or the JSON of `{noun, namespace}`, as `ns.name`."""
     if type(value) is str and not value.startswith("{"):
         return value.removeprefix(f"{noun}:")
-    found = mapping(_inner(value, path), path)
+    found = mapping(_inner(_required(value, path), path), path)
     namespace = text(found.get("namespace", DEFAULT_NAMESPACE), f"{path}.namespace")
     return f"{namespace}.{text(found.get(noun), f'{path}.{noun}')}"
 
 
+def _required(value: object, path: str) -> object:
+    if value is None:
+        raise DecodeError(path, "is missing")
+    return value
+
+
 def _inner(value: object, path: str) -> object:
-    """JSON inside text; JSON that was not wrapped in text is taken too."""
+    """The value of JSON text; JSON that is not wrapped in text is accepted too."""
     return loads(value, path) if type(value) is str else value
 
 
 def _whole(value: object, path: str) -> object:
-    """A whole number, as a number or as text."""
+    """A whole number given as a number or as text."""
     if type(value) is str and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value

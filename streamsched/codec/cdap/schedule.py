@@ -1,12 +1,12 @@
-"""Whole schedules as CDAP's REST says them (`ScheduleDetail`), both ways.
+"""Schedules in CDAP's REST dialect (`ScheduleDetail`), both ways.
 
     {"namespace", "application", "applicationVersion", "name", "description",
      "program": {"programName", "programType": "WORKFLOW"}, "properties", "trigger": `codec.cdap.trigger`,
      "constraints": [`codec.cdap.constraint`], "timeoutMillis", "status": "SCHEDULED" or "SUSPENDED", "lastUpdateTime"}
 
-CDAP schedules workflows only, so what a schedule starts is called one here, whatever it is; SPARK is read as well.
-What `timeoutMillis` means is in `codec.cdap.timeout`. Policies that CDAP does not know (`codec.policy`) stand beside
-these fields where they are not our defaults.
+CDAP schedules only workflows, so every program is shown as one; SPARK is accepted too. `codec.cdap.timeout` defines
+`timeoutMillis`. Policies that CDAP does not have (`codec.schedules.policy`) are further fields, written when they
+differ from the defaults of this dialect: the native ones, except that `overlap` is `queue` as in CDAP.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from streamsched.codec import policy
 from streamsched.codec.cdap import constraint as constraints
 from streamsched.codec.cdap import timeout as timeouts
 from streamsched.codec.cdap import trigger as triggers
 from streamsched.codec.cdap.trigger import VERSION
-from streamsched.codec.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.schedules import policy
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.trigger import Trigger
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.triggers.trigger import Trigger
 
+#: The default of `overlap`: CDAP launches a job for each satisfaction.
+_OVERLAP: Final = Overlap.QUEUE
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SCHEDULABLE: Final = ("WORKFLOW", "SPARK")
 _OTHER_PROGRAMS: Final = ("CUSTOM_ACTION", "FLOW", "MAPREDUCE", "SERVICE", "WEBAPP", "WORKER")
 
 
 def to_json(schedule: Schedule, *, enabled: bool | None = None, updated_at: datetime | None = None) -> dict[str, Any]:
-    """The canonical `ScheduleDetail`, with `status` and `lastUpdateTime` (milliseconds) where they are given."""
+    """The canonical `ScheduleDetail`, with `status` and `lastUpdateTime` (milliseconds) when given."""
     ref = schedule.ref
     detail: dict[str, Any] = {
         "namespace": ref.namespace,
@@ -54,9 +57,9 @@ def to_json(schedule: Schedule, *, enabled: bool | None = None, updated_at: date
 
 
 def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
-    """Reads the schedule that shall be called `ref`. Only `program` and `trigger` must be there.
+    """Decodes the schedule named `ref`. Only `program` and `trigger` are required.
 
-    Namespace, application and its version, status and times that the body names are CDAP's to say and say nothing here.
+    Namespace, application and its version, status and times in the body are ignored.
 
     Raises:
         DecodeError: a field is missing, of the wrong kind or unknown, or names another schedule; the path names it.
@@ -70,7 +73,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     properties = fields.texts("properties")
     description = fields.optional_text("description") or ""
     trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
-    policies = policy.read(fields)
+    policies = {"overlap": _OVERLAP, **policy.read(fields)}
     fields.done()
     with anchored(path):
         return Schedule(
@@ -86,16 +89,16 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
 
 
 def changed(schedule: Schedule, obj: object, path: str = "$") -> Schedule:
-    """The schedule after an update: a field that is left out or null stays as it is, one that is given is replaced as
-    a whole. So `{}` changes nothing, nor does what `to_json` said.
+    """The schedule after an update: missing and null fields keep their values, given ones are replaced as a whole. So
+    `{}` changes nothing, and neither does the output of `to_json`.
 
     Raises:
-        DecodeError, InvalidDefinitionError: as `from_json`; or another program is named, which an update cannot do.
+        DecodeError, InvalidDefinitionError: as `from_json`; or another program is named.
     """
     fields = Fields(obj, path)
     check_name(fields, schedule.ref)
     if fields.has("program"):
-        program = _program(fields, schedule.ref.owner)
+        program = _program(fields, schedule.ref.owner, schedule.program)
         if program != schedule.program:
             fields.fail(
                 "program",
@@ -103,22 +106,22 @@ def changed(schedule: Schedule, obj: object, path: str = "$") -> Schedule:
                 "To change the program in a schedule, please delete the schedule and create a new one.",
             )
     before = to_json(schedule)
-    given = {name: value for name, value in fields.raw().items() if value is not None}
+    given = {name: value for name, value in fields.raw().items() if value is not None and name != "program"}
     if given.get("timeoutMillis", before["timeoutMillis"]) != before["timeoutMillis"]:
         before.pop("timeout", None)
     return from_json({**before, **given}, schedule.ref, path)
 
 
 def millis(instant: datetime) -> int:
-    """An instant as CDAP says it: milliseconds since 1970 (UTC), those before it cut off."""
+    """An instant in CDAP's form: whole milliseconds since 1970 (UTC), rounded down."""
     return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
 
 
 def check_name(fields: Fields, ref: ScheduleRef) -> None:
-    """Refuses a `name` that is not the schedule's; none is as good.
+    """Refuses a `name` that is not the schedule's; it may be missing.
 
     Raises:
-        DecodeError: in CDAP's words.
+        DecodeError: with CDAP's message.
     """
     name = fields.optional_text("name")
     if name is not None and name != ref.name:
@@ -129,16 +132,17 @@ def check_name(fields: Fields, ref: ScheduleRef) -> None:
         )
 
 
-def _program(fields: Fields, app: AppRef) -> ProgramRef:
+def _program(fields: Fields, app: AppRef, known: ProgramRef | None = None) -> ProgramRef:
+    """The program; in an update (`known`) missing name and type keep their values."""
     if not fields.has("program"):
         fields.fail("program", "No program was specified for the schedule")
     inner = fields.object("program")
-    if not inner.has("programType"):
+    if not inner.has("programType") and known is None:
         inner.fail("programType", "No program type was specified for the schedule")
-    given = inner.text("programType")
-    if not inner.has("programName"):
+    given = inner.optional_text("programType") or _SCHEDULABLE[0]
+    if not inner.has("programName") and known is None:
         inner.fail("programName", "No program name was specified for the schedule")
-    name = inner.text("programName")
+    name = inner.optional_text("programName") or ("" if known is None else known.name)
     if given.upper() in _OTHER_PROGRAMS:
         inner.fail("programType", f"Cannot schedule program {name} of type {given}: Only workflows can be scheduled")
     if given.upper() not in _SCHEDULABLE:
@@ -155,6 +159,6 @@ def _trigger(fields: Fields, app: AppRef) -> Trigger:
 
 
 def _policies_to_json(schedule: Schedule) -> Mapping[str, Any]:
-    """Those that are not our defaults."""
-    defaults = policy.to_json(Schedule(schedule.ref, schedule.program, schedule.trigger))
+    """The policies that differ from the defaults of this dialect."""
+    defaults = policy.to_json(Schedule(schedule.ref, schedule.program, schedule.trigger, overlap=_OVERLAP))
     return {name: value for name, value in policy.to_json(schedule).items() if value != defaults.get(name)}

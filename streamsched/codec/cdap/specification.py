@@ -1,12 +1,12 @@
-"""CDAP's `ScheduleSpecification`, which it spoke before 4.2 and still answers to `?format=spec`.
+"""CDAP's `ScheduleSpecification`: the form used before 4.2, and still returned for `?format=spec`.
 
     {"scheduleType": "TIME", "program", "properties",
      "schedule": {"name", "description", "cronEntry", "runConstraints"}}
     {"scheduleType": "STREAM", "program", "properties",
      "schedule": {"name", "description", "streamName", "dataTriggerMB", "runConstraints"}}
 
-`runConstraints` is `{"maxConcurrentRuns": n}`, or `{}` for none. Of today's schedules only those with a single time or
-stream trigger have such a form; constraints but the first concurrency, and the timeout, are not in it.
+`runConstraints` is `{"maxConcurrentRuns": n}`, or `{}` for none. Only schedules with a single time or stream trigger
+have such a form; it contains the first concurrency constraint, but no other constraints and no timeout.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 from streamsched.codec.cdap import schedule as details
 from streamsched.codec.cdap import trigger as triggers
-from streamsched.codec.reading import Fields, anchored, shown
+from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.schedules.schedule import Schedule
 
 
 def is_specification(obj: object) -> bool:
@@ -60,7 +60,7 @@ def _own(schedule: Schedule, trigger: Mapping[str, Any]) -> dict[str, Any] | Non
 
 
 def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
-    """Reads the schedule that shall be called `ref`; one without `scheduleType` is timed.
+    """Decodes the schedule named `ref`; `scheduleType` defaults to TIME.
 
     Raises:
         DecodeError: a field is missing, of the wrong kind or unknown, or names another schedule; the path names it.
@@ -88,8 +88,8 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     fields.done()
     constraints = [] if limit is None else [{"type": "CONCURRENCY", "maxConcurrency": limit}]
     detail = {"description": description, "trigger": trigger, "constraints": constraints}
-    said = {name: fields.raw().get(name) for name in ("program", "properties")}
-    return details.from_json({**said, **detail}, ref, path)
+    given = {name: fields.raw().get(name) for name in ("program", "properties")}
+    return details.from_json({**given, **detail}, ref, path)
 
 
 def _limit(fields: Fields) -> int | None:

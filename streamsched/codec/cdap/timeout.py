@@ -1,10 +1,10 @@
-"""CDAP's one timeout, `timeoutMillis`: from the first event, over accumulation and constraints. Here it limits each of
-these on its own: the accumulation (our `within`, which starts over) and the wait on constraints.
+"""CDAP's `timeoutMillis`, which CDAP counts from the first event over accumulation and constraints. Here it limits each
+separately: the accumulation (a `within` that resets) and the wait on constraints.
 
-It is a day where it is left out, and the largest number there is for a schedule without limits. It leaves the trigger
-alone when one event satisfies it (a stream's growth is one to CDAP, whose poller decides), and when it minds the clock
-itself, which none of CDAP's does. A wait on constraints
-that `timeoutMillis` would not set so, as schedules of our own have it, is said by `timeout` (a duration) besides.
+It defaults to a day; the largest number means no limit. It does not limit the accumulation of a trigger that a single
+event satisfies (a stream's growth counts as one, because CDAP's poller decides), or that contains timed nodes or
+correlation, which CDAP does not have. A wait on constraints that `timeoutMillis` cannot express alone is written as
+`timeout` (a duration) too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.codec.reading import Fields
-from streamsched.domain.duration import duration_text, parse_duration
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.trigger import (
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.limits import LONGEST, MOST, check_count
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.triggers.trigger import (
     AllOf,
     AtLeast,
     OnExpiry,
@@ -29,27 +30,27 @@ from streamsched.domain.trigger import (
     needed,
 )
 
-#: What `timeoutMillis` is when it is left out.
+#: The default of `timeoutMillis`.
 DEFAULT: Final = timedelta(days=1)
-#: What it is for a schedule that waits for ever: the largest number CDAP reads. Any that is too long to count is one.
-FOREVER: Final = 2**63 - 1
+#: No limit: the largest number CDAP reads, or a larger one rounded up by a client.
+FOREVER: Final = MOST
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
-    """`timeoutMillis`, and `timeout` where it alone would be read as something else."""
+    """`timeoutMillis`, and `timeout` when `timeoutMillis` alone would be decoded differently."""
     timeout = schedule.timeout
     if timeout is None:
         return {"timeoutMillis": FOREVER}
-    said = {"timeoutMillis": max(1, timeout // _MILLISECOND)}
+    found = {"timeoutMillis": max(1, timeout // _MILLISECOND)}
     if timeout % _MILLISECOND or _limits(schedule.trigger):
-        return {**said, "timeout": duration_text(timeout)}
-    return said
+        return {**found, "timeout": duration_text(timeout)}
+    return found
 
 
 def trigger_shown(schedule: Schedule) -> Trigger:
-    """The trigger without the limit that `timeoutMillis` says."""
+    """The trigger without the `within` that stands for `timeoutMillis`."""
     match schedule.trigger:
         case Within(trigger=inner, duration=span, then=OnExpiry.RESET) if (
             span == schedule.timeout and not span % _MILLISECOND and _limits(inner)
@@ -60,31 +61,35 @@ def trigger_shown(schedule: Schedule) -> Trigger:
 
 
 def read(fields: Fields, trigger: Trigger) -> tuple[Trigger, timedelta | None]:
-    """The trigger with its limit, and how long a job may wait on constraints.
+    """The trigger with its limit, and the timeout of the wait on constraints.
 
     Raises:
         DecodeError: neither a number of milliseconds from 1 nor a duration; the path names the field.
+        InvalidDefinitionError: it is longer than `domain.limits` allows, and not `FOREVER`.
     """
     amount = fields.optional_integer("timeoutMillis", minimum=1)
-    said = fields.optional_text("timeout")
-    if said is not None:
-        return trigger, parse_duration(said, fields.at("timeout"))
-    timeout = DEFAULT if amount is None else _counted(amount)
+    text = fields.optional_text("timeout")
+    if text is not None:
+        return trigger, parse_duration(text, fields.at("timeout"))
+    timeout = DEFAULT if amount is None else _millis(amount, fields.at("timeoutMillis"))
     if timeout is None or not _limits(trigger):
         return trigger, timeout
     return Within(trigger, timeout), timeout
 
 
-def _counted(amount: int) -> timedelta | None:
-    return None if amount > timedelta.max // _MILLISECOND else amount * _MILLISECOND
+def _millis(amount: int, path: str) -> timedelta | None:
+    if amount >= FOREVER:
+        return None
+    check_count(amount, path, most=LONGEST // _MILLISECOND)
+    return amount * _MILLISECOND
 
 
 def _limits(trigger: Trigger) -> bool:
-    """Whether `timeoutMillis` limits its accumulation: CDAP could say it, and it takes more than one event."""
+    """Whether `timeoutMillis` limits the accumulation: CDAP has such a trigger, and it needs more than one event."""
     several = _wants_several(trigger) or any(
         needed(leaf) > 1 for leaf in leaves(trigger) if not isinstance(leaf, StreamGrowth)
     )
-    return several and not _minds_the_clock(trigger)
+    return several and not _is_timed(trigger)
 
 
 def _wants_several(trigger: Trigger) -> bool:
@@ -98,5 +103,5 @@ def _wants_several(trigger: Trigger) -> bool:
             return any(_wants_several(child) for child in children(trigger))
 
 
-def _minds_the_clock(trigger: Trigger) -> bool:
-    return isinstance(trigger, Timed | Per) or any(_minds_the_clock(child) for child in children(trigger))
+def _is_timed(trigger: Trigger) -> bool:
+    return isinstance(trigger, Timed | Per) or any(_is_timed(child) for child in children(trigger))

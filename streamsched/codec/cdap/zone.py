@@ -1,4 +1,4 @@
-"""Java's time zones as IANA ones. CDAP takes any id Java knows, and GMT for those it does not; here these are an error.
+"""Maps Java's time zone ids to IANA zones. CDAP replaces unknown ids by GMT; here they are an error.
 
 >>> iana("PST"), iana("GMT+8"), iana("Europe/Berlin")
 ('America/Los_Angeles', 'Etc/GMT-8', 'Europe/Berlin')
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-#: The three-letter ids of Java, as `java.time.ZoneId.SHORT_IDS` reads them, less those that IANA knows as well.
+#: Java's three-letter ids (`java.time.ZoneId.SHORT_IDS`), without those that are IANA names too.
 _SHORT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ACT": "Australia/Darwin",
@@ -41,18 +41,18 @@ _SHORT: Final[Mapping[str, str]] = MappingProxyType(
         "VST": "Asia/Ho_Chi_Minh",
     }
 )
-#: `GMT+8`, `GMT-08`, `GMT-08:00`. Others than whole hours have no fixed zone in the IANA database.
+#: `GMT+8`, `GMT-08`, `GMT-08:00`. The IANA database has fixed zones for whole hours only.
 _OFFSET: Final = re.compile(r"GMT([+-])(\d{1,2})(?::?00)?")
 _WIDEST: Final = {"+": 14, "-": 12}
 
 
 def iana(zone: str) -> str:
-    """The IANA zone of a Java one; what is no alias stays as it is, to be checked by whoever uses it."""
+    """The IANA zone of a Java id; anything else is returned unchanged and unchecked."""
     offset = _OFFSET.fullmatch(zone)
     if offset is None:
         return _SHORT.get(zone, zone)
     sign, hours = offset[1], int(offset[2])
     if hours > _WIDEST[sign]:
         return zone
-    # In the names of the IANA database west is positive.
+    # In IANA names, offsets west of Greenwich are positive.
     return "Etc/GMT" if not hours else f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"

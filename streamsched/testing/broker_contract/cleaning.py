@@ -1,4 +1,4 @@
-"""Compaction and retention: what may go goes without a reader noticing; what must stay stays where it was."""
+"""Compaction and retention: readers are not disturbed, and the records kept keep their offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamsched.testing.broker_contract.harness import Log, newest, numbers, ou
 
 
 class Cleaning:
-    """`Broker.maintain`. How soon a driver cleans is its own business; what it keeps is not."""
+    """`Broker.maintain`. A driver may clean at any time; which records it must keep is specified here."""
 
     async def test_compaction_keeps_the_newest_of_each_key_in_order_at_its_offset(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
@@ -28,7 +28,7 @@ class Cleaning:
         assert set(after) <= set(before), "a record was changed, or moved to another offset"
         assert await log.end(at) == end
 
-    async def test_compaction_goes_on_where_it_left_off(self, log: Log) -> None:
+    async def test_repeated_compaction_keeps_the_table(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         table: dict[bytes | None, bytes] = {}
         for turn in range(8):
@@ -40,7 +40,7 @@ class Cleaning:
 
             assert newest(await log.all(at)) == table
 
-    async def test_partitions_are_compacted_apart(self, log: Log) -> None:
+    async def test_partitions_are_compacted_independently(self, log: Log) -> None:
         first, second = await log.topic(partitions=2, cleanup=Cleanup.COMPACT)
         await log.broker.append(outgoing(first, b"1", b"2", key=b"same") + outgoing(second, b"3", key=b"same"))
         await log.broker.append(outgoing(first, b"x", key=b"last"))
@@ -49,7 +49,7 @@ class Cleaning:
         assert newest(await log.all(first)) == {b"same": b"2", b"last": b"x"}
         assert newest(await log.all(second)) == {b"same": b"3"}
 
-    async def test_a_deleted_key_never_comes_back(self, log: Log) -> None:
+    async def test_a_deleted_key_never_reappears(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         for turn in range(4):
             await log.broker.append(outgoing(at, b"v", None, key=b"gone") + outgoing(at, b"%d" % turn, key=b"here"))
@@ -57,8 +57,8 @@ class Cleaning:
 
             assert newest(await log.all(at)) == {b"here": b"%d" % turn}
 
-    async def test_a_reader_under_way_learns_of_every_deletion(self, log: Log) -> None:
-        """It has read a value; the tombstone that ends it must wait until it comes by."""
+    async def test_a_reader_in_progress_reads_every_tombstone(self, log: Log) -> None:
+        """The reader has read a value, so it must also get the tombstone."""
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         await log.broker.append(outgoing(at, b"v", key=b"gone"))
         tail = await log.tail(at)
@@ -72,7 +72,7 @@ class Cleaning:
 
         assert newest(tail.seen[at]) == {b"here": b"w"}
 
-    async def test_reading_on_across_a_compaction_gives_the_same_table(self, log: Log) -> None:
+    async def test_reading_across_a_compaction_gives_the_same_table(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         for start in range(0, 2000, 40):
             await log.broker.append([Outgoing(*at, b"k%d" % (n % 30), b"%d" % n) for n in range(start, start + 40)])
@@ -86,7 +86,7 @@ class Cleaning:
 
         assert newest(tail.seen[at]) == newest(await log.all(at))
 
-    async def test_positions_within_what_was_compacted_read_on_from_the_next_record(self, log: Log) -> None:
+    async def test_a_position_of_a_compacted_record_reads_the_next_one(self, log: Log) -> None:
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         await log.broker.append([Outgoing(*at, b"k%d" % (n % 9), b"%d" % n) for n in range(60)])
         end = await log.end(at)
@@ -126,17 +126,17 @@ class Cleaning:
             assert newest(await log.all(at)) == table
             assert newest(tail.seen[at]) == table
 
-    async def test_the_end_can_be_reached_whatever_was_cleaned_away(self, log: Log) -> None:
+    async def test_the_end_can_be_reached_after_cleaning(self, log: Log) -> None:
         (compacted,) = await log.topic(cleanup=Cleanup.COMPACT)
         (expired,) = await log.topic(retention=timedelta(0))
         await log.broker.append(outgoing(compacted, b"v", None, key=b"gone") + outgoing(expired, *numbers(0, 10)))
         await log.broker.maintain()
 
         for at in (compacted, expired):
-            await log.all(at)  # fails when it does not get to the end
+            await log.all(at)  # fails when it does not reach the end
             assert await log.end(at) >= 2
 
-    async def test_offsets_go_on_after_everything_was_cleaned_away(self, log: Log) -> None:
+    async def test_offsets_continue_after_everything_expired(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(0))
         await log.broker.append(outgoing(at, b"old", b"older"))
         end = await log.end(at)
@@ -144,9 +144,9 @@ class Cleaning:
         await log.broker.append(outgoing(at, b"new"))
 
         assert await log.end(at) > end
-        assert [r.value for r in await log.all(at) if r.offset >= end] in ([b"new"], []), "it may have gone by now"
+        assert [r.value for r in await log.all(at) if r.offset >= end] in ([b"new"], []), "it may have expired already"
 
-    async def test_retention_takes_from_the_beginning_only(self, log: Log) -> None:
+    async def test_retention_removes_from_the_beginning_only(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(0))
         for start in range(0, 40, 4):
             await log.broker.append(outgoing(at, *numbers(start, start + 4)))
@@ -156,7 +156,7 @@ class Cleaning:
 
         assert after == before[len(before) - len(after) :]
 
-    async def test_nothing_goes_before_its_time(self, log: Log) -> None:
+    async def test_nothing_expires_before_its_retention(self, log: Log) -> None:
         (kept,) = await log.topic()
         (young,) = await log.topic(retention=timedelta(hours=1))
         for at in (kept, young):

@@ -1,4 +1,4 @@
-"""What was acknowledged is still there when everyone has gone and somebody comes back."""
+"""Acknowledged records, topics and fences survive closing all brokers and opening the log again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamsched.testing.broker_contract.harness import Log, fresh, newest, numb
 
 
 class Durability:
-    """`close`, and opening again."""
+    """`close`, and opening the log again."""
 
     async def test_records_and_ends_survive(self, log: Log) -> None:
         log.needs("durable")

@@ -1,13 +1,13 @@
-"""No partition starves beside another one's backlog, and a read is no bigger than asked for."""
+"""A backlog in one partition does not delay the others, and a read respects its limit."""
 
 from __future__ import annotations
 
 import asyncio
 
-from streamsched.cancellation import cancel
+from streamsched.process.cancellation import cancel
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
-#: More than a driver may want to carry beside something else; none has to take larger records.
+#: A record large enough that a driver may read it alone; drivers need not accept larger ones.
 LARGE = 5 << 20
 
 
@@ -26,7 +26,7 @@ class Fairness:
 
         assert len(tail.seen[partitions[0]]) == len(tail.seen[partitions[3]]) == 1
 
-    async def test_backlogs_everywhere_take_turns(self, log: Log) -> None:
+    async def test_backlogs_in_all_partitions_are_read_in_turn(self, log: Log) -> None:
         partitions = await log.topic(partitions=6)
         for at in partitions:
             await log.broker.append(outgoing(at, *numbers(0, 2500)))
@@ -57,7 +57,7 @@ class Fairness:
 
         assert len(tail.seen[quiet]) == 1
 
-    async def test_a_large_record_comes_although_others_always_have_something(self, log: Log) -> None:
+    async def test_a_large_record_is_read_beside_constant_traffic(self, log: Log) -> None:
         idle, busy = await log.topic(partitions=2)
         (quiet,) = await log.topic()
         await log.broker.append(outgoing(quiet, bytes(LARGE)))

@@ -1,4 +1,4 @@
-"""A newer writer of a name shuts the older ones out, at once and for good."""
+"""Opening a writer fences all older writers of the same name, immediately and permanently."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Fencing:
 
         assert await log.values(at) == [b"mine", b"mine again"]
 
-    async def test_a_fenced_writer_is_refused_however_often_it_tries(self, log: Log) -> None:
-        """A driver that quietly takes the name back would let two owners write in turn."""
+    async def test_a_fenced_writer_is_refused_at_every_attempt(self, log: Log) -> None:
+        """A driver that reopened the writer silently would let two owners write alternately."""
         log.needs("fenced")
         (at,) = await log.topic()
         name = fresh("writer")
@@ -56,7 +56,7 @@ class Fencing:
 
         assert await log.values(at) == [b"0", b"1", b"2", b"3"]
 
-    async def test_other_names_go_on(self, log: Log) -> None:
+    async def test_writers_of_other_names_are_not_fenced(self, log: Log) -> None:
         (at,) = await log.topic()
         mine = await log.writer()
         for _ in range(3):
@@ -65,7 +65,7 @@ class Fencing:
 
         assert await log.values(at) == [b"still here"]
 
-    async def test_plain_appends_know_no_fence(self, log: Log) -> None:
+    async def test_plain_appends_are_not_fenced(self, log: Log) -> None:
         (at,) = await log.topic()
         name = fresh("writer")
         await log.writer(name)
@@ -75,8 +75,9 @@ class Fencing:
         assert await log.values(at) == [b"anyone"]
 
     async def test_nothing_of_the_old_writer_appears_after_the_new_one_is_open(self, log: Log) -> None:
-        """The older writer never stops trying while the newer one opens: what it was told is written is there when the
-        newer one is open, and all else never comes."""
+        """The older writer commits continuously while the newer one opens: its acknowledged commits are visible when
+        the newer one is open, and no other becomes visible later.
+        """
         log.needs("fenced")
         other = await log.another()
         for turn in range(12):
@@ -94,7 +95,7 @@ class Fencing:
             await asyncio.sleep(0.005 + 0.0007 * turn)
             new = await log.writer(name, other)
             found = await log.values(at, other)
-            with pytest.raises((FencedError, UnavailableError)):  # a log may stumble in that very moment
+            with pytest.raises((FencedError, UnavailableError)):  # a log may be unavailable for a moment
                 await hammering
 
             assert await log.values(at, other) == found
@@ -105,7 +106,7 @@ class Fencing:
 
             assert await log.values(at) == [*found, b"mine"]
 
-    async def test_of_many_who_open_together_one_remains(self, log: Log) -> None:
+    async def test_of_writers_opened_concurrently_one_remains(self, log: Log) -> None:
         log.needs("fenced")
         (at,) = await log.topic()
         name = fresh("writer")

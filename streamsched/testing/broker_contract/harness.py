@@ -1,4 +1,4 @@
-"""The log under test, opened as often as a test wants, and a reader that checks every chunk it gets."""
+"""The log under test, opened as often as a test needs, and a reader that checks every chunk."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streamsched.ports.broker import Broker, Chunk, Cleanup, Outgoing, Reader, R
 
 OpenBroker = Callable[[], Awaitable[Broker]]
 
-#: A driver that has not done a thing by then never will. Every wait of the suite ends here.
+#: The timeout of every wait in the suite.
 PATIENCE_SECONDS = 30.0
 
-#: How much more than `max_records` one read may bring: the rest of one stored batch.
+#: By how many records one read may exceed `max_records`: the rest of one stored batch.
 BATCH_RECORDS = 1000
 
 
 class Harness:
-    """Gives every test its `log`."""
+    """Provides the fixture `log`."""
 
     pytestmark = pytest.mark.asyncio
 
@@ -36,7 +36,7 @@ class Harness:
 
 
 class Log:
-    """One log, seen by as many brokers as asked for; `broker` is the first."""
+    """One log, opened by any number of brokers; `broker` is the first."""
 
     def __init__(self, opens: OpenBroker, broker: Broker) -> None:
         self._opens = opens
@@ -47,17 +47,17 @@ class Log:
         return self._opened[0]
 
     def needs(self, capability: str) -> None:
-        """Skips the test when the driver says that it cannot do this."""
+        """Skips the test when the driver's capabilities deny this one."""
         if not getattr(self.broker.capabilities, capability):
             pytest.skip(f"the driver declares that it is not {capability}")
 
     async def another(self) -> Broker:
-        """The same log from another process, as it were."""
+        """Another broker on the same log, as of another process."""
         self._opened.append(await self._opens())
         return self._opened[-1]
 
     async def reopen(self) -> None:
-        """Everyone goes; somebody comes back."""
+        """Closes all brokers and opens the log again."""
         await self.close()
         self._opened = [await self._opens()]
 
@@ -86,7 +86,7 @@ class Log:
         return (await (broker or self.broker).ends([partition]))[partition]
 
     async def all(self, partition: TopicPartition, *, position: int = 0, broker: Broker | None = None) -> list[Record]:
-        """What a fresh reader gets from `position` to the end as it is now."""
+        """The records from `position` to the current end, read by a new reader."""
         end = await self.end(partition, broker)
         tail = await self.tail(partition, position=position, broker=broker)
         await tail.until(lambda: tail.positions[partition] >= end)
@@ -98,7 +98,7 @@ class Log:
 
 
 class Tail:
-    """Reads on and on, keeps what it saw, and checks what holds for every chunk of every reader."""
+    """A reader that keeps the records it read in `seen` and checks the invariants of every chunk."""
 
     def __init__(self, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
         self.reader = reader
@@ -106,7 +106,7 @@ class Tail:
         self.seen: dict[TopicPartition, list[Record]] = {at: [] for at in positions}
 
     async def read(self, *, max_records: int = 1000, timeout: float = PATIENCE_SECONDS) -> int:
-        """How many records came. Checks them."""
+        """Reads and checks once; returns the number of records."""
         chunks = await self.reader.read(max_records=max_records, timeout=timeout)
         self._check(chunks, max_records)
         for chunk in chunks:
@@ -128,19 +128,19 @@ class Tail:
     def _check(self, chunks: list[Chunk], max_records: int) -> None:
         partitions = [TopicPartition(chunk.topic, chunk.partition) for chunk in chunks]
 
-        assert set(partitions) <= self.positions.keys(), "a chunk of a partition that was not asked for"
+        assert set(partitions) <= self.positions.keys(), "a chunk of a partition that was not requested"
         assert len(set(partitions)) == len(partitions), "two chunks of one partition"
         assert sum(len(chunk.records) for chunk in chunks) <= max_records + BATCH_RECORDS, "far more than max_records"
         for at, chunk in zip(partitions, chunks, strict=True):
             offsets = [record.offset for record in chunk.records]
 
             assert offsets == sorted(set(offsets)), f"{at}: offsets do not ascend"
-            assert chunk.next_position > self.positions[at], f"{at}: a chunk that leads nowhere"
-            assert all(self.positions[at] <= offset < chunk.next_position for offset in offsets), f"{at}: not the next"
+            assert chunk.next_position > self.positions[at], f"{at}: a chunk that does not advance the position"
+            assert all(self.positions[at] <= offset < chunk.next_position for offset in offsets), f"{at}: wrong offsets"
 
 
 def fresh(kind: str) -> str:
-    """A name nobody used before."""
+    """A unique name."""
     return f"{kind}-{uuid4().hex[:12]}"
 
 
@@ -150,11 +150,11 @@ def outgoing(at: TopicPartition, *values: bytes | None, key: bytes | None = None
 
 
 def numbers(start: int, stop: int) -> list[bytes]:
-    """Values that tell their order."""
+    """The numbers as values."""
     return [b"%d" % number for number in range(start, stop)]
 
 
 def newest(records: Iterable[Record]) -> dict[bytes | None, bytes]:
-    """What a table made of a changelog holds."""
+    """The table that a changelog describes: the newest value of each key, without tombstones."""
     table = {record.key: record.value for record in records}
     return {key: value for key, value in table.items() if value is not None}

@@ -1,17 +1,17 @@
-"""Order within a partition, whoever writes; and nothing lost, doubled or shown before what stands in front of it."""
+"""Order within a partition under concurrent writers: nothing is lost, repeated, or visible before an earlier offset."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 
-from streamsched.cancellation import cancel
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
+from streamsched.process.cancellation import cancel
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
 
-class Order:
+class OrderContract:
     """`append` and `commit`, alone and against each other."""
 
     async def test_appends_keep_their_order(self, log: Log) -> None:
@@ -28,14 +28,14 @@ class Order:
         for index, at in enumerate(partitions):
             assert await log.values(at) == [b"%d" % n for n in range(index, 500, 5)]
 
-    async def test_an_append_of_nothing_is_nothing(self, log: Log) -> None:
+    async def test_an_empty_append_changes_nothing(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append([])
         await (await log.writer()).commit([])
 
         assert await log.end(at) == 0
 
-    async def test_offsets_are_never_given_twice(self, log: Log) -> None:
+    async def test_offsets_are_unique(self, log: Log) -> None:
         (at,) = await log.topic()
         brokers = [log.broker, await log.another()]
         await asyncio.gather(*(brokers[n % 2].append(outgoing(at, b"%d" % n, b"%d'" % n)) for n in range(40)))
@@ -44,7 +44,7 @@ class Order:
         assert Counter(r.value for r in records) == Counter(v for n in range(40) for v in (b"%d" % n, b"%d'" % n))
         assert len({record.offset for record in records}) == 80
 
-    async def test_one_wrong_append_among_many_hurts_nobody_else(self, log: Log) -> None:
+    async def test_an_invalid_append_does_not_affect_concurrent_ones(self, log: Log) -> None:
         (at,) = await log.topic()
         wrong = Outgoing(at.topic, 7, None, b"nowhere")
         outcomes = await asyncio.gather(
@@ -69,7 +69,7 @@ class Order:
             assert [r.value for r in records if r.key == name] == [b"%d" % n for n in range(30) for _ in range(2)]
 
     async def test_a_tail_beside_concurrent_writers_misses_and_reorders_nothing(self, log: Log) -> None:
-        """A reader that is shown an offset before a smaller one has become visible skips the smaller one for good."""
+        """If an offset became visible before a smaller one, a reader would skip the smaller one."""
         partitions = await log.topic(partitions=3)
         brokers = [log.broker, await log.another(), await log.another()]
         tail = await log.tail(*partitions, broker=brokers[2])
@@ -97,7 +97,7 @@ class Order:
         await tail.until(lambda: all(tail.positions[at] >= end for at, end in ends.items()))
 
         for at in partitions:
-            assert tail.seen[at] == await log.all(at), f"{at}: a tail saw something else than a later reader"
+            assert tail.seen[at] == await log.all(at), f"{at}: a tail and a later reader got different records"
             for number in range(width):
                 self._turns_ascend(tail, at, number, rounds)
 
@@ -107,4 +107,4 @@ class Order:
 
         assert turns == sorted(turns), f"{at}: writer {number} was reordered"
         assert set(turns) == set(range(rounds)), f"{at}: writer {number} lost a turn"
-        assert len(set(mine)) == len(mine), f"{at}: writer {number} was doubled"
+        assert len(set(mine)) == len(mine), f"{at}: records of writer {number} were repeated"

@@ -1,4 +1,4 @@
-"""Readers: from any position, whole, waiting no longer than they must, forgetting nothing when they are disturbed."""
+"""Readers: they start at any position, return all records, wake promptly, and lose nothing when cancelled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from streamsched.ports.broker import Outgoing
 from streamsched.ports.clock import SystemClock
 from streamsched.testing.broker_contract.harness import Log, numbers, outgoing
 
-#: From the commit to a waiting reader. Milliseconds are usual; a driver that polls, or misses wake-ups, is far off.
+#: From a commit to a waiting reader. Milliseconds are usual; a driver that polls or misses wake-ups takes much longer.
 WAKE_SECONDS = 0.25
 
 
-class Reading:
+class ReadingContract:
     """`Reader`."""
 
-    async def test_records_come_back_as_they_went(self, log: Log) -> None:
+    async def test_records_are_read_as_they_were_written(self, log: Log) -> None:
         (at,) = await log.topic()
         pairs = [(None, b"v"), (b"", b""), (b"k", None), (b"\x00\xff", bytes(range(256))), (b"big", b"x" * 900_000)]
         now = SystemClock().now()
@@ -26,7 +26,7 @@ class Reading:
         assert [(record.key, record.value) for record in records] == pairs
         assert all(abs(record.time_ms / 1000 - now.timestamp()) < 60 for record in records)
 
-    async def test_a_large_append_comes_back_whole_in_small_reads(self, log: Log) -> None:
+    async def test_a_large_append_is_read_completely_in_small_reads(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, *numbers(0, 3500)))
         tail = await log.tail(at)
@@ -51,7 +51,7 @@ class Reading:
 
         assert [record.value for record in await log.all(at, position=-5)] == [b"first"]
 
-    async def test_a_position_at_the_end_gets_what_comes_next(self, log: Log) -> None:
+    async def test_a_position_at_the_end_reads_the_next_record(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, b"old"))
         tail = await log.tail(at, position=await log.end(at))
@@ -63,7 +63,7 @@ class Reading:
 
         assert [record.value for record in tail.seen[at]] == [b"new"]
 
-    async def test_seeking_goes_back_and_forth(self, log: Log) -> None:
+    async def test_seeking_works_in_both_directions(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, *numbers(0, 20)))
         records = await log.all(at)
@@ -76,7 +76,7 @@ class Reading:
 
         assert tail.seen[at] == records + records[15:] + records[3:]
 
-    async def test_a_seek_is_heeded_even_after_nothing_was_found(self, log: Log) -> None:
+    async def test_a_seek_takes_effect_after_an_empty_read(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, b"a"))
         tail = await log.tail(at)
@@ -88,8 +88,8 @@ class Reading:
 
         assert await tail.read(timeout=0.2) == 1
 
-    async def test_a_look_without_waiting_finds_what_was_acknowledged_before(self, log: Log) -> None:
-        """Nothing may be said not to be there on the strength of an earlier look."""
+    async def test_a_read_without_timeout_returns_acknowledged_records(self, log: Log) -> None:
+        """A driver must not answer from an earlier, empty read."""
         (at,) = await log.topic()
         tail = await log.tail(at, broker=await log.another())
         for number in range(20):
@@ -99,7 +99,7 @@ class Reading:
 
             assert await tail.read(timeout=0) == 1
 
-    async def test_a_reader_opened_where_another_stopped_goes_on_exactly(self, log: Log) -> None:
+    async def test_a_reader_opened_at_a_former_position_continues_exactly(self, log: Log) -> None:
         partitions = await log.topic(partitions=2)
         writer = await log.writer()
         for start in range(0, 120, 6):
@@ -127,7 +127,7 @@ class Reading:
 
         assert one.seen == two.seen
 
-    async def test_nothing_there_is_an_empty_answer_after_the_timeout(self, log: Log) -> None:
+    async def test_a_read_without_records_is_empty_after_the_timeout(self, log: Log) -> None:
         (at,) = await log.topic()
         tail = await log.tail(at)
         loop = asyncio.get_running_loop()
@@ -136,7 +136,7 @@ class Reading:
         assert await tail.read(timeout=0.2) == 0
         assert loop.time() - before >= 0.19
 
-    async def test_what_was_acknowledged_is_read_without_waiting_from_anywhere(self, log: Log) -> None:
+    async def test_acknowledged_records_are_visible_to_every_process(self, log: Log) -> None:
         (at,) = await log.topic()
         other = await log.another()
         tail = await log.tail(at, broker=other)
@@ -163,7 +163,7 @@ class Reading:
 
         assert median(late) < WAKE_SECONDS, "readers are woken late"
 
-    async def test_a_reader_asked_to_wait_again_and_again_is_still_woken(self, log: Log) -> None:
+    async def test_a_reader_is_woken_after_several_timeouts(self, log: Log) -> None:
         (at,) = await log.topic()
         tail = await log.tail(at, broker=await log.another())
         loop, late = asyncio.get_running_loop(), list[float]()
@@ -188,7 +188,7 @@ class Reading:
             await asyncio.sleep(0.0003 * (number % 4))
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        # Without the records of a read that was done before its cancellation: `Tail` keeps those.
+        # `Tail` also keeps the records of reads that completed before their cancellation.
         await tail.until(lambda: len(tail.seen[at]) >= 30)
 
         assert [record.value for record in tail.seen[at]] == numbers(0, 30)

@@ -1,4 +1,4 @@
-"""Topics and partitions: made once, found again, refused where they contradict."""
+"""Topics and partitions: creation is idempotent, and contradicting specifications are refused."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from streamsched.testing.broker_contract.harness import Log, fresh, outgoing
 class Topics:
     """`create_topics`, `partitions`, `ends`."""
 
-    async def test_a_topic_has_the_partitions_it_was_made_with(self, log: Log) -> None:
+    async def test_a_topic_has_the_partitions_it_was_created_with(self, log: Log) -> None:
         name = fresh("topic")
         await log.broker.create_topics([TopicSpec(name, 3)])
 
         assert await log.broker.partitions(name) == 3
         assert await (await log.another()).partitions(name) == 3
 
-    async def test_making_a_topic_again_changes_nothing(self, log: Log) -> None:
+    async def test_creating_a_topic_twice_changes_nothing(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, b"kept"))
         await log.broker.create_topics([TopicSpec(at.topic, 1)])
 
         assert await log.values(at) == [b"kept"]
 
-    async def test_several_processes_may_make_the_same_topics_together(self, log: Log) -> None:
+    async def test_several_processes_may_create_the_same_topics_concurrently(self, log: Log) -> None:
         specs = [TopicSpec(fresh("topic"), 2, cleanup) for cleanup in (*Cleanup, *Cleanup)]
         brokers = [log.broker, await log.another(), await log.another()]
         await asyncio.gather(*(broker.create_topics(specs) for broker in brokers for _ in range(3)))
@@ -50,7 +50,7 @@ class Topics:
         with pytest.raises(ConfigurationError, match=r"(?s)compact.*delete|delete.*compact"):
             await log.broker.create_topics([TopicSpec(name, 2, Cleanup.DELETE)])
 
-    async def test_another_retention_is_taken_over(self, log: Log) -> None:
+    async def test_another_retention_is_applied(self, log: Log) -> None:
         (at,) = await log.topic(retention=timedelta(days=1))
         await log.broker.append(outgoing(at, b"kept"))
         await (await log.another()).create_topics([TopicSpec(at.topic, 1, retention=timedelta(days=2))])
@@ -58,7 +58,7 @@ class Topics:
 
         assert await log.values(at) == [b"kept"]
 
-    async def test_reporting_positions_is_a_courtesy_that_changes_nothing(self, log: Log) -> None:
+    async def test_reporting_positions_changes_nothing(self, log: Log) -> None:
         (at,) = await log.topic()
         await log.broker.append(outgoing(at, b"one", b"two"))
         tail = await log.tail(at)
@@ -85,9 +85,9 @@ class Topics:
         with pytest.raises(NotFoundError):
             await log.broker.append([Outgoing(topic, number, None, b"lost")])
 
-    async def test_a_topic_made_elsewhere_is_known_at_once(self, log: Log) -> None:
+    async def test_a_topic_created_by_another_process_is_known_at_once(self, log: Log) -> None:
         other = await log.another()
-        await log.topic()  # so that `other` may have looked before
+        await log.topic()  # so that `other` may have cached the topics
         (at,) = await log.topic()
         await other.append(outgoing(at, b"here"))
 
@@ -105,5 +105,5 @@ class Topics:
         assert ends[first] == 0
         assert ends[second] >= records[-1].offset + 1
 
-    async def test_ends_of_no_partitions_are_none(self, log: Log) -> None:
+    async def test_ends_of_no_partitions_are_empty(self, log: Log) -> None:
         assert await log.broker.ends([]) == {}

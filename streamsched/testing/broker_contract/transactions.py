@@ -1,4 +1,4 @@
-"""What one commit carries becomes visible whole, at the latest when it returns, or not at all."""
+"""A commit becomes visible completely, at the latest when it returns, or not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Transactions:
             for at in partitions:
                 assert await log.values(at, other) == numbers(0, number + 1)
 
-    async def test_a_large_commit_arrives_whole(self, log: Log) -> None:
+    async def test_a_large_commit_becomes_visible_completely(self, log: Log) -> None:
         first, second = await log.topic(partitions=2)
         writer = await log.writer()
         await writer.commit([Outgoing(*(first, second)[n % 2], b"k", b"%d" % n) for n in range(5000)])
@@ -32,8 +32,8 @@ class Transactions:
         assert await log.values(first) == [b"%d" % n for n in range(0, 5000, 2)]
         assert await log.values(second) == [b"%d" % n for n in range(1, 5000, 2)]
 
-    async def test_what_was_seen_of_a_commit_is_all_of_it_in_the_end(self, log: Log) -> None:
-        """Whoever reads while commits are made, and given up, has met none of which something is never to come."""
+    async def test_a_commit_seen_in_part_becomes_visible_completely(self, log: Log) -> None:
+        """A reader beside commits that are completed or cancelled never sees a part of one that stays incomplete."""
         log.needs("transactional")
         left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
         name, done = fresh("writer"), asyncio.Event()
@@ -62,13 +62,15 @@ class Transactions:
 
         for tail in tails:
             for at, records in tail.seen.items():
-                assert records == final[at][: len(records)], "what was seen is not there any more"
+                assert records == final[at][: len(records)], "records that were read have disappeared"
         for value in seen:
             for at, records in final.items():
-                assert [record.value for record in records].count(value) == 2, f"half of {value!r} at {at} was seen"
+                assert [record.value for record in records].count(value) == 2, f"half of {value!r} at {at} was visible"
 
-    async def test_what_answers_a_part_of_a_commit_comes_after_all_of_it(self, log: Log) -> None:
-        """Though the rest may be shown a moment later: a definition is taken before the events that follow it."""
+    async def test_a_reply_to_a_part_of_a_commit_follows_all_of_it(self, log: Log) -> None:
+        """The rest of a commit may become visible later, but before any record that was written after the first part
+        was read. So a definition is processed before the events that follow it.
+        """
         log.needs("transactional")
         left, right = (await log.topic())[0], (await log.topic(partitions=2))[1]
         other = await log.another()
@@ -97,12 +99,12 @@ class Transactions:
             for turn in range(rounds):
                 assert order.index((b"%d" % turn, None)) < order.index((b"%d" % turn, b"answer")), f"{at}: {turn}"
 
-    async def test_below_an_end_that_was_told_nothing_changes_any_more(self, log: Log) -> None:
+    async def test_records_below_a_reported_end_do_not_change(self, log: Log) -> None:
         log.needs("transactional")
         (at,) = await log.topic()
         name, done = fresh("writer"), asyncio.Event()
         other = await log.another()
-        told: list[tuple[int, list[Record]]] = []
+        reported: list[tuple[int, list[Record]]] = []
 
         async def write() -> None:
             for turn in range(30):
@@ -118,17 +120,17 @@ class Transactions:
             while not done.is_set():
                 await asyncio.sleep(0.001)
                 end = await log.end(at, other)
-                told.append((end, [record for record in await log.all(at, broker=other) if record.offset < end]))
+                reported.append((end, [record for record in await log.all(at, broker=other) if record.offset < end]))
 
         async with asyncio.timeout(60):
             await asyncio.gather(write(), watch())
         await log.writer(name)
         final = await log.all(at)
 
-        for end, records in told:
-            assert records == [record for record in final if record.offset < end], f"{end} was no end"
+        for end, records in reported:
+            assert records == [record for record in final if record.offset < end], f"records below {end} changed"
 
-    async def test_a_commit_that_cannot_be_made_shows_nothing(self, log: Log) -> None:
+    async def test_a_failed_commit_shows_nothing(self, log: Log) -> None:
         log.needs("transactional")
         (at,) = await log.topic()
         writer = await log.writer()
@@ -139,8 +141,8 @@ class Transactions:
 
         assert await log.values(at) == [b"before", b"after"]
 
-    async def test_a_commit_given_up_halfway_shows_all_or_nothing(self, log: Log) -> None:
-        """Whenever its caller loses patience; and once a newer writer is open, it is decided."""
+    async def test_a_cancelled_commit_shows_all_or_nothing(self, log: Log) -> None:
+        """Whenever it is cancelled; and it is decided when a newer writer is open."""
         log.needs("transactional")
         left, right = await log.topic(partitions=2)
         name = fresh("writer")
@@ -157,11 +159,11 @@ class Transactions:
             await newer.commit(outgoing(left, b"next") + outgoing(right, b"next"))
 
             assert shown in ([0, 0], [3, 3]), "half a transaction was visible"
-            assert [(await log.values(at)).count(b"%d" % turn) for at in (left, right)] == shown, "it came later"
+            assert [(await log.values(at)).count(b"%d" % turn) for at in (left, right)] == shown, "visible later"
 
             await newer.close()
 
-    async def test_a_writer_that_went_away_in_the_middle_holds_nobody_up(self, log: Log) -> None:
+    async def test_a_writer_closed_during_a_commit_blocks_no_reader(self, log: Log) -> None:
         (at,) = await log.topic()
         writer = await log.writer()
         commit = asyncio.create_task(writer.commit(outgoing(at, *[b"x" * 50_000] * 40)))
@@ -171,9 +173,9 @@ class Transactions:
         await writer.close()
         await log.broker.append(outgoing(at, b"after"))
 
-        assert b"after" in await log.values(at), "also where what was under way came after it"
+        assert b"after" in await log.values(at), "even when the commit in progress is ordered after it"
 
-    async def test_writers_of_different_names_do_not_wait_for_each_other_in_a_circle(self, log: Log) -> None:
+    async def test_writers_of_different_names_do_not_deadlock(self, log: Log) -> None:
         partitions = await log.topic(partitions=4)
         brokers = [log.broker, await log.another()]
 

@@ -10,12 +10,12 @@ from typing import Any
 from uuid import uuid4
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.log.topics import POSITION_KEY, RELAY_POSITION
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
-from streamsched.ports.topics import POSITION_KEY, RELAY_POSITION
 from streamsched.stream.app import ShardApp
-from streamsched.stream.shard import Shard
-from streamsched.testing.through import BrokerThrough
+from streamsched.stream.shards.shard import Shard
 from tests.simulation.log import Bug
+from tests.support.broker_proxy import BrokerThrough
 
 
 class BuggedBroker(BrokerThrough):
@@ -26,7 +26,7 @@ class BuggedBroker(BrokerThrough):
         self._bug = bug
 
     async def writer(self, name: str) -> Writer:
-        """Without a fence, every writer has a name of its own, and shuts out nobody."""
+        """Without a fence, every writer has a name of its own, and fences no other."""
         named = f"{name}-{uuid4().hex[:8]}" if self._bug is Bug.NO_FENCE else name
         return _Writer(await self.inner.writer(named), self._bug)
 

@@ -18,10 +18,10 @@ import orjson
 from streamsched.codec import event as event_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.emit import Emitter
-from streamsched.emit.delivery import Patience
+from streamsched.emit.delivery import RetryLimits
 
 #: Short, so that the spool is used whenever the far end is away.
-_PATIENCE = Patience(deadline=timedelta(seconds=1), cap=timedelta(milliseconds=500))
+_PATIENCE = RetryLimits(deadline=timedelta(seconds=1), cap=timedelta(milliseconds=500))
 
 
 def main(url: str, spool: Path) -> None:

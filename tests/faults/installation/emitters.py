@@ -73,9 +73,9 @@ class Emitters:
         self.all = [EmitterProcess(url, folder / f"spool-{n}") for n, url in enumerate((api, log))]
         self._numbers = itertools.count()
 
-    def say(self, events: Sequence[Mapping[str, Any]], dice: random.Random) -> None:
+    def say(self, events: Sequence[Mapping[str, Any]], rng: random.Random) -> None:
         """Gives the events to one of them."""
-        dice.choice(self.all).say(next(self._numbers), events)
+        rng.choice(self.all).say(next(self._numbers), events)
 
     @property
     def settled(self) -> bool:
@@ -85,7 +85,7 @@ class Emitters:
 
     @property
     def open(self) -> int:
-        """How many batches nobody has acknowledged."""
+        """How many batches are not acknowledged."""
         return sum(len(each.open) for each in self.all)
 
     async def stop(self) -> None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.signal import Put
-from streamsched.domain.trigger import AllOf, CustomEvent, Partitions, Trigger
-from streamsched.domain.trigger import Leaf as LeafTrigger
-from streamsched.testing.rerun import Expected, Rerun, Stamped, counts
-from streamsched.testing.tree import Tree
+from streamsched.domain.signals.signal import Put
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions, Trigger
+from streamsched.domain.triggers.trigger import Leaf as LeafTrigger
+from tests.support.rerun import Expected, Rerun, Stamped, counts
+from tests.support.trigger_model import Tree
 
 
 class Expectation(Rerun):
-    """A log, told again. A change that keeps goes on with what each leaf has, also where the leaf wants more or less
-    of the same; only of triggers that are leaves, or all of some leaves.
+    """A log, reported again. A change that keeps goes on with what each leaf has, also where the leaf wants more or
+    less of the same; only of triggers that are leaves, or all of some leaves.
     """
 
     def _begin(self, put: Put, at: datetime) -> None:

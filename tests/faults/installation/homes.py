@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from streamsched.domain.event import Ticked
-from streamsched.domain.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
-from streamsched.domain.tick import At, Cron
-from streamsched.domain.trigger import Every, event_keys, leaves
-from streamsched.testing.rerun import Stamped
+from streamsched.domain.events.event import Ticked
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
+from streamsched.domain.triggers.time_leaf import At, Cron
+from streamsched.domain.triggers.trigger import Every, event_keys, leaves
 from tests.faults.installation.traffic import Json
 from tests.faults.installation.user import User
 from tests.faults.oracle import key_of
 from tests.judgement import Judgement
+from tests.support.rerun import Stamped
 
 _SCHEDULE: Final = "schedule:"
 
@@ -58,7 +58,7 @@ def judge_changes(homes: Homes, user: User, after: Mapping[str, int], into: Judg
     for key, log in homes.items():
         for ref in _listeners(log):
             listening[ref].add(key)
-    for name, definition in user.wishes.schedules.items():
+    for name, definition in user.generated.schedules.items():
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         puts = [signal for _, signal in log if isinstance(signal, Put)]
         if not puts:
@@ -73,7 +73,7 @@ def judge_changes(homes: Homes, user: User, after: Mapping[str, int], into: Judg
 
 def judge_ticks(homes: Homes, user: User, into: Judgement) -> None:
     """Each tick once, in order, none missing in between (promise G6)."""
-    for name, definition in user.wishes.schedules.items():
+    for name, definition in user.generated.schedules.items():
         timed = next((leaf for leaf in leaves(definition.trigger) if isinstance(leaf, Cron | At | Every)), None)
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         if timed is None or not log:

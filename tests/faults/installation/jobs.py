@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.job import JobState, ReadyJob
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.run import RunState
-from streamsched.domain.signal import Drop, Put
-from streamsched.testing.rerun import Stamped
+from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.signals.signal import Drop, Put
 from tests.faults.installation.expectation import expected
 from tests.faults.installation.homes import Homes
 from tests.faults.installation.user import User
 from tests.judgement import Judgement
+from tests.support.rerun import Stamped
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
@@ -76,10 +76,10 @@ def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], user: User, end: date
         if sorted(some) != list(range(1, len(some) + 1)):
             into.spoil(f"{which} has jobs {sorted(some)}")
     wanted: dict[tuple[str, int, str], list[Content]] = defaultdict(list)
-    for definition in user.wishes.schedules.values():
+    for definition in user.generated.schedules.values():
         ref = str(definition.ref)
         for each in expected(homes.get(f"schedule:{ref}", ()), end):
-            wanted[ref, each.generation, each.key].append((each.at, tuple(sorted(each.told))))
+            wanted[ref, each.generation, each.key].append((each.at, tuple(sorted(each.reported))))
     for place in wanted.keys() | found.keys():
         jobs = sorted(found.get(place, ()), key=lambda job: job.sequence)
         into.compare(f"jobs of {place}", list(map(str, wanted.get(place, ()))), [str(_content(job)) for job in jobs])
@@ -114,7 +114,7 @@ def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored,
             case JobState.OBSOLETE if superseded(log, job.generation):
                 if times:
                     into.double(f"job {job.id} is obsolete ({row['reason']}) and has started {runs[job.id]}")
-            case JobState.COALESCED if user.wishes.schedules[job.schedule.name].overlap is Overlap.COALESCE:
+            case JobState.COALESCED if user.generated.schedules[job.schedule.name].overlap is Overlap.COALESCE:
                 if times or row["joined"] not in there.jobs:
                     into.spoil(f"job {job.id} has joined {row['joined']} and started {times} times")
             case state:

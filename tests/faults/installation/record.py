@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from streamsched.codec import launch as launch_codec
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.job import ReadyJob
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Record, TopicPartition
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH, SIGNALS
-from streamsched.testing.rerun import Stamped
 from tests.faults.following import FollowedLog
-from tests.faults.installation.ground import SHARDS
+from tests.faults.installation.site import SHARDS
+from tests.support.rerun import Stamped
 
 _TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
 

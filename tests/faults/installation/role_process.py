@@ -18,11 +18,11 @@ from pathlib import Path
 
 from streamsched import bootstrap
 from streamsched.config import Settings
-from streamsched.domain.layout import Layout
-from streamsched.domain.retention import Retention
+from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.signals.layout import Layout
 from streamsched.launcher import retention
 from streamsched.ports.broker import Broker
-from streamsched.supervisor import run_until_told
+from streamsched.process.supervision import run_until_signal
 from streamsched.telemetry.logs import configure_logs
 from tests.faults.installation.bugged import BuggedBroker, keep_tables
 from tests.faults.installation.warm_runners import WarmRunners
@@ -39,7 +39,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
         keep_tables()
     elif bug is not None:
         _spoil_the_log(bug)
-    run_until_told(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
+    run_until_signal(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
 
 
 def _replace_runners(socket: Path) -> None:
@@ -52,7 +52,7 @@ def _replace_runners(socket: Path) -> None:
 def _hasten_history() -> None:
     """What has ended leaves within the trial that saw it end, not after an hour."""
     bootstrap.Retention = partial(Retention, warm=timedelta(seconds=5))  # type: ignore[assignment, misc]
-    retention._PACE = 5.0  # type: ignore[misc]
+    retention._EVERY = 5.0  # type: ignore[misc]
 
 
 def _spoil_the_log(bug: Bug) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.installation.ground import ground
-from tests.faults.installation.misfortune import How, Misfortune, Who
+from tests.faults.installation.fault import Fault, How, Who
 from tests.faults.installation.run import run
+from tests.faults.installation.site import site
 from tests.simulation.log import Bug
 
 
@@ -17,8 +17,8 @@ from tests.simulation.log import Bug
 @pytest.mark.postgres
 @pytest.mark.timeout(500)
 def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp_path: Path) -> None:
-    of = (Misfortune(Who.WORKER, How.LATE), Misfortune(Who.POSTGRES, How.QUICK))
-    with ground(tmp_path, "postgres") as there:
+    of = (Fault(Who.WORKER, How.LATE), Fault(Who.POSTGRES, How.QUICK))
+    with site(tmp_path, "postgres") as there:
         line, well = asyncio.run(run(there, trials=2, seed=1, of=of, schedules=60, events=400))
 
     assert well, line
@@ -29,8 +29,8 @@ def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothing(tmp
 @pytest.mark.kafka
 @pytest.mark.timeout(500)
 def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafka: str, tmp_path: Path) -> None:
-    of = (Misfortune(Who.LAUNCHER, How.LATE), Misfortune(Who.KAFKA, How.QUICK))
-    with ground(tmp_path, "kafka") as there:
+    of = (Fault(Who.LAUNCHER, How.LATE), Fault(Who.KAFKA, How.QUICK))
+    with site(tmp_path, "kafka") as there:
         line, well = asyncio.run(run(there, trials=2, seed=1, of=of, schedules=60, events=400))
 
     assert well, line
@@ -41,8 +41,8 @@ def test_killing_a_launcher_and_then_kafka_loses_doubles_and_spoils_nothing(kafk
 @pytest.mark.timeout(600)
 def test_without_a_fence_a_stopped_worker_is_found_to_have_written(tmp_path: Path) -> None:
     """That the suite finds what it is for; its other bugs are `--bug` of the long run."""
-    of = (Misfortune(Who.WORKER, How.STOP),)
-    with ground(tmp_path, "postgres") as there:
+    of = (Fault(Who.WORKER, How.STOP),)
+    with site(tmp_path, "postgres") as there:
         line, well = asyncio.run(run(there, trials=10, seed=31, of=of, bug=Bug.NO_FENCE, schedules=60, events=400))
 
     assert not well, line

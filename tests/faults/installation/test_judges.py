@@ -12,18 +12,18 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from streamsched.domain.event import CustomHappened, Event
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.signal import Drop, Occurred, Put, Subscribe
-from streamsched.domain.trigger import CustomEvent, leaf_id
-from streamsched.testing.rerun import Stamped
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe
+from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
+from tests.faults.installation.generated_schedules import GeneratedSchedules
 from tests.faults.installation.homes import judge_changes, judge_homes
 from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions
 from tests.faults.installation.user import Returned, User
-from tests.faults.installation.wishes import Wishes
 from tests.judgement import Judgement
+from tests.support.rerun import Stamped
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REF = ScheduleRef("default", "t0", "s0")
@@ -48,7 +48,7 @@ class Little:
     launched: list[ReadyJob] = field(default_factory=list)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     started: Counter[str] = field(default_factory=lambda: Counter({f"{JOB}.r1": 1}))
-    told: int = 1
+    reported: int = 1
 
     def __post_init__(self) -> None:
         put = Put(REF, 1, True, LEAF)
@@ -66,8 +66,8 @@ class Little:
     def judged(self) -> Judgement:
         verdict = Judgement()
         definition = Schedule(REF, ProgramRef("default", "t0", "note"), LEAF)
-        wishes = Wishes(AppRef("default", "t0"), Random(1), "", {"s0": definition})
-        user = User(wishes, Random(1), cast(httpx.AsyncClient, None), [Returned("s0", self.told, at(1), True)])
+        generated = GeneratedSchedules(AppRef("default", "t0"), Random(1), "", {"s0": definition})
+        user = User(generated, Random(1), cast(httpx.AsyncClient, None), [Returned("s0", self.reported, at(1), True)])
         user.enabled["s0"] = True
         emitted = {f"t0-{n}": {"type": "custom", "data": {"name": "default.t0e0"}} for n in range(3)}
         runs = {f"{JOB}.r1": {"job": JOB, "state": "COMPLETED", "program": "default.t0.note"}}
@@ -101,7 +101,7 @@ def tells_a_change_twice(little: Little) -> None:
 
 
 def judges_by_what_was_changed(little: Little) -> None:
-    little.told = 2
+    little.reported = 2
 
 
 def forgets_a_job(little: Little) -> None:

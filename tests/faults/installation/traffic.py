@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamsched.domain.event import Outcome
-from tests.faults.installation.wishes import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
+from streamsched.domain.events.event import Outcome
+from tests.faults.installation.generated_schedules import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
 
 Json = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ class Traffic:
     """
 
     name: str
-    dice: random.Random
+    rng: random.Random
     emitted: dict[str, Json] = field(default_factory=dict)
     sent_at: dict[str, float] = field(default_factory=dict)
     after: dict[str, int] = field(default_factory=dict)
@@ -32,8 +32,8 @@ class Traffic:
 
     def event(self, *, changes: int) -> Json:
         """A new event, or one of the last hundred again. `changes`: how many have returned."""
-        if self.emitted and self.dice.random() < 0.1:
-            return self.emitted[self.dice.choice(list(self.emitted)[-100:])]
+        if self.emitted and self.rng.random() < 0.1:
+            return self.emitted[self.rng.choice(list(self.emitted)[-100:])]
         event = self._fresh(len(self.emitted))
         self.emitted[event["id"]] = event
         self.sent_at[event["id"]] = time.time()
@@ -41,23 +41,23 @@ class Traffic:
         return event
 
     def _fresh(self, number: int) -> Json:
-        dice, place = self.dice, self.dice.randrange(PLACES)
+        rng, place = self.rng, self.rng.randrange(PLACES)
         data: dict[str, Any]
-        match dice.choice("pppppppszeeeeexr"):
+        match rng.choice("pppppppszeeeeexr"):
             case "p":
                 kind, data = "partitions.added", {"dataset": f"default.{self.name}d{place}"}
-                data["partitions"] = [self._partition(number, n) for n in range(dice.choice((1, 1, 1, 3)))]
+                data["partitions"] = [self._partition(number, n) for n in range(rng.choice((1, 1, 1, 3)))]
             case "s" | "z":
-                kind, data = "stream.size", self._size(dice.randrange(STREAMS))
+                kind, data = "stream.size", self._size(rng.randrange(STREAMS))
             case "e":
                 kind, data = "custom", {"name": f"default.{self.name}e{place}", "attributes": self._values()}
             case "x":
-                program = f"default.{self.name}x.p{dice.randrange(PROGRAMS)}"
-                outcome = dice.choice(list(Outcome)).value
+                program = f"default.{self.name}x.p{rng.randrange(PROGRAMS)}"
+                outcome = rng.choice(list(Outcome)).value
                 kind, data = "program.status", {"program": program, "run": f"r{number}", "outcome": outcome}
             case _:
-                kind, data = "custom", {"name": f"default.{self.name}r{dice.randrange(SELDOM)}", "attributes": {}}
-        happened = datetime.now(UTC) - (timedelta(hours=1) if dice.random() < 0.05 else timedelta(0))
+                kind, data = "custom", {"name": f"default.{self.name}r{rng.randrange(SELDOM)}", "attributes": {}}
+        happened = datetime.now(UTC) - (timedelta(hours=1) if rng.random() < 0.05 else timedelta(0))
         return {
             "id": f"{self.name}-{number}",
             "source": "faults",
@@ -69,20 +69,20 @@ class Traffic:
     def _size(self, place: int) -> dict[str, Any]:
         """The first half of the streams say how much they grew, the others how large they are; now and then one is
         emptied."""
-        stream, grown = f"default.{self.name}z{place}", self.dice.randint(1, 40)
+        stream, grown = f"default.{self.name}z{place}", self.rng.randint(1, 40)
         if place < STREAMS // 2:
             return {"stream": stream, "bytes": grown, "absolute": False}
-        level = 0 if self.dice.random() < 0.05 else self.levels.get(place, 0) + grown
+        level = 0 if self.rng.random() < 0.05 else self.levels.get(place, 0) + grown
         self.levels[place] = level
         return {"stream": stream, "bytes": level, "absolute": True}
 
     def _values(self) -> dict[str, str]:
-        day = self.dice.choice(DAYS)
-        hour = f"{day}T{self.dice.randrange(6):02}"
-        return {"customer": self.dice.choice(CUSTOMERS), "region": self.dice.choice(REGIONS), "day": day, "hour": hour}
+        day = self.rng.choice(DAYS)
+        hour = f"{day}T{self.rng.randrange(6):02}"
+        return {"customer": self.rng.choice(CUSTOMERS), "region": self.rng.choice(REGIONS), "day": day, "hour": hour}
 
     def _partition(self, number: int, part: int) -> dict[str, Any]:
         values = {**self._values(), "n": f"{number}-{part}"}
         key = "/".join(f"{name}={value}" for name, value in values.items())
-        size = self.dice.randint(1, 200)
+        size = self.rng.randint(1, 200)
         return {"key": key, "values": values, "bytes": size, "rows": size // 2}

@@ -1,4 +1,4 @@
-"""One trial: an app of some hundred schedules, some thousand events, changes meanwhile, and misfortunes."""
+"""One trial: an app of some hundred schedules, some thousand events, changes meanwhile, and faults."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import httpx
 
 from streamsched.domain.names import AppRef
 from tests.faults.following import AWAY_S
-from tests.faults.installation.crew import Crew
+from tests.faults.installation.fault import RandomFaults, strike
+from tests.faults.installation.generated_schedules import GeneratedSchedules
 from tests.faults.installation.homes import judge_changes, judge_homes, judge_ticks
 from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions, stored
-from tests.faults.installation.misfortune import Misfortunes, strike
+from tests.faults.installation.processes import Processes
 from tests.faults.installation.record import Log
 from tests.faults.installation.traffic import Traffic
 from tests.faults.installation.user import User
-from tests.faults.installation.wishes import Wishes
 from tests.judgement import Judgement
 
 SCHEDULES: Final = 200
@@ -41,26 +41,26 @@ _BATCH: Final = 20
 class Trial:
     """What a trial needs, shared with the others."""
 
-    crew: Crew
+    processes: Processes
     log: Log
     pool: asyncpg.Pool
     client: httpx.AsyncClient
-    misfortunes: Misfortunes
+    faults: RandomFaults
     schedules: int = SCHEDULES
     events: int = EVENTS
 
     async def play(self, number: int, seed: int) -> Played:
         """One trial, from its deployment to its verdict."""
-        dice = random.Random(f"{seed}-{number}")
+        rng = random.Random(f"{seed}-{number}")
         name, started = f"t{number}", time.monotonic()
-        wishes = Wishes(AppRef("default", name), dice, str(self.crew.ground.started))
-        user = User(wishes, random.Random(f"{seed}-{number}-user"), self.client)
+        generated = GeneratedSchedules(AppRef("default", name), rng, str(self.processes.site.started))
+        user = User(generated, random.Random(f"{seed}-{number}-user"), self.client)
         traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
         self.log.begin(name)
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(self._keep())
-            await user.deploy(wishes.definition(self.schedules))
-            met = await self._disturb(user, traffic, dice)
+            await user.deploy(generated.definition(self.schedules))
+            met = await self._disturb(user, traffic, rng)
             emitted = time.monotonic()
             verdict = await self._settled(user, traffic)
             keeping.cancel()
@@ -69,20 +69,20 @@ class Trial:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(0.3)
-            await self.crew.revive()
+            await self.processes.revive()
 
-    async def _disturb(self, user: User, traffic: Traffic, dice: random.Random) -> list[str]:
-        """Events and changes, and misfortunes among them."""
+    async def _disturb(self, user: User, traffic: Traffic, rng: random.Random) -> list[str]:
+        """Events and changes, and faults among them."""
         enough, healed = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._emit(user, traffic, healed))
             group.create_task(user.meddle(enough))
             met: list[str] = []
-            for _ in range(dice.choice((1, 1, 2))):
-                await asyncio.sleep(dice.uniform(0.5, 3.0))
-                what = self.misfortunes.next()
-                await strike(self.crew, what, dice)
-                self.misfortunes.met[what] += 1
+            for _ in range(rng.choice((1, 1, 2))):
+                await asyncio.sleep(rng.uniform(0.5, 3.0))
+                what = self.faults.next()
+                await strike(self.processes, what, rng)
+                self.faults.met[what] += 1
                 met.append(str(what))
             await asyncio.sleep(1)
             healed.set()
@@ -93,7 +93,7 @@ class Trial:
         began, batches = time.monotonic(), 0
         while not healed.is_set() or len(traffic.emitted) < self.events:
             events = [traffic.event(changes=len(user.returned)) for _ in range(_BATCH)]
-            self.crew.emitters.say(events, traffic.dice)
+            self.processes.emitters.say(events, traffic.rng)
             batches += 1
             late = 0.0 if len(traffic.emitted) < self.events else 0.5  # only so that something comes until all are back
             await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
@@ -109,13 +109,13 @@ class Trial:
             verdict = Judgement()
             there = await self._stored(user)
             await self.log.look(quiet_s=0.5)
-            if not self.crew.emitters.settled:
+            if not self.processes.emitters.settled:
                 verdict.lose("not all is acknowledged")
             else:
                 self._judge(user, traffic, there, verdict)
             if verdict.clean:
                 return verdict
-            state = f"{verdict.lost} {self.log.at} {there.started.total()} {self.crew.emitters.open}"
+            state = f"{verdict.lost} {self.log.at} {there.started.total()} {self.processes.emitters.open}"
             if state != before:
                 moved, before = time.monotonic(), state
             suspected = {what: suspected.get(what, time.monotonic()) for what in verdict.excess}
@@ -129,12 +129,12 @@ class Trial:
         async with asyncio.timeout(AWAY_S):
             while True:
                 try:
-                    return await stored(self.pool, str(user.wishes.app), self.crew.ground.started_runs)
+                    return await stored(self.pool, str(user.generated.app), self.processes.site.started_runs)
                 except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                     await asyncio.sleep(0.2)
 
     def _judge(self, user: User, traffic: Traffic, there: Stored, into: Judgement) -> None:
-        """Everything, station by station. What cannot be right before an earlier station is, is not looked at."""
+        """Everything, station by station. What cannot be right before an earlier station is, is not checked."""
         homes = self.log.homes
         judge_homes(homes, traffic.emitted, there.completed, into)
         judge_changes(homes, user, traffic.after, into)

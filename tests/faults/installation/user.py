@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import httpx
 
-from streamsched.codec.schedule import app_to_json, schedule_to_json
-from streamsched.domain.app import AppDefinition
-from streamsched.domain.schedule import Schedule
-from tests.faults.installation.wishes import Wishes
+from streamsched.codec.schedules.schedule import app_to_json, schedule_to_json
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import Schedule
+from tests.faults.installation.generated_schedules import GeneratedSchedules
 
 #: How long a change is tried for, in seconds, and how long one request may take.
 _PATIENCE_S: Final = 300.0
@@ -45,8 +45,8 @@ class User:
     returned: changes that the API said are done, in order.
     """
 
-    wishes: Wishes
-    dice: random.Random
+    generated: GeneratedSchedules
+    rng: random.Random
     client: httpx.AsyncClient
     returned: list[Returned] = field(default_factory=list)
     enabled: dict[str, bool] = field(default_factory=dict)
@@ -65,32 +65,32 @@ class User:
 
     async def meddle(self, until: asyncio.Event) -> None:
         """One change after the other; then enables again whatever is not enabled."""
-        names = [name for name in self.wishes.schedules if name.startswith("s")]
+        names = [name for name in self.generated.schedules if name.startswith("s")]
         while not until.is_set():
-            await asyncio.sleep(self.dice.expovariate(8))
-            await self._change(self.dice.choice(names))
+            await asyncio.sleep(self.rng.expovariate(8))
+            await self._change(self.rng.choice(names))
         for name in sorted(self.gone):
             await self._create(name)
         await self._enable_all()
-        for name in [name for name, made in self.wishes.schedules.items() if "every" in str(made.trigger)]:
+        for name in [name for name, made in self.generated.schedules.items() if "every" in str(made.trigger)]:
             await self._tell(name, "disable")
             self.enabled[name] = False
 
     async def _change(self, name: str) -> None:
         self.changed.add(name)
-        before = self.wishes.schedules[name]
+        before = self.generated.schedules[name]
         if name in self.gone:
             await self._create(name)
         elif not self.enabled[name]:
             await self._enable(name)
         else:
-            match self.dice.randrange(8):
+            match self.rng.randrange(8):
                 case 0 | 1:
-                    await self._update(self.wishes.schedule(name), keep=False)
+                    await self._update(self.generated.schedule(name), keep=False)
                 case 2:
                     await self._update(replace(before, description=f"{before.description}!"), keep=True)
                 case 3 | 4:
-                    other = self.wishes.more_or_less(before) or replace(before, description=f"{before.description}?")
+                    other = self.generated.more_or_less(before) or replace(before, description=f"{before.description}?")
                     await self._update(other, keep=True)
                 case 5:
                     await self._tell(name, "pause", {"keep": True})
@@ -103,7 +103,7 @@ class User:
                     self.gone.add(name)
 
     async def _create(self, name: str) -> None:
-        body = {**schedule_to_json(self.wishes.schedules[name]), "enabled": True}
+        body = {**schedule_to_json(self.generated.schedules[name]), "enabled": True}
         answer = await self._done("POST", "/v1/schedules", body)
         self.gone.discard(name)
         self.enabled[name] = True
@@ -115,7 +115,7 @@ class User:
 
     async def _enable_all(self) -> None:
         """Whatever is not enabled, in one change."""
-        app = self.wishes.app
+        app = self.generated.app
         answer = await self._done("POST", f"/v1/apps/{app.namespace}/{app.app}/enable")
         now = datetime.now(UTC)
         for each in answer.json()["schedules"]:
@@ -127,7 +127,7 @@ class User:
         name = definition.ref.name
         path = f"{self._address(name)}?keep={str(keep).lower()}"
         answer = await self._done("PUT", path, schedule_to_json(definition))
-        self.wishes.schedules[name] = definition
+        self.generated.schedules[name] = definition
         self._note(name, answer, anew=not keep)
 
     async def _tell(self, name: str, what: str, body: Mapping[str, Any] | None = None) -> None:
@@ -140,13 +140,13 @@ class User:
             self.returned.append(Returned(name, answer.json()["generation"], datetime.now(UTC), anew))
 
     def _address(self, name: str) -> str:
-        return f"/v1/schedules/{self.wishes.schedules[name].ref}"
+        return f"/v1/schedules/{self.generated.schedules[name].ref}"
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
         """Asks until it is answered: done, or, when asked again, that it is so already.
 
         Raises:
-            AssertionError: it is refused, or nobody answers for too long.
+            AssertionError: it is refused, or there is no answer for too long.
         """
         deadline = time.monotonic() + _PATIENCE_S
         said = "nothing"

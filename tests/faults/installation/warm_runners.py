@@ -1,7 +1,7 @@
 """Runners that are forked from one warm process: `python -m tests.faults.installation.warm_runners SOCKET`.
 
 Each is a process of its own that executes `streamsched.runner`'s code, as the product's runners are; it lives on when
-whoever asked for it dies. Only Python's start and its imports are saved.
+the process that requested it dies. Only Python's start and its imports are saved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from streamsched import runner
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles, read_note
 from streamsched.spark.processes import is_alive
 
@@ -51,13 +51,13 @@ class WarmRunners:
     def alive(self, runner: RunnerId) -> bool | None:
         return is_alive(runner.pid, runner.start_ticks)
 
-    def ending(self, run: str) -> Ending | None:
+    def ending(self, run: str) -> RunEnd | None:
         return read_note(RunFiles(self._data_dir, run))
 
 
 def serve(path: Path) -> None:
     """Forks a runner for each line that comes, and answers with its process id."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen(64)

@@ -12,29 +12,29 @@ from typing import Any
 import asyncpg
 
 from streamsched.admin import resync, state
-from streamsched.admin.doctor import Health, examine
+from streamsched.admin.doctor import CheckLevel, examine
 from streamsched.admin.installation import Installation, open_installation
 from streamsched.admin.restoration import restore
 from streamsched.admin.topics import create_topics
 from streamsched.catalog.catalog import Catalog
-from streamsched.catalog.receipt import acknowledged
+from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.catalog.relay import Relay
 from streamsched.config import Settings
-from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program, Schedule
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.triggers.trigger import Partitions
 from streamsched.launcher.intake import Intake
 from streamsched.ports import leases
-from streamsched.store.catalog import PostgresCatalogStore
-from streamsched.store.intake import PostgresIntake
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.stream.shard import ShardSettings
-from streamsched.stream.worker import Worker
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.connections import open_pool
+from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.server.leases import PostgresLeases
+from streamsched.stream.shards.shard import ShardSettings
+from streamsched.stream.shards.worker import Worker
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import Town, landed
+from tests.support.shard_cluster import ShardCluster, landed
 
 SHARDS = 3
 APP = AppRef("default", "a")
@@ -50,15 +50,15 @@ class Site:
     """An installation with a worker and a relay that can be started and stopped."""
 
     at: Installation
-    town: Town
+    cluster: ShardCluster
     catalog: Catalog
     pool: asyncpg.Pool
     worker: Worker | None = None
     tasks: tuple[asyncio.Task[Any], ...] = ()
 
     async def start(self) -> None:
-        relay = Relay(broker=self.at.broker, outbox=self.at.outbox, bell=self.at.bell)
-        identity = leases.Holder("w", "localhost", 1)
+        relay = Relay(broker=self.at.broker, outbox=self.at.outbox, notifier=self.at.notifier)
+        identity = leases.LeaseHolder("w", "localhost", 1)
         settings = ShardSettings(idle_s=0.1)
         self.worker = Worker(
             self.at.broker, PostgresLeases(self.pool), identity, ttl=timedelta(seconds=1), settings=settings
@@ -86,9 +86,9 @@ class Site:
         found = await resync.examine(
             broker=self.at.broker, reader=self.at.reader, outbox=self.at.outbox, numbers=self.at.numbers
         )
-        told = await resync.mend(found, mending=self.at.mending)
-        await acknowledged(told, receipts=self.at.outbox, bell=self.at.bell, patience=15)
-        return len(told)
+        reported = await resync.mend(found, mending=self.at.mending)
+        await wait_for_ack(reported, acks=self.at.outbox, notifier=self.at.notifier, patience=15)
+        return len(reported)
 
     async def have(self, name: str) -> int:
         """What its shard has of the one leaf of a schedule."""
@@ -103,7 +103,7 @@ class Site:
     async def fire(self, name: str, which: int) -> None:
         """One more satisfaction of the schedule, its `which`th: three partitions land and are used up."""
         before = (await state.show(self.at.broker, schedule(name).ref))["fired"]
-        await self.town.emit(*(landed(3 * which + each, name) for each in range(3)))
+        await self.cluster.emit(*(landed(3 * which + each, name) for each in range(3)))
 
         async def fired() -> bool:
             return (await state.show(self.at.broker, schedule(name).ref))["fired"] == before + 1
@@ -121,12 +121,12 @@ class Site:
         ]
 
     async def restore(self, lines: Iterable[bytes]) -> int:
-        at, me = self.at, leases.Holder("import", "localhost", 1)
+        at, me = self.at, leases.LeaseHolder("import", "localhost", 1)
         return await restore(
             lines, broker=at.broker, leases=at.leases, me=me, numbers=at.numbers, ttl=timedelta(seconds=5)
         )
 
-    async def doctor(self) -> dict[str, Health]:
+    async def doctor(self) -> dict[str, CheckLevel]:
         findings = await examine(
             broker=self.at.broker,
             probe=self.at.probe,
@@ -144,9 +144,13 @@ async def opened(database: str) -> AsyncIterator[Site]:
         await create_topics(at.broker, at.specs)
         pool = await open_pool(database)
         catalog = Catalog(
-            store=PostgresCatalogStore(pool), reader=at.reader, receipts=at.outbox, bell=at.bell, clock=SettableClock()
+            store=PostgresCatalogStore(pool),
+            reader=at.reader,
+            acks=at.outbox,
+            notifier=at.notifier,
+            clock=SettableClock(),
         )
-        made = Site(at, Town(at.broker, SHARDS), catalog, pool)
+        made = Site(at, ShardCluster(at.broker, SHARDS), catalog, pool)
         await made.start()
         await catalog.deploy(
             AppDefinition(APP, (RUN,), tuple(map(schedule, "xyz")), frozenset("xyz")),

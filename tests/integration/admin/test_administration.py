@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from streamsched.admin import letters as dead_letters
-from streamsched.admin import resync, state
+from streamsched.admin import dead_letters, resync, state
 from streamsched.admin.changelog import lags
-from streamsched.admin.doctor import Health, examine, worst
+from streamsched.admin.doctor import CheckLevel, examine, worst
 from streamsched.admin.installation import open_installation
 from streamsched.admin.topics import check_topics, create_topics
 from streamsched.config import Settings
@@ -26,22 +25,22 @@ from streamsched.domain.errors import (
     NotFoundError,
     UnavailableError,
 )
-from streamsched.domain.event import partition_key
+from streamsched.domain.events.event import partition_key
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.pause import Pause
-from streamsched.domain.signal import Drop, Put, Subscribe, Unsubscribe
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
+from streamsched.log.topics import APP_ID, CHANGELOGS, PARTITIONS
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker, Outgoing, Reader, TopicPartition, Writer
-from streamsched.ports.topics import APP_ID, CHANGELOGS, PARTITIONS
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import landed
 from tests.integration.admin.site import SHARDS, Site, schedule, until
+from tests.support.shard_cluster import landed
 
 pytestmark = pytest.mark.postgres
 
 
 async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
-    await site.town.emit(landed(1, "x"), landed(2, "x"))
+    await site.cluster.emit(landed(1, "x"), landed(2, "x"))
     await until(lambda: site.counts("x", 2))
 
     found = await state.show(site.at.broker, schedule("x").ref)
@@ -69,32 +68,32 @@ async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(s
     await changing
 
 
-async def test_what_the_shards_forgot_is_told_again_and_counts_from_there(site: Site) -> None:
+async def test_what_the_shards_forgot_is_reported_again_and_counts_from_there(site: Site) -> None:
     x, y, z = (schedule(name).ref for name in "xyz")
-    await site.town.signal(
+    await site.cluster.signal(
         Unsubscribe(partition_key(DatasetRef("default", "x")), x, 1),  # deaf
         Drop(y, 1),  # without a judge
         Subscribe(partition_key(DatasetRef("default", "nowhere")), z, 1),  # in vain
-        Put(schedule("ghost").ref, 4, True, schedule("ghost").trigger),  # nobody's
+        Put(schedule("ghost").ref, 4, True, schedule("ghost").trigger),  # of no deployed schedule
     )
 
     assert await site.faults() == [
         "x: does not listen to partition:default.x",
         "y: its shard has no definition, PostgreSQL 1",
-        "ghost: a shard has a state of it, and nobody knows it",
-        "z: listens to partition:default.nowhere in vain",
+        "ghost: a shard has its state, but PostgreSQL no such schedule",
+        "z: is subscribed to partition:default.nowhere, which it does not need",
     ]
     assert await site.mend() == 4
     assert await site.faults() == []
     assert await site.mend() == 0
 
-    await site.town.emit(landed(1, "x"), landed(1, "y"), landed(1, "z"))
+    await site.cluster.emit(landed(1, "x"), landed(1, "y"), landed(1, "z"))
     for name in "xyz":
         await until(lambda name=name: site.counts(name, 1))
 
 
 async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(site: Site) -> None:
-    await site.town.signal(Put(schedule("x").ref, 7, True, schedule("x").trigger))
+    await site.cluster.signal(Put(schedule("x").ref, 7, True, schedule("x").trigger))
 
     (fault,) = await site.faults()
 
@@ -109,7 +108,7 @@ async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(si
 
 async def test_nothing_is_compared_before_the_shards_have_read_what_was_said(site: Site) -> None:
     await site.stop()
-    await site.town.signal(Drop(schedule("y").ref, 1))
+    await site.cluster.signal(Drop(schedule("y").ref, 1))
 
     with pytest.raises(UnavailableError, match="do launcher and workers run"):
         await resync.examine(
@@ -117,12 +116,12 @@ async def test_nothing_is_compared_before_the_shards_have_read_what_was_said(sit
         )
 
 
-async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> None:
-    await site.town.emit(landed(1, "x"), landed(2, "x"), landed(1, "y"))
+async def test_state_goes_out_and_comes_back_while_no_worker_runs(site: Site) -> None:
+    await site.cluster.emit(landed(1, "x"), landed(2, "x"), landed(1, "y"))
     await until(lambda: site.counts("x", 2))
     await until(lambda: site.counts("y", 1))
     lines = [line async for line in state.export(site.at.broker)]
-    await site.town.emit(landed(2, "y"), landed(3, "x"))
+    await site.cluster.emit(landed(2, "y"), landed(3, "x"))
     await until(lambda: site.counts("y", 2))
     await until(lambda: site.counts("x", 0))  # it fired
 
@@ -134,17 +133,17 @@ async def test_state_goes_out_and_comes_back_while_nobody_works(site: Site) -> N
 
     assert (await site.have("x"), await site.have("y")) == (2, 1)
     await site.start()
-    await site.town.emit(landed(3, "y"), landed(4, "y"))
+    await site.cluster.emit(landed(3, "y"), landed(4, "y"))
     await until(lambda: site.counts("y", 0))  # one before the export and two now: it fired
     assert await site.faults() == []
 
 
-async def test_nobody_works_while_state_is_imported(site: Site) -> None:
+async def test_no_worker_runs_while_state_is_imported(site: Site) -> None:
     await until(lambda: site.counts("x", 0))
     lines = [line async for line in state.export(site.at.broker)]
     await site.stop()
-    pulse, ttl = leases.Holder("launcher", "localhost", 2), timedelta(seconds=60)
-    await site.at.leases.beat(pulse, {}, ttl)
+    pulse, ttl = leases.LeaseHolder("launcher", "localhost", 2), timedelta(seconds=60)
+    await site.at.leases.heartbeat(pulse, {}, ttl)
     with pytest.raises(ConflictError, match="launcher"):
         await site.restore(lines)
     await site.at.leases.leave(pulse.id)
@@ -158,7 +157,7 @@ async def test_nobody_works_while_state_is_imported(site: Site) -> None:
 
 @dataclass
 class Behind:
-    """A log on which workers that nobody knows of write to each table at the moment when it is read."""
+    """A log on which unregistered workers write to each table at the moment when it is read."""
 
     log: Broker
     writers: Sequence[Writer]
@@ -182,13 +181,13 @@ class Behind:
     [
         (lambda lines: lines[1:], "line 1"),
         (lambda lines: [lines[0].replace(b'"shards":3', b'"shards":4'), *lines[1:]], "this installation has 3"),
-        (lambda lines: [*lines[:2], b'{"topic":"signals","shard":0,"key":"eA==","value":"eA=="}'], "no table"),
+        (lambda lines: [*lines[:2], b'{"topic":"signals","shard":0,"key":"eA==","value":"eA=="}'], "not a table"),
         (lambda lines: [lines[0], lines[1].replace(b'"value":"', b'"value":"!')], "base64"),
         (lambda lines: [lines[0], b"{"], "line 2"),
         (lambda lines: lines[:-1], "cut off"),
         (lambda lines: lines[:1], "line 2.*cut off"),
-        (lambda lines: [lines[0], *lines[2:]], "lost on the way"),
-        (lambda lines: [*lines, lines[1]], "after the end"),
+        (lambda lines: [lines[0], *lines[2:]], "some are missing"),
+        (lambda lines: [*lines, lines[1]], "follows the end"),
         (lambda lines: [*lines[:2], lines[1].replace(b'"shard":', b'"shard":-1'), *lines[2:]], "at least 0"),
     ],
     ids=["no head", "other shards", "another topic", "spoilt", "no json", "cut", "head", "hole", "more", "no shard"],
@@ -207,39 +206,39 @@ async def test_what_is_no_export_changes_nothing(
 
 
 async def test_dead_letters_are_listed_shown_sent_again_and_put_away(site: Site) -> None:
-    away, broker = site.at.put_away, site.at.broker
+    away, broker = site.at.archived_letters, site.at.broker
     await broker.append([Outgoing(PARTITIONS, 1, b"k", b'{"id":"1"}'), Outgoing(PARTITIONS, 2, None, b"\xff")])
     await until(lambda: _letters(site, 2))
 
-    newest, _ = await dead_letters.letters(broker, away, limit=2)
-    found = {one.value: one for one in await dead_letters.letters(broker, away)}
+    newest, _ = await dead_letters.dead_letters(broker, away, limit=2)
+    found = {one.value: one for one in await dead_letters.dead_letters(broker, away)}
     one = found[b'{"id":"1"}']
     assert (one.topic, one.partition, one.key, one.path) == (PARTITIONS, 1, b"k", one.path)
-    assert await dead_letters.letter(broker, one.id) == one
-    assert len(await dead_letters.letters(broker, away, limit=1)) == 1
+    assert await dead_letters.dead_letter(broker, one.id) == one
+    assert len(await dead_letters.dead_letters(broker, away, limit=1)) == 1
     assert newest in found.values()
 
     await dead_letters.replay(broker, one)
     await until(lambda: _letters(site, 3))  # it still cannot be read
 
     assert await dead_letters.purge(broker, away) == 3
-    assert await dead_letters.letters(broker, away) == []
-    assert await dead_letters.letter(broker, one.id) == one, "put away is not gone"
+    assert await dead_letters.dead_letters(broker, away) == []
+    assert await dead_letters.dead_letter(broker, one.id) == one, "put away is not gone"
     assert await dead_letters.purge(broker, away) == 0
     with pytest.raises(NotFoundError):
-        await dead_letters.letter(broker, "0/99999")
+        await dead_letters.dead_letter(broker, "0/99999")
     with pytest.raises(InvalidError):
-        await dead_letters.letter(broker, "typo")
-    with pytest.raises(ConflictError, match="no public topic"):
+        await dead_letters.dead_letter(broker, "typo")
+    with pytest.raises(ConflictError, match="not a public topic"):
         await dead_letters.replay(broker, replace(one, topic="signals"))
 
 
 async def test_the_check_up_says_what_is_missing(site: Site, database: str) -> None:
     await until(lambda: _well(site, "shards"))
     found = await site.doctor()
-    assert found["shards"] is found["topics"] is found["schema"] is found["permissions"] is Health.OK
-    assert found["history in jobs_history"] is found["history in work_decisions"] is Health.OK
-    assert found["relay"] is Health.FAILED, "in this test it plays without a lease"
+    assert found["shards"] is found["topics"] is found["schema"] is found["permissions"] is CheckLevel.OK
+    assert found["history in jobs_history"] is found["history in work_decisions"] is CheckLevel.OK
+    assert found["relay"] is CheckLevel.FAILED, "in this test it plays without a lease"
     assert sum(sum(lag.values()) for lag in (await lags(site.at.broker, SHARDS)).values()) < 100
 
     await site.stop()
@@ -247,7 +246,7 @@ async def test_the_check_up_says_what_is_missing(site: Site, database: str) -> N
     await site.pool.execute("UPDATE alembic_version SET version_num = '0001'")
     await site.at.broker.append([Outgoing(PARTITIONS, 0, None, b"?")])
     found = await site.doctor()
-    assert found["shards"] is found["schema"] is Health.FAILED
+    assert found["shards"] is found["schema"] is CheckLevel.FAILED
 
 
 async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) -> None:
@@ -256,7 +255,7 @@ async def test_the_check_up_goes_on_without_a_database_or_a_clock(site: Site) ->
         broker=site.at.broker, probe=site.at.probe, clock=clock, specs=site.at.specs, revisions=site.at.revisions
     )
     skewed = next(each for each in findings if each.check == "clock of the database")
-    assert (skewed.health, worst(findings)) == (Health.FAILED, Health.FAILED)
+    assert (skewed.health, worst(findings)) == (CheckLevel.FAILED, CheckLevel.FAILED)
     assert "300" in skewed.found or "299" in skewed.found
 
 
@@ -272,8 +271,8 @@ async def test_topics_are_checked_and_made(database: str) -> None:
 
 
 async def _letters(site: Site, count: int) -> bool:
-    return len(await dead_letters.letters(site.at.broker, site.at.put_away)) >= count
+    return len(await dead_letters.dead_letters(site.at.broker, site.at.archived_letters)) >= count
 
 
 async def _well(site: Site, check: str) -> bool:
-    return (await site.doctor()).get(check) is Health.OK
+    return (await site.doctor()).get(check) is CheckLevel.OK

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from streamsched.admin import state
-from streamsched.domain.signal import Drop
+from streamsched.domain.signals.signal import Drop
 from tests.integration.admin.site import Site, schedule, until
 
 pytestmark = pytest.mark.postgres
@@ -39,7 +39,7 @@ async def test_an_import_into_an_empty_log_goes_on_from_the_jobs_that_postgresql
     lines = [line async for line in state.export(site.at.broker)]
     await site.fire("x", 0)
     await site.jobs()
-    await site.town.signal(Drop(X, 1))
+    await site.cluster.signal(Drop(X, 1))
     await until(lambda: _unknown(site))
     await site.stop()
 
@@ -72,7 +72,7 @@ async def test_a_satisfaction_after_mending_is_a_new_job_though_the_shard_forgot
     await site.fire("x", 1)
     if stored:
         await site.jobs()
-    await site.town.signal(Drop(X, 1))
+    await site.cluster.signal(Drop(X, 1))
 
     assert await site.mend() == 1
     await until(lambda: site.counts("x", 0))
@@ -81,13 +81,13 @@ async def test_a_satisfaction_after_mending_is_a_new_job_though_the_shard_forgot
     assert await site.jobs() == [f"default.a.x.1.{number}" for number in (1, 2, 3)]
 
 
-async def test_a_shard_that_is_behind_its_own_jobs_is_found_and_told(site: Site) -> None:
+async def test_a_shard_that_is_behind_its_own_jobs_is_found_and_reported(site: Site) -> None:
     await until(lambda: site.counts("x", 0))
     await site.fire("x", 0)
     await site.jobs()
     await site.pool.execute("UPDATE jobs SET sequence = 7, id = 'default.a.x.1.7'")
 
-    assert await site.faults() == ["x: its shard has started 1 jobs of generation 1, and there is number 7"]
+    assert await site.faults() == ["x: its shard has started 1 jobs of generation 1, but job number 7 exists"]
     assert await site.mend() == 1
     assert await site.faults() == []
     await site.fire("x", 1)

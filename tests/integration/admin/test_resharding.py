@@ -15,19 +15,19 @@ import pytest
 from streamsched.admin.state import show
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.home import home
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.signals.home import home
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.generation import open_log, read_layout
+from streamsched.log.topics import TRIGGERS_CHANGELOG, topic_specs
 from streamsched.ports.broker import Broker
-from streamsched.ports.generation import open_log, read_layout
-from streamsched.ports.leases import Holder
-from streamsched.ports.topics import TRIGGERS_CHANGELOG, topic_specs
-from streamsched.store.leases import PostgresLeases
-from streamsched.store.pool import open_pool
-from streamsched.store.progress import PostgresProgress
-from streamsched.stream.shard import ShardSettings
-from streamsched.stream.worker import Worker
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from streamsched.ports.leases import LeaseHolder
+from streamsched.store.catalog.progress import PostgresProgress
+from streamsched.store.connections import open_pool
+from streamsched.store.server.leases import PostgresLeases
+from streamsched.stream.shards.shard import ShardSettings
+from streamsched.stream.shards.worker import Worker
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 BEFORE, AFTER, SCHEDULES = 3, 5, 20
 
@@ -56,7 +56,7 @@ class Work:
         settings = ShardSettings(idle_s=0.1)
         ttl = timedelta(seconds=1)
         self._worker = Worker(
-            self._broker, PostgresLeases(self._pool), Holder("w", "localhost", 1), ttl=ttl, settings=settings
+            self._broker, PostgresLeases(self._pool), LeaseHolder("w", "localhost", 1), ttl=ttl, settings=settings
         )
         copy = ProgressCopy(broker=self._broker, store=PostgresProgress(self._pool))
         self._tasks = asyncio.create_task(self._worker.run()), asyncio.create_task(copy.run())
@@ -70,9 +70,9 @@ class Work:
         await self._pool.close()
 
 
-async def launched(town: Town, jobs: int) -> list[tuple[str, int, list[str]]]:
+async def launched(cluster: ShardCluster, jobs: int) -> list[tuple[str, int, list[str]]]:
     async with asyncio.timeout(60):
-        while len(found := await town.jobs()) < jobs:  # noqa: ASYNC110 - another task launches them
+        while len(found := await cluster.jobs()) < jobs:  # noqa: ASYNC110 - another task launches them
             await asyncio.sleep(0.05)
     return [(job.schedule.name, job.sequence, event_ids(job)) for job in found]
 
@@ -94,17 +94,17 @@ async def progress(database: str, wanted: int) -> dict[str, Any]:
 async def resharded(database: str, log: str) -> None:
     broker, layout = await open_log(log, shards=BEFORE)
     await broker.create_topics(topic_specs(BEFORE, timedelta(days=7)))
-    town = Town(broker, BEFORE)
+    cluster = ShardCluster(broker, BEFORE)
     for number in range(SCHEDULES):
-        await town.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 2))
+        await cluster.put(schedule(f"s{number}"), Partitions(DatasetRef("default", f"d{number}"), 2))
     async with Work(database, broker):
         for number in range(SCHEDULES):
-            await town.emit(*(landed(each, f"d{number}") for each in range(3)))
-        assert len(await launched(town, SCHEDULES)) == SCHEDULES
+            await cluster.emit(*(landed(each, f"d{number}") for each in range(3)))
+        assert len(await launched(cluster, SCHEDULES)) == SCHEDULES
         refused = await asyncio.to_thread(command, database, log, AFTER)
     shown = [await show(broker, schedule(f"s{number}")) for number in range(SCHEDULES)]
-    await town.emit(*(landed(2, f"d{number}") for number in range(SCHEDULES)))  # again, while nobody looks
-    await town.emit(*(landed(3, f"d{number}") for number in range(SCHEDULES)))
+    await cluster.emit(*(landed(2, f"d{number}") for number in range(SCHEDULES)))  # again, while no worker runs
+    await cluster.emit(*(landed(3, f"d{number}") for number in range(SCHEDULES)))
 
     done = await asyncio.to_thread(command, database, log, AFTER)
 
@@ -113,18 +113,18 @@ async def resharded(database: str, log: str) -> None:
     assert f"{SCHEDULES} schedules" in done.stdout
     found = await read_layout(broker)
     assert found is not None
-    assert (layout.generation, found.generation, found.shards, found.outlets) == (1, 2, AFTER, BEFORE)
+    assert (layout.generation, found.generation, found.shards, found.unkeyed_partitions) == (1, 2, AFTER, BEFORE)
     with pytest.raises(ConfigurationError, match=f"has {AFTER} shards"):
         await open_log(log, shards=BEFORE)
     renewed, _ = await open_log(log, shards=AFTER)
-    await renewed.create_topics(topic_specs(AFTER, timedelta(days=7), outlets=BEFORE))
+    await renewed.create_topics(topic_specs(AFTER, timedelta(days=7), unkeyed_partitions=BEFORE))
     for before in shown:
         after = await show(renewed, schedule(before["schedule"].rpartition(".")[2]))
         assert {**after, "shard": before["shard"]} == before
         assert after["shard"] == home(f"schedule:{before['schedule']}", AFTER)
-    town = Town(renewed, AFTER)
+    cluster = ShardCluster(renewed, AFTER)
     async with Work(database, renewed):
-        jobs = await launched(town, 2 * SCHEDULES)
+        jobs = await launched(cluster, 2 * SCHEDULES)
         await progress(database, 2 * SCHEDULES)
     assert jobs == sorted(
         (f"s{number}", sequence + 1, [f"d{number}-{2 * sequence}", f"d{number}-{2 * sequence + 1}"])
@@ -141,6 +141,7 @@ async def test_another_number_of_shards_on_postgresql(database: str) -> None:
     await resharded(database, database)
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 @pytest.mark.kafka
 async def test_another_number_of_shards_on_kafka(database: str, kafka_log: str) -> None:

@@ -247,14 +247,14 @@ async def test_only_enabled_times_have_a_next_tick_and_those_that_ticked_a_previ
     at = "DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:"
     noon = round(clock.now().timestamp() * 1000)
 
-    async def told(word: str) -> dict[str, int]:
+    async def reported(word: str) -> dict[str, int]:
         found = (await deployed.get(f"{APP}/workflows/join/{word}runtime")).json()
         return {each["id"]: (each["time"] - noon) // 60_000 for each in found}
 
-    assert await told("next") == {f"{at}hourly": 60, f"{at}both:0 * * * *": 60, f"{at}both:30 4 * * ?": 990}
-    assert await told("previous") == {}
+    assert await reported("next") == {f"{at}hourly": 60, f"{at}both:0 * * * *": 60, f"{at}both:30 4 * * ?": 990}
+    assert await reported("previous") == {}
     clock.advance(timedelta(minutes=150))
-    assert await told("previous") == {f"{at}hourly": 120, f"{at}both:0 * * * *": 120}
+    assert await reported("previous") == {f"{at}hourly": 120, f"{at}both:0 * * * *": 120}
 
     asked = [
         {"appId": "flights", "programType": "Workflow", "programId": "report"},
@@ -305,9 +305,9 @@ async def test_a_strict_client_gets_and_sends_only_what_cdap_has_words_for(deplo
 
     listed = (await deployed.get(f"{APP}/schedules?strict=true")).json()
     assert [each["name"] for each in listed] == ["nightly", "weekly"]
-    assert plain(await deployed.put(f"{APP}/schedules/x?strict=true", json={**BODY, "overlap": "queue"})) == (
+    assert plain(await deployed.put(f"{APP}/schedules/x?strict=true", json={**BODY, "overlap": "coalesce"})) == (
         400,
-        "$.overlap: is no word of CDAP's, and strict=true asks for those only",
+        "$.overlap: is not part of CDAP's API, and strict=true refuses extensions",
     )
 
 
@@ -318,3 +318,47 @@ async def test_the_addresses_are_documented(client: httpx.AsyncClient) -> None:
     assert set(paths[at]) == {"get", "put", "delete"}
     assert paths[at]["put"]["requestBody"]["content"]["application/json"]["example"]["trigger"]["type"] == "PARTITION"
     assert not any("versions" in path for path in paths)
+
+
+async def test_an_app_is_deleted_with_its_schedules_and_programs(deployed: httpx.AsyncClient) -> None:
+    await put(deployed)
+
+    answer = await deployed.delete(APP)
+    assert (answer.status_code, answer.text) == (200, "")
+
+    missing = (404, "'application:default.flights.-SNAPSHOT' was not found.")
+    assert (await deployed.get(f"{APP}/schedules/nightly")).status_code == 404
+    assert plain(await deployed.get(f"{APP}/schedules")) == missing
+    assert plain(await deployed.delete(APP)) == missing
+    assert (await deployed.get("/v1/programs/default.flights.join")).status_code == 404
+
+
+@pytest.mark.parametrize("body", ["7" + " " * 78 + "é", '"' + "x" * 78 + 'é"', "[" + "1," * 39 + '"é"]'])
+async def test_a_body_that_is_no_object_is_refused_wherever_a_letter_is_cut(
+    deployed: httpx.AsyncClient, body: str
+) -> None:
+    answer = await deployed.put(f"{APP}/schedules/x", content=body.encode())
+
+    assert answer.status_code == 400
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("odd", [None, 7, "join", ["join"]])
+async def test_one_odd_element_of_a_batch_fails_alone(deployed: httpx.AsyncClient, odd: object) -> None:
+    asked = [odd, {"appId": "flights", "programType": "Workflow", "programId": "join"}]
+
+    first, second = (await deployed.post("/v3/namespaces/default/nextruntime", json=asked)).json()
+
+    assert (first["statusCode"], second["statusCode"]) == (400, 200)
+    assert first["error"].startswith("$[0]: must be an object but is ")
+
+
+async def test_over_cdaps_addresses_each_commit_counts_and_each_satisfaction_is_a_job(
+    deployed: httpx.AsyncClient,
+) -> None:
+    await put(deployed)
+
+    shown = (await deployed.get("/v1/schedules/default.flights.nightly")).json()
+
+    assert shown["overlap"] == "queue"
+    assert shown["trigger"]["trigger"]["distinct"] is False

@@ -9,19 +9,19 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
-from streamsched.domain.load import Band, Load, Reading
-from streamsched.store import clusters as store
-from streamsched.store.clusters import PostgresBoard
+from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
+from streamsched.store.limits import clusters as store
+from streamsched.store.limits.clusters import PostgresClusterStore
 
 pytestmark = pytest.mark.postgres
 
-LOAD = Load("main", free_cores=Band(8, 4))
+LOAD = Load("main", free_cores=Hysteresis(8, 4))
 
 
 async def listed(services: Services) -> list[dict[str, object]]:
     urls = {"main": "spark+http://ann:secret@master:8080/?token=x", "spare": "yarn+http://manager:8088"}
     api = make_api(replace(api_services(services), cluster_urls=urls))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         answer = await client.get("/v1/clusters")
     assert "secret" not in answer.text
     assert "token" not in answer.text
@@ -29,11 +29,11 @@ async def listed(services: Services) -> list[dict[str, object]]:
 
 
 async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(services: Services) -> None:
-    board = PostgresBoard(services.pool)
+    board = PostgresClusterStore(services.pool)
     async with services.pool.acquire() as connection, connection.transaction():
         await store.locked(connection, [LOAD])
     for cores in (9, 5):
-        await board.told("main", Reading(cores, 2_000_000_000), now=services.clock.now())
+        await board.record_reading("main", ClusterReading(cores, 2_000_000_000), now=services.clock.now())
 
     main, spare = await listed(services)
 
@@ -47,8 +47,8 @@ async def test_a_cluster_says_its_probe_its_reading_and_where_its_gates_stand(se
         [],
     )
 
-    await board.told("main", Reading(3), now=services.clock.now())
-    await board.failed("main", "connection refused", now=services.clock.now())
+    await board.record_reading("main", ClusterReading(3), now=services.clock.now())
+    await board.record_failure("main", "connection refused", now=services.clock.now())
     main, _ = await listed(services)
     assert [each["open"] for each in main["gates"]] == [False]  # type: ignore[union-attr]
     assert main["failed"] == "connection refused"

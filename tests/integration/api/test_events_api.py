@@ -13,12 +13,12 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
-from streamsched.domain.event import Event, PartitionsAdded
-from streamsched.domain.home import home
+from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.signals.home import home
+from streamsched.log.drivers import open_broker
+from streamsched.log.records import records
+from streamsched.log.topics import PUBLIC, topic_specs
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.records import records
-from streamsched.ports.topics import PUBLIC, topic_specs
 
 pytestmark = pytest.mark.postgres
 
@@ -140,7 +140,7 @@ async def test_a_request_without_a_single_good_event_is_refused_with_the_path(
     assert await logged(services) == []
 
 
-async def test_nobody_fires_a_tick_from_outside(client: httpx.AsyncClient) -> None:
+async def test_no_client_fires_a_tick_from_outside(client: httpx.AsyncClient) -> None:
     tick = {**NATIVE, "type": "tick", "data": {}}
     assert (await post(client, tick, "application/json")).status_code == 400
 
@@ -162,7 +162,9 @@ async def test_another_content_type_is_415_and_says_which_are_known(client: http
     assert "application/cloudevents+json" in answer.json()["detail"]
 
 
-async def test_an_emitter_is_told_that_nobody_listens_unless_it_does_not_care(deployed: httpx.AsyncClient) -> None:
+async def test_an_emitter_is_warned_about_missing_listeners_unless_it_does_not_care(
+    deployed: httpx.AsyncClient,
+) -> None:
     elsewhere = {**NATIVE, "id": "e", "data": {"dataset": "nowhere", "count": 1}}
     answer = await deployed.post("/v1/events", json=[NATIVE, elsewhere])
     assert answer.json()["accepted"] == 2
@@ -170,7 +172,7 @@ async def test_an_emitter_is_told_that_nobody_listens_unless_it_does_not_care(de
     assert "unheard" not in (await deployed.post("/v1/events?check=none", json=elsewhere)).json()
 
 
-async def test_nobody_is_told_so_about_a_schedule_that_was_made_just_now(deployed: httpx.AsyncClient) -> None:
+async def test_no_warning_is_given_about_a_schedule_that_was_made_just_now(deployed: httpx.AsyncClient) -> None:
     elsewhere = {**NATIVE, "id": "e", "data": {"dataset": "nowhere", "count": 1}}
     assert (await deployed.post("/v1/events", json=elsewhere)).json()["unheard"] == ["partition:default.nowhere"]
     trigger = {"type": "PARTITION", "dataset": "nowhere", "numPartitions": 7}
@@ -180,7 +182,7 @@ async def test_nobody_is_told_so_about_a_schedule_that_was_made_just_now(deploye
     assert (await deployed.post("/v1/events", json={**elsewhere, "id": "e2"})).json()["unheard"] == []
 
 
-async def test_an_accepted_event_is_accepted_though_nobody_can_tell_who_listens(
+async def test_an_accepted_event_is_accepted_though_its_listeners_are_unknown(
     deployed: httpx.AsyncClient, services: Services
 ) -> None:
     await services.pool.execute("ALTER TABLE schedules RENAME TO gone")
@@ -207,7 +209,7 @@ async def test_an_event_larger_than_the_log_takes_is_413_so_that_emitters_send_i
     await log.create_topics(topic_specs(services.settings.shards, timedelta(days=1)))
     api = make_api(replace(api_services(services), broker=log, body_limit=16 << 20))
     big = {**NATIVE, "id": "n2", "type": "custom", "data": {"name": "big", "attributes": {"x": "x" * (2 << 20)}}}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         answer = await post(client, [NATIVE, big], "application/json")
         assert (answer.status_code, answer.json()["retriable"]) == (413, False)
         assert "2097" in answer.json()["detail"]

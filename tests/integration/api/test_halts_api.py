@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from streamsched.bootstrap import Services, launcher_loops
-from streamsched.domain.cell import Cell
-from streamsched.domain.fold import Folded, TriggerState, fold
-from streamsched.domain.signal import Occurred, Signal
-from streamsched.stream import schedule_home
-from streamsched.testing.town import Town, event_ids, landed
+from streamsched.domain.fold.cell import Cell
+from streamsched.domain.fold.fold import Folded, TriggerState, fold
+from streamsched.domain.signals.signal import Occurred, Signal
+from streamsched.stream.agents import schedule_home
+from tests.support.shard_cluster import ShardCluster, event_ids, landed
 
 WEEKLY = "/v1/schedules/default.flights.weekly"
 
@@ -36,9 +36,9 @@ def bad(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 @pytest.fixture
-async def town(services: Services) -> AsyncIterator[Town]:
+async def cluster(services: Services) -> AsyncIterator[ShardCluster]:
     """Shards that run, and the copies people ask."""
-    made = Town(services.broker, services.settings.shards)
+    made = ShardCluster(services.broker, services.settings.shards)
     await made.start()
     loops = launcher_loops(services, {})
     copying = [asyncio.ensure_future(loops[name]()) for name in ("progress", "verdicts")]
@@ -58,18 +58,18 @@ async def seen(client: httpx.AsyncClient, path: str, holds: Callable[[Any], bool
 
 
 async def test_an_error_is_shown_with_its_reason_and_replayed(
-    deployed: httpx.AsyncClient, town: Town, bad: set[str]
+    deployed: httpx.AsyncClient, cluster: ShardCluster, bad: set[str]
 ) -> None:
     bad.add("flights-2")
-    await town.emit(*(landed(n) for n in range(7)))
+    await cluster.emit(*(landed(n) for n in range(7)))
 
     error = (await seen(deployed, WEEKLY, lambda found: found["error"] and found["error"]["parked"] == 5))["error"]
     assert error["why"] == "ArithmeticError: no idea what to do with flights-2"
     assert (error["signal"], error["attempts"]) == ("event flights-2 of test", 0)
     (listed,) = (await deployed.get("/v1/schedules")).json()["schedules"]
     assert listed["error"] == error
-    told = await seen(deployed, "/v1/events/flights-4/verdicts", lambda found: found["verdicts"])
-    assert "is parked until the schedule is replayed" in told["verdicts"][0]["text"]
+    reported = await seen(deployed, "/v1/events/flights-4/verdicts", lambda found: found["verdicts"])
+    assert "is parked until the schedule is replayed" in reported["verdicts"][0]["text"]
 
     again = await deployed.post(f"{WEEKLY}/replay")
     assert again.status_code == 202, again.text
@@ -78,10 +78,10 @@ async def test_an_error_is_shown_with_its_reason_and_replayed(
     bad.clear()
     assert (await deployed.post(f"{WEEKLY}/replay")).status_code == 202
     await seen(deployed, WEEKLY, lambda found: found["error"] is None)
-    (job,) = await town.jobs()
+    (job,) = await cluster.jobs()
     assert event_ids(job) == [f"flights-{n}" for n in range(7)]
-    told = await seen(deployed, "/v1/events/flights-4/verdicts", lambda found: len(found["verdicts"]) == 2)
-    assert [each["verdict"] for each in told["verdicts"]] == ["parked", "counted"]
+    reported = await seen(deployed, "/v1/events/flights-4/verdicts", lambda found: len(found["verdicts"]) == 2)
+    assert [each["verdict"] for each in reported["verdicts"]] == ["parked", "counted"]
 
 
 async def test_one_that_is_well_cannot_be_replayed(deployed: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""Who did what to a schedule and why, and what nobody may do to it, over HTTP."""
+"""Who did what to a schedule and why, and what is not permitted, over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.bootstrap import Services, api_services
 from streamsched.domain.errors import InvalidError
-from streamsched.ports.plugins import Answer
+from streamsched.launcher.plugins import Answer
 
 pytestmark = pytest.mark.postgres
 
@@ -38,9 +38,9 @@ async def test_every_change_says_who_wanted_it_and_why(deployed: httpx.AsyncClie
 
     assert await done(deployed) == [
         ("deleted", "ann: nobody reads it"),
-        ("enabled", "with its app: eve: all of them"),
+        ("resumed", "with its app: eve: all of them"),
         ("paused", "once more"),
-        ("enabled", ""),
+        ("resumed", ""),
         ("paused", "bob: weekend"),
         ("enabled", "ann: done"),
         ("disabled", "ann: disks are moved"),
@@ -79,11 +79,11 @@ async def test_a_plug_in_that_is_not_there_or_refuses_its_settings_is_a_400_with
     def picky(settings: Mapping[str, Any]) -> Answer:
         raise InvalidError("$.limit", f"must be more than {settings['limit']}")
 
-    monkeypatch.setattr("streamsched.ports.plugins.installed", lambda: {"picky": lambda: picky})
+    monkeypatch.setattr("streamsched.launcher.plugins.installed", lambda: {"picky": lambda: picky})
     trigger = {"type": "PARTITION", "dataset": "flights", "numPartitions": 7}
     body = {"program": "join", "trigger": trigger, "constraints": [{"type": "PLUGIN", **asked}]}
     transport = httpx.ASGITransport(app=make_api(api_services(services)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.put(WEEKLY, json=body)
 
     assert (answer.status_code, answer.json()["detail"][: len(said)]) == (400, said)

@@ -1,4 +1,4 @@
-"""The next ticks over HTTP, of schedules and of triggers that nobody has deployed."""
+"""The next ticks over HTTP, of schedules and of triggers that are not deployed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_the_timer_waits_for_the_jittered_time(deployed: httpx.AsyncClient
     assert shown["nextTickAt"] == found["leaves"][0]["ticks"][0]["firesAt"], created
 
 
-async def test_a_trigger_nobody_has_deployed(client: httpx.AsyncClient) -> None:
+async def test_a_trigger_that_is_not_deployed(client: httpx.AsyncClient) -> None:
     days = {"weekdays": ["SUN"], "name": "sundays"}
     trigger = {"type": "TIME", "cronExpression": "0 0 4 ? * *", "dialect": "quartz", "calendar": days}
     found = (await client.post("/v1/triggers/next?count=1", json=trigger)).json()["leaves"][0]

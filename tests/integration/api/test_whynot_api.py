@@ -5,6 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from streamsched.bootstrap import Services
+
 pytestmark = pytest.mark.postgres
 
 
@@ -23,3 +25,30 @@ async def test_a_span_that_makes_no_sense_is_refused(deployed: httpx.AsyncClient
     assert (await deployed.get(url, params=turned)).status_code == 400
     assert (await deployed.get(url, params={"since": "yesterday"})).status_code in {400, 422}
     assert (await deployed.get("/v1/schedules/default.flights.none/why-not")).status_code == 404
+
+
+async def test_a_span_may_be_named_by_durations(deployed: httpx.AsyncClient) -> None:
+    url = "/v1/schedules/default.flights.weekly/why-not"
+
+    assert (await deployed.get(url, params={"since": "2h"})).json()["lines"]
+    assert (await deployed.get(url, params={"since": "2h", "until": "1h"})).json()["lines"] == []
+    refused = await deployed.get(url, params={"since": "1h", "until": "2h"})
+    assert (refused.status_code, refused.json()["path"]) == (400, "$.since")
+
+
+@pytest.mark.parametrize("said", ["4000000d", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9" * 400 + "s"])
+async def test_no_span_is_too_long_to_be_answered(deployed: httpx.AsyncClient, said: str) -> None:
+    url = "/v1/schedules/default.flights.weekly/why-not"
+    for params in ({"since": said}, {"until": said}, {"since": said, "until": said}):
+        assert (await deployed.get(url, params=params)).status_code in {200, 400}, params
+
+
+async def test_progress_that_was_damaged_by_hand_is_as_if_there_were_none(
+    deployed: httpx.AsyncClient, services: Services
+) -> None:
+    row = "INSERT INTO trigger_progress VALUES ('default.flights.weekly', 1, 0, '[]'::jsonb, now())"
+    await services.pool.execute(row)
+
+    answer = await deployed.get("/v1/schedules/default.flights.weekly/why-not")
+
+    assert answer.status_code == 200, answer.text

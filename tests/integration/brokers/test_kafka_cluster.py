@@ -20,27 +20,27 @@ def properties(text: str) -> dict[str, str]:
 
 
 def test_three_nodes_vote_and_keep_three_copies(tmp_path: Path) -> None:
-    told = properties(server_properties(THREE, 2, tmp_path))
+    reported = properties(server_properties(THREE, 2, tmp_path))
 
-    assert told["node.id"] == "2"
-    assert told["controller.quorum.voters"] == "1@127.0.0.1:2,2@127.0.0.1:4,3@127.0.0.1:6"
-    assert told["listeners"] == "CLIENTS://127.0.0.1:3,QUORUM://127.0.0.1:4"
-    assert {told["default.replication.factor"], told["transaction.state.log.replication.factor"]} == {"3"}
-    assert {told["min.insync.replicas"], told["transaction.state.log.min.isr"]} == {"2"}
+    assert reported["node.id"] == "2"
+    assert reported["controller.quorum.voters"] == "1@127.0.0.1:2,2@127.0.0.1:4,3@127.0.0.1:6"
+    assert reported["listeners"] == "CLIENTS://127.0.0.1:3,QUORUM://127.0.0.1:4"
+    assert {reported["default.replication.factor"], reported["transaction.state.log.replication.factor"]} == {"3"}
+    assert {reported["min.insync.replicas"], reported["transaction.state.log.min.isr"]} == {"2"}
 
 
 def test_a_secured_node_asks_clients_for_a_password_under_tls(tmp_path: Path) -> None:
     security = Security(tmp_path / "key.pem", tmp_path / "trust.pem", {"admin": "secret"})
-    told = properties(server_properties(Shape((Address(1, 2),), security), 1, tmp_path))
+    reported = properties(server_properties(Shape((Address(1, 2),), security), 1, tmp_path))
 
-    assert told["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,QUORUM:PLAINTEXT"
-    assert told["sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
+    assert reported["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,QUORUM:PLAINTEXT"
+    assert reported["sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
 
 
 def test_what_is_given_wins(tmp_path: Path) -> None:
-    told = properties(server_properties(Shape((Address(1, 2),), extra={"num.io.threads": "9"}), 1, tmp_path))
+    reported = properties(server_properties(Shape((Address(1, 2),), extra={"num.io.threads": "9"}), 1, tmp_path))
 
-    assert told["num.io.threads"] == "9"
+    assert reported["num.io.threads"] == "9"
 
 
 def test_without_jars_and_without_maven_it_says_what_to_install(
@@ -61,6 +61,7 @@ def cluster(kafka: str, tmp_path: Path) -> Iterator[Cluster]:
         made.kill()
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_a_node_that_was_killed_goes_on_with_its_data(cluster: Cluster) -> None:
@@ -82,8 +83,9 @@ def test_a_node_that_was_killed_goes_on_with_its_data(cluster: Cluster) -> None:
     assert (cluster.folder / "node-1" / "data" / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.long
 @pytest.mark.kafka
-def test_a_port_in_use_is_told_with_the_nodes_own_words(cluster: Cluster) -> None:
+def test_a_port_in_use_is_reported_with_the_nodes_own_words(cluster: Cluster) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", cluster.shape.nodes[0].port))
         taken.listen()

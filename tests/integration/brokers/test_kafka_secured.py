@@ -1,4 +1,4 @@
-"""Kafka behind TLS and SCRAM: shards, emitters and topics work there, and who may not come in is told why."""
+"""Kafka behind TLS and SCRAM: shards, emitters and topics work there, and who may not come in is given why."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.triggers.trigger import Partitions
 from streamsched.emit import Emitter, partitions_added
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
 
@@ -29,7 +29,7 @@ USERS = {"admin": "admin-secret", "streamsched": "p@ss/word"}
 
 @pytest.fixture(scope="module")
 def cluster(kafka: str) -> Iterator[Cluster]:
-    """A broker that lets nobody in without a password; the session's has brought the jars."""
+    """A broker that requires a password; the session's has brought the jars."""
     with tempfile.TemporaryDirectory(prefix="ss-tls-", ignore_cleanup_errors=True) as folder:
         security = make_security(Path(folder), USERS)
         cluster = Cluster(Path(folder) / "kafka", Shape(free_addresses(1), security))
@@ -59,13 +59,13 @@ async def broker(log: str) -> AsyncIterator[Broker]:
 
 
 async def test_shards_move_and_emitters_emit(broker: Broker, log: str) -> None:
-    town = await Town.found(broker)
-    await town.start()
-    await town.put(schedule("four"), Partitions(FLIGHTS, 4))
-    await town.emit(landed(0), landed(1))
-    await town.settled()
-    old = town.shards
-    await town.start()
+    shard_cluster = await ShardCluster.found(broker)
+    await shard_cluster.start()
+    await shard_cluster.put(schedule("four"), Partitions(FLIGHTS, 4))
+    await shard_cluster.emit(landed(0), landed(1))
+    await shard_cluster.settled()
+    old = shard_cluster.shards
+    await shard_cluster.start()
 
     def say() -> None:
         with Emitter(log, source="test") as emitter:
@@ -73,23 +73,25 @@ async def test_shards_move_and_emitters_emit(broker: Broker, log: str) -> None:
             emitter.emit(partitions_added("flights", ["day=2"], event_id="b"))
 
     await asyncio.to_thread(say)
-    await town.settled()
+    await shard_cluster.settled()
 
-    (job,) = await town.jobs()
+    (job,) = await shard_cluster.jobs()
     assert event_ids(job) == ["flights-0", "flights-1", "a", "b"]
 
-    await asyncio.gather(town.stop(), *(shard.stop() for shard in old))
+    await asyncio.gather(shard_cluster.stop(), *(shard.stop() for shard in old))
 
 
 @pytest.mark.parametrize(
     ("login", "trusted", "says"),
     [
-        ("streamsched:wrong", True, "refuses us.*uthentication"),
-        ("nobody:secret", True, "refuses us.*uthentication"),
-        ("streamsched:p%40ss%2Fword", False, "refuses us.*certificate"),
+        ("streamsched:wrong", True, "refuses this client.*uthentication"),
+        ("nobody:secret", True, "refuses this client.*uthentication"),
+        ("streamsched:p%40ss%2Fword", False, "refuses this client.*certificate"),
     ],
 )
-async def test_who_may_not_come_in_is_told_why_at_once(cluster: Cluster, login: str, trusted: bool, says: str) -> None:
+async def test_who_may_not_come_in_is_reported_why_at_once(
+    cluster: Cluster, login: str, trusted: bool, says: str
+) -> None:
     async with asyncio.timeout(8):
         with pytest.raises(ConfigurationError, match=says) as refused:
             await open_broker(url(cluster, login=login, trusted=trusted))

@@ -14,7 +14,7 @@ from streamsched_brokers.postgres.driver import PostgresBroker, open_broker
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.ports.broker import Outgoing, TopicPartition, TopicSpec
-from streamsched.store.server import RunningServer, start_server, stop_server
+from streamsched.store.server.embedded_server import RunningServer, start_server, stop_server
 from streamsched.testing.broker_contract import Tail
 from streamsched.testing.broker_contract.harness import numbers
 

@@ -22,7 +22,7 @@ PARTITIONS, BATCHES = 4, 5000
 
 @pytest.fixture
 async def connection(empty_database: str) -> AsyncIterator[asyncpg.Connection]:
-    """A session like the driver's, on a log of thousands of batches that nobody has gathered statistics of."""
+    """A session like the driver's, on a log of thousands of batches without gathered statistics."""
     broker = await open_broker(empty_database, connections=1)
     await broker.create_topics([TopicSpec("long", PARTITIONS), TopicSpec("table", PARTITIONS, Cleanup.COMPACT)])
     await broker.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.testing.scheduler import Dev
+from tests.support.dev_process import DevProcess
 
 APP = """
 from streamsched import App, partitions, program
@@ -21,14 +21,14 @@ app.schedule("never", after, when=partitions("nowhere"))
 """
 
 
-def folder_with_app(folder: Path) -> Dev:
+def folder_with_app(folder: Path) -> DevProcess:
     """A folder with an app in it, in which nothing runs yet."""
     (folder / "app.py").write_text(APP)
-    return Dev(folder)
+    return DevProcess(folder)
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
+def dev(tmp_path: Path) -> Iterator[DevProcess]:
     """A folder in which nothing runs yet."""
     dev = folder_with_app(tmp_path)
     yield dev
@@ -36,7 +36,7 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
     """One scheduler for all tests of a module, its app deployed."""
     dev = folder_with_app(tmp_path_factory.mktemp("dev"))
     dev.start()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from streamsched.testing.scheduler import Dev
+from tests.support.dev_process import DevProcess
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
 
@@ -19,12 +20,12 @@ app.schedule("two", hello, when=partitions("flights", 3))
 """
 
 
-def progress(dev: Dev) -> int:
+def progress(dev: DevProcess) -> int:
     found = dev.run("schedule", "show", "demo.two", "-o", "json").json["progress"]
     return 0 if found is None else found["children"][0]["have"]
 
 
-def test_a_difference_is_told_before_it_is_made_and_keeping_is_asked_for(running: Dev) -> None:
+def test_a_difference_is_reported_before_it_is_made_and_keeping_is_asked_for(running: DevProcess) -> None:
     assert running.run("deploy", "app.py").code == 0
     assert running.run("diff", "app.py").code == 0
     assert "nothing would change" in running.run("diff", "app.py").out
@@ -34,8 +35,8 @@ def test_a_difference_is_told_before_it_is_made_and_keeping_is_asked_for(running
 
     said = running.run("diff", "changed.py")
     assert said.code == 6
-    assert "1 of 2 of '2 new partitions of default.flights' would be lost" in said.out
-    assert "--keep would save it" in said.out
+    assert "1 of 2 of '2 new partitions of flights' would be lost" in said.out
+    assert "--keep would keep it" in said.out
     assert "demo.never would be deleted" in said.out
     kept = running.run("diff", "changed.py", "--keep", "-o", "json")
     assert (kept.code, kept.json["differs"]) == (6, True)
@@ -43,14 +44,16 @@ def test_a_difference_is_told_before_it_is_made_and_keeping_is_asked_for(running
     assert (two["keeps"], two["accumulated"][0]["fits"]) == (True, True)
 
     said = running.run("deploy", "changed.py", "--keep")
-    assert "keeping what it had" in said.out
+    assert said.code == 7, "it deletes schedules, so it asks"
+    said = running.run("deploy", "changed.py", "--keep", "--yes")
+    assert "1 of 2 of '2 new partitions of flights' would be kept" in said.out
     running.run("event", "emit", "partitions", "flights", "day=2", "day=3")
     running.until(lambda: running.run("job", "list", "-o", "json").json)
 
-    assert running.run("deploy", "app.py").code == 0
+    assert running.run("deploy", "app.py", "--yes").code == 0
 
 
-def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(running: Dev) -> None:
+def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(running: DevProcess) -> None:
     definition = {
         "program": "after",
         "trigger": {"type": "PARTITION", "dataset": "nowhere", "numPartitions": 1},
@@ -60,21 +63,40 @@ def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(
     assert "description" in running.run("schedule", "update", "demo.never", "never.json", "--dry-run").out
     assert running.run("schedule", "update", "demo.never", "never.json", "--keep").code == 0
 
-    said = running.run("schedule", "pause", "demo.never", "--keep", "--until", "1d", "--note", "upgrade of disks")
-    assert "keeping what comes: upgrade of disks" in said.out
+    said = running.run("schedule", "pause", "demo.never", "--until", "1d", "--note", "upgrade of disks")
+    assert "keeping events: upgrade of disks" in said.out
     assert "paused until" in running.run("schedule", "show", "demo.never").out
     assert running.run("schedule", "pause", "demo.never", "--until", "yesterday").code == 2
     assert running.run("schedule", "resume", "demo.never").code == 0
     assert running.run("schedule", "resume", "demo.never").code == 4
 
-    assert "is paused" in running.run("schedule", "pause", "--app", "demo", "--keep").out
-    assert "nothing to pause" in running.run("schedule", "pause", "--app", "demo", "--keep").out
+    assert "is paused" in running.run("schedule", "pause", "--app", "demo").out
+    assert "nothing to pause" in running.run("schedule", "pause", "--app", "demo").out
     assert "is resumed" in running.run("schedule", "resume", "--app", "demo").out
     assert running.run("schedule", "pause").code == 2
     assert running.run("schedule", "pause", "--app", "nobody").code == 3
 
 
-def test_the_installation_is_looked_at_from_the_same_folder(running: Dev) -> None:
+def test_the_installation_is_looked_at_through_its_api_from_anywhere(running: DevProcess, tmp_path: Path) -> None:
+    """Also where the environment names the database of another one: the API that is named is the one that is asked."""
+    url = json.loads((running.state / "dev.json").read_text())["url"]
+    elsewhere = {"STREAMSCHED_DATA_DIR": str(tmp_path / "elsewhere"), "STREAMSCHED_URL": url}
+    running.until(lambda: running.run("doctor", **elsewhere).code == 0)
+    wrong = {**elsewhere, "STREAMSCHED_DATABASE_URL": "postgresql://127.0.0.1:1/other"}
+    found = {each["check"]: each for each in running.run("doctor", "-o", "json", **wrong).json}
+    assert found["installation"]["found"] == url
+    assert "java" in found
+    assert running.run("doctor", "--direct", **wrong).code in {1, 5}
+    shards = running.run("top", "--once", "-o", "json", **elsewhere).json["shards"]
+    assert {each["state"] for each in shards} <= {"ok", "untold", "starting"}
+    assert running.run("state", "show", "demo.two", **elsewhere).json["schedule"] == "default.demo.two"
+    assert running.run("state", "show", "demo.typo", **elsewhere).code == 3
+    assert "no dead letters" in running.run("dlq", "list", **elsewhere).out
+    assert "0 letters" in running.run("dlq", "purge", **elsewhere).out
+    assert running.run("dlq", "show", "0/99", **elsewhere).code == 3
+
+
+def test_the_installation_is_looked_at_from_the_same_folder(running: DevProcess) -> None:
     running.until(lambda: running.run("doctor").code == 0)
     assert {each["health"] for each in running.run("doctor", "-o", "json").json} <= {"ok", "warning"}
     assert running.run("topics", "check").code == 0

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from streamsched.testing.scheduler import Dev, Said
+from tests.support.dev_process import CommandOutput, DevProcess
 
 pytestmark = pytest.mark.postgres
 
 
-def why(running: Dev, event: str, *wanted: str) -> Said:
+def why(running: DevProcess, event: str, *wanted: str) -> CommandOutput:
     """The answer, once the verdicts of the log have all come here and it says what is wanted."""
 
-    def answer() -> Said | None:
+    def answer() -> CommandOutput | None:
         said = running.run("event", "why", event)
         return said if "on their way" not in said.out and all(text in said.out for text in wanted) else None
 
     return running.until(answer)
 
 
-def emit(running: Dev, dataset: str, event: str, *keys: str) -> None:
+def emit(running: DevProcess, dataset: str, event: str, *keys: str) -> None:
     said = running.run("event", "emit", "partitions", dataset, *keys, "--id", event)
     assert said.code == 0, said.err
     assert f"streamsched event why {event}" in said.out
 
 
-def test_a_counted_event_leads_to_its_job_and_run(running: Dev) -> None:
+def test_a_counted_event_leads_to_its_job_and_run(running: DevProcess) -> None:
     emit(running, "flights", "f1", "day=1")
-    waiting = why(running, "f1", "no job took it yet")
+    waiting = why(running, "f1", "no job consumed it yet")
     assert "counted in default.demo.two (generation 1) towards 2 new partitions of default.flights" in waiting.out
     assert "1 of 2 (2 new partitions of default.flights); 0 of 1" in waiting.out
 
@@ -35,7 +35,7 @@ def test_a_counted_event_leads_to_its_job_and_run(running: Dev) -> None:
     emit(running, "weather", "w1", "day=1")
 
     said = why(running, "f1", "LAUNCHED")
-    assert "job default.demo.two.1.1 took it (LAUNCHED)" in said.out
+    assert "job default.demo.two.1.1 consumed it (LAUNCHED)" in said.out
     assert "run default.demo.two.1.1.r1" in said.out
     found = running.run("event", "why", "f1", "-o", "json").json
     assert found["verdicts"][0]["job"]["runs"] == ["default.demo.two.1.1.r1"]
@@ -43,10 +43,10 @@ def test_a_counted_event_leads_to_its_job_and_run(running: Dev) -> None:
     assert "events so far: 3 counted" in running.run("schedule", "show", "demo.two").out
 
 
-def test_a_repeat_and_an_unheard_event_say_so(running: Dev) -> None:
+def test_a_repeat_and_an_unheard_event_say_so(running: DevProcess) -> None:
     emit(running, "nowhere", "r1", "day=2")
     emit(running, "nowhere", "r1", "day=2")
-    said = why(running, "r1", "a repeat")
+    said = why(running, "r1", "a duplicate")
     assert "counted" in said.out
     assert "seen first at" in said.out
 
@@ -55,7 +55,7 @@ def test_a_repeat_and_an_unheard_event_say_so(running: Dev) -> None:
     assert "is the name right?" in said.out
 
 
-def test_a_disabled_schedule_that_would_have_listened_is_named(running: Dev) -> None:
+def test_a_disabled_schedule_that_would_have_listened_is_named(running: DevProcess) -> None:
     assert running.run("schedule", "disable", "demo.never").code == 0
     emit(running, "nowhere", "d1", "day=1")
 
@@ -65,7 +65,7 @@ def test_a_disabled_schedule_that_would_have_listened_is_named(running: Dev) -> 
     why(running, "d1", "default.demo.never listens to it now")
 
 
-def test_an_event_that_was_never_seen_is_3_and_says_what_that_may_mean(running: Dev) -> None:
+def test_an_event_that_was_never_seen_is_3_and_says_what_that_may_mean(running: DevProcess) -> None:
     said = running.run("event", "why", "a/b c%2F")
 
     assert said.code == 3

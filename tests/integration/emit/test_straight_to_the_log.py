@@ -11,14 +11,14 @@ import asyncpg
 import pytest
 
 from streamsched.codec import event as codec
-from streamsched.domain.home import home
-from streamsched.emit import Emitter, Patience, custom, drain, partitions_added
-from streamsched.emit.delivery import Away, Parcel
+from streamsched.domain.signals.home import home
+from streamsched.emit import Emitter, RetryLimits, custom, drain, partitions_added
+from streamsched.emit.delivery import EncodedEvent, Unreachable
 from streamsched.emit.draft import stamped
-from streamsched.emit.log import LogLink
+from streamsched.emit.log import LogTransport
+from streamsched.log.drivers import open_broker
+from streamsched.log.topics import EVENTS, PARTITIONS, topic_specs
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.drivers import open_broker
-from streamsched.ports.topics import EVENTS, PARTITIONS, topic_specs
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 SHARDS = 4
@@ -68,7 +68,7 @@ async def test_events_lie_at_the_homes_of_their_keys(url: str) -> None:
 async def test_a_log_that_is_away_leaves_the_event_in_the_spool(url: str, tmp_path: Path) -> None:
     await create_topics(url)
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
-    hasty = Patience(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
+    hasty = RetryLimits(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
 
     def say() -> None:
         with Emitter(nowhere, source="test", spool=tmp_path, patience=hasty) as emitter:
@@ -86,7 +86,7 @@ async def test_an_event_larger_than_the_log_takes_is_refused_alone(kafka_log: st
     url = f"{kafka_log}&max_record_bytes={1 << 20}"
     await create_topics(url)
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing"
-    hasty = Patience(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
+    hasty = RetryLimits(deadline=timedelta(milliseconds=200), first=timedelta(milliseconds=10))
     big = custom("big", {"text": "x" * (2 << 20)}, event_id="too-large")
 
     def say() -> None:
@@ -96,7 +96,7 @@ async def test_an_event_larger_than_the_log_takes_is_refused_alone(kafka_log: st
             emitter.emit(custom("done", event_id="c"))
         drained = drain(tmp_path, url)
         assert (drained.sent, drained.refused, drained.left) == (3, 1, 0)
-        assert b"larger than the far end accepts" in next(tmp_path.glob("*.refused")).read_bytes()
+        assert b"larger than the server accepts" in next(tmp_path.glob("*.refused")).read_bytes()
 
     await asyncio.to_thread(say)
 
@@ -104,18 +104,18 @@ async def test_an_event_larger_than_the_log_takes_is_refused_alone(kafka_log: st
 
 
 @pytest.mark.postgres
-async def test_a_log_that_answers_no_more_keeps_nobody_from_closing(
+async def test_a_log_that_answers_no_more_does_not_prevent_closing(
     database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The event is in the spool by then, or was told to be lost: nothing is left that could go wrong."""
+    """The event is in the spool by then, or was given to be lost: nothing is left that could go wrong."""
     await create_topics(database)
-    link = LogLink(lambda: open_broker(database), timeout=timedelta(seconds=1))
+    link = LogTransport(lambda: open_broker(database), timeout=timedelta(seconds=1))
     event = stamped(custom("done", event_id="a"), source="test", now=NOW)
     busy = await asyncpg.connect(database)
     async with busy.transaction():
         await busy.execute("LOCK TABLE streamsched_log.partition IN ACCESS EXCLUSIVE MODE")
-        answer = await asyncio.to_thread(link.send, [Parcel(event, link.encode(event))])
-        assert isinstance(answer, Away)
+        answer = await asyncio.to_thread(link.send, [EncodedEvent(event, link.encode(event))])
+        assert isinstance(answer, Unreachable)
         (thread,) = [each for each in threading.enumerate() if each.name == "streamsched-log"]
 
         await asyncio.to_thread(link.close)
@@ -125,6 +125,6 @@ async def test_a_log_that_answers_no_more_keeps_nobody_from_closing(
     assert "log.closed_late" in caplog.text
     connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'streamsched log'"
     async with asyncio.timeout(20):
-        while await busy.fetchval(connections):  # noqa: ASYNC110 - what waited for the lock finds nobody there
+        while await busy.fetchval(connections):  # noqa: ASYNC110 - what waited for the lock finds no connection
             await asyncio.sleep(0.05)
     await busy.close()

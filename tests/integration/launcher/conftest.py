@@ -12,30 +12,30 @@ import asyncpg
 import pytest
 from streamsched_brokers.memory import open_broker
 
-from streamsched.codec import launch
-from streamsched.codec.schedule import program_to_json, schedule_to_json
-from streamsched.domain.constraint import Constraint
-from streamsched.domain.event import CustomHappened, Event
-from streamsched.domain.home import home
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.codec.records import launch
+from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.domain.constraints.constraint import Constraint
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.schedule import BashJob, Executable, Program, Schedule
-from streamsched.domain.trigger import CustomEvent, leaf_id
-from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import BashJob, Executable, Program, Schedule
+from streamsched.domain.signals.home import home
+from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.log.topics import LAUNCH, topic_specs
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Ending
-from streamsched.ports.topics import LAUNCH, topic_specs
-from streamsched.store.bell import PostgresBell
-from streamsched.store.docket import PostgresDecisions
-from streamsched.store.followup import PostgresFollowUpBook
-from streamsched.store.intake import PostgresIntake
-from streamsched.store.jobs import PostgresJobs
-from streamsched.store.pool import open_pool
-from streamsched.store.runs import PostgresRuns
+from streamsched.ports.runs import RunEnd
+from streamsched.store.connections import open_pool
+from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 
 SHARDS = 4
@@ -51,7 +51,7 @@ class CountedRunners:
         self.free = 100
         self.called = asyncio.Event()
         self.living: dict[RunnerId, bool] = {}
-        self.endings: dict[str, Ending] = {}
+        self.endings: dict[str, RunEnd] = {}
 
     def spawn(self, run: str) -> None:
         self.spawned.append(run)
@@ -63,7 +63,7 @@ class CountedRunners:
     def alive(self, runner: RunnerId) -> bool | None:
         return self.living.get(runner)
 
-    def ending(self, run: str) -> Ending | None:
+    def end_note(self, run: str) -> RunEnd | None:
         return self.endings.get(run)
 
 
@@ -76,12 +76,12 @@ class World:
         self.broker = broker
         self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
         self.runners = CountedRunners()
-        self.bell = PostgresBell(dsn)
-        self.book = PostgresFollowUpBook(pool)
-        self.jobs = PostgresJobs(pool)
-        self.runs = PostgresRuns(pool)
-        self.decisions = PostgresDecisions(pool)
-        self.followup = FollowUp(self.book, self.runners, self.clock, Patience(jitter=0))
+        self.bell = PostgresNotifier(dsn)
+        self.book = PostgresRunMonitorStore(pool)
+        self.jobs = PostgresJobStore(pool)
+        self.runs = PostgresRunQueries(pool)
+        self.decisions = PostgresDecisionStore(pool)
+        self.followup = RunMonitor(self.book, self.runners, self.clock, RunTimeouts(jitter=0))
         self.launcher = Launcher(self.decisions, self.followup, self.bell, self.clock)
 
     def intake(self) -> Intake:

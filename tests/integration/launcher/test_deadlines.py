@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.schedule import program_to_json
-from streamsched.domain.constraint import Concurrency
-from streamsched.domain.deadline import MISSED, Deadline, OnMiss, Promise
-from streamsched.domain.event import CustomHappened
-from streamsched.domain.job import JobState
+from streamsched.codec.schedules.schedule import program_to_json
+from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.events.event import CustomHappened
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.retry import Failure, Retry
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedules.deadline import MISSED, Deadline, OnMiss, Promise
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.why import why
-from streamsched.ports.runs import Ending, Stop
-from streamsched.store.deadlines import PostgresDeadlines
+from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.deadlines import PostgresDeadlineStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -39,7 +39,7 @@ def promising(promise: Promise, then: OnMiss = OnMiss.WARN, **more: Any) -> Sche
 
 
 def watch(world: World) -> DeadlineWatch:
-    return DeadlineWatch(PostgresDeadlines(world.pool), world.bell, world.clock)
+    return DeadlineWatch(PostgresDeadlineStore(world.pool), world.bell, world.clock)
 
 
 async def rescued(world: World) -> None:
@@ -74,7 +74,7 @@ async def begin(world: World, run: str = RUN) -> None:
 
 
 async def end(world: World, run: str = RUN, state: RunState = RunState.COMPLETED) -> None:
-    await world.book.finish(run, Ending(state, "over", world.clock.now(), 0 if state is RunState.COMPLETED else 1))
+    await world.book.finish(run, RunEnd(state, "over", world.clock.now(), 0 if state is RunState.COMPLETED else 1))
 
 
 async def said(world: World) -> list[CustomHappened]:
@@ -84,11 +84,13 @@ async def said(world: World) -> list[CustomHappened]:
     return [fact for fact in facts if isinstance(fact, CustomHappened)]
 
 
-async def test_a_job_that_starts_too_late_is_told_of_and_goes_on(world: World) -> None:
+async def test_a_job_that_starts_too_late_is_reported_and_goes_on(world: World) -> None:
     await waiting(world, promising(Promise.START, constraints=ONE_AT_A_TIME))
     due = world.clock.now() + 10 * MINUTE
-    told = await why(JOB, jobs=world.jobs, clock=world.clock)
-    assert told.deadlines == ("it has to start within 10m of its satisfaction: by 2026-03-01 12:10:00Z, or it is said",)
+    reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+    assert reported.deadlines == (
+        "it has to start within 10m of its satisfaction: by 2026-03-01 12:10:00Z, or it is said",
+    )
     world.clock.set(due - timedelta(microseconds=1))
     assert await watch(world).run_once() == due, "never early"
     assert await said(world) == []
@@ -104,9 +106,9 @@ async def test_a_job_that_starts_too_late_is_told_of_and_goes_on(world: World) -
     assert job.missed == (
         "it was to start within 10m of its satisfaction, that was at 2026-03-01 12:10:00Z: it has not started",
     )
-    told = await why(JOB, jobs=world.jobs, clock=world.clock)
-    assert told.deadlines == (f"missed: {job.missed[0]}",)
-    assert "job.deadline_missed" in [line.action for line in told.history]
+    reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+    assert reported.deadlines == (f"missed: {job.missed[0]}",)
+    assert "job.deadline_missed" in [line.action for line in reported.history]
     assert (await world.jobs.recent())[0].missed == job.missed
 
 
@@ -150,7 +152,7 @@ async def test_a_job_that_failed_in_time_is_not_late_besides(world: World) -> No
     assert await said(world) == []
 
 
-async def test_an_end_after_the_deadline_is_missed_even_when_nobody_looked_in_between(world: World) -> None:
+async def test_an_end_after_the_deadline_is_missed_even_when_it_was_not_checked_in_between(world: World) -> None:
     await launched(world, promising(Promise.FINISH))
     await begin(world)
     world.clock.advance(11 * MINUTE)
@@ -162,7 +164,7 @@ async def test_an_end_after_the_deadline_is_missed_even_when_nobody_looked_in_be
     assert "it ended at 2026-03-01 12:11:00Z only" in missed
 
 
-async def test_a_run_that_nobody_has_taken_is_put_down_and_one_that_goes_is_asked_to_end(world: World) -> None:
+async def test_a_run_that_is_not_claimed_is_cancelled_and_one_that_goes_is_asked_to_end(world: World) -> None:
     await launched(world, promising(Promise.FINISH, OnMiss.CANCEL))
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
@@ -177,7 +179,7 @@ async def test_a_run_that_nobody_has_taken_is_put_down_and_one_that_goes_is_aske
     await begin(world, run)
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
-    stop = await world.book.beat(run, runner="here:1:1", now=world.clock.now())
+    stop = await world.book.heartbeat(run, runner="here:1:1", now=world.clock.now())
     assert stop is not None
     assert stop.why.startswith("it was to finish within 10m")
 
@@ -191,7 +193,7 @@ async def test_a_run_that_takes_too_long_fails_by_timeout_and_each_attempt_has_i
         await begin(world, run)
         world.clock.advance(10 * MINUTE)
         await watch(world).run_once()
-        assert isinstance(await world.book.beat(run, runner="here:1:1", now=world.clock.now()), Stop)
+        assert isinstance(await world.book.heartbeat(run, runner="here:1:1", now=world.clock.now()), StopRequest)
         await end(world, run, RunState.KILLED)
 
     assert [event.attributes["run"] for event in await said(world)] == [f"{JOB}.r1", f"{JOB}.r2"]
@@ -203,10 +205,12 @@ async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: W
     await launched(world, promising(promise, OnMiss.CANCEL, retry=Retry(2, delay=timedelta(0))))
     await begin(world)
     world.clock.advance(10 * MINUTE)
-    await world.runs.stop(RUN, Stop("ann: enough", at_once=True), now=world.clock.now())
+    await world.runs.stop(RUN, StopRequest("ann: enough", at_once=True), now=world.clock.now())
     await watch(world).run_once()
 
-    assert await world.book.beat(RUN, runner="here:1:1", now=world.clock.now()) == Stop("ann: enough", at_once=True)
+    assert await world.book.heartbeat(RUN, runner="here:1:1", now=world.clock.now()) == StopRequest(
+        "ann: enough", at_once=True
+    )
     await end(world, state=RunState.KILLED)
     assert (await world.jobs.get(JOB)).runs == (RUN,)
 

@@ -1,5 +1,5 @@
 """G10: whatever ends, ends with a state, a time and a reason, in its row and in its history: every row of both machines
-that leads to an end is gone through by the real store.
+that leads to an end is processed by the real store.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.domain import job, run
-from streamsched.domain.constraint import Concurrency, Delay, LastRun
-from streamsched.domain.job import JobFact, JobState, Order
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.run import RunFact, RunState
-from streamsched.domain.schedule import OnTimeout
-from streamsched.ports.runs import Ending, Stop
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.jobs import job, run
+from streamsched.domain.jobs.job import JobCommand, JobFact, JobState
+from streamsched.domain.jobs.run import RunFact, RunState
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import OnTimeout
+from streamsched.ports.runs import RunEnd, StopRequest
 
 from .conftest import MINUTE, World, schedule
 
@@ -29,7 +29,7 @@ Way = Callable[[World], Awaitable[None]]
 
 
 async def come(world: World, *numbers: int, **fields: object) -> None:
-    """Satisfied that often, each looked at before the next one comes."""
+    """Satisfied that often, each checked before the next one comes."""
     plain = schedule("plain", **fields)
     await world.define(plain)
     for number in numbers:
@@ -53,7 +53,7 @@ async def timed_out(world: World) -> None:
 
 async def cancelled(world: World) -> None:
     await come(world, 1, constraints=LATE)
-    await world.jobs.tell(JOB, Order.CANCEL, "ops: no need", now=world.clock.now())
+    await world.jobs.command(JOB, JobCommand.CANCEL, "ops: no need", now=world.clock.now())
     await world.launcher.run_once()
 
 
@@ -96,7 +96,7 @@ async def never_claimed(world: World) -> None:
 
 async def put_down(world: World) -> None:
     await come(world, 1)
-    await world.runs.stop(RUN, Stop("ops: not today"), now=world.clock.now())
+    await world.runs.stop(RUN, StopRequest("ops: not today"), now=world.clock.now())
 
 
 JOB_ENDS: dict[tuple[JobState, JobFact], Way] = {
@@ -111,7 +111,7 @@ JOB_ENDS: dict[tuple[JobState, JobFact], Way] = {
     (JobState.PENDING_LAUNCH, JobFact.SUPERSEDED): superseded_when_ready,
     (JobState.PENDING_LAUNCH, JobFact.LAUNCH_FAILED): never_claimed,
 }
-#: What the end of a run that goes is told by; PENDING ones have their own ways.
+#: What the end of a run that goes is given by; PENDING ones have their own ways.
 ENDINGS = {RunFact.SUCCEEDED: RunState.COMPLETED, RunFact.FAILED: RunState.FAILED, RunFact.KILLED: RunState.KILLED}
 
 
@@ -132,7 +132,7 @@ async def test_a_job_ends_with_a_reason(world: World, row: tuple[JobState, JobFa
     [ended] = [each for each in await world.jobs.recent() if each.state is state]
     assert ended.reason
     assert ended.ended_at == world.clock.now() or state is JobState.LAUNCH_FAILED
-    await told(world, ended.id, f"job.{state.lower()}")
+    await reported(world, ended.id, f"job.{state.lower()}")
 
 
 @pytest.mark.parametrize("row", sorted(ends(run)), ids=" ".join)  # type: ignore[arg-type, type-var]
@@ -148,28 +148,28 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
         await world.pool.execute("UPDATE runs SET state = $1", before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))
-            assert await world.followup.look_after() == [RUN]
+            assert await world.followup.check_runs() == [RUN]
         else:
-            ending = Ending(ENDINGS[fact], "exit code", world.clock.now())
+            ending = RunEnd(ENDINGS[fact], "exit code", world.clock.now())
             assert await world.book.finish(RUN, ending)
 
     ended = await world.runs.get(RUN)
     assert ended.state is run.TRANSITIONS[row]
     assert ended.reason
     assert ended.ended_at is not None
-    await told(world, RUN, f"run.{ended.state.lower()}")
+    await reported(world, RUN, f"run.{ended.state.lower()}")
 
 
-@pytest.mark.parametrize("order", [Order.FORCE, Order.CANCEL, Order.HOLD, None])
-async def test_what_people_do_to_a_job_says_who_and_why(world: World, order: Order | None) -> None:
+@pytest.mark.parametrize("order", [JobCommand.FORCE, JobCommand.CANCEL, JobCommand.HOLD, None])
+async def test_what_people_do_to_a_job_says_who_and_why(world: World, order: JobCommand | None) -> None:
     await come(world, 1, constraints=(LastRun(MINUTE, wait=True), *LATE))
-    await world.jobs.tell(JOB, order, "ann: the input is late", now=world.clock.now())
+    await world.jobs.command(JOB, order, "ann: the input is late", now=world.clock.now())
 
     lines = await world.pool.fetch("SELECT action, reason FROM decisions WHERE subject = $1 ORDER BY id", JOB)
     assert (lines[-1]["action"], lines[-1]["reason"]) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
 
 
-async def told(world: World, subject: str, action: str) -> None:
+async def reported(world: World, subject: str, action: str) -> None:
     """History has one such line about it, with a reason."""
     lines = await world.pool.fetch("SELECT reason FROM decisions WHERE subject = $1 AND action = $2", subject, action)
     assert [bool(line["reason"]) for line in lines] == [True]

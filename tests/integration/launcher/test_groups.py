@@ -7,16 +7,16 @@ from datetime import time, timedelta
 
 import pytest
 
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.group import Group
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import OnTimeout
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runs import Ending, Silent
-from streamsched.store.groups import PostgresGroups
+from streamsched.ports.runs import RunEnd, SilentRun
+from streamsched.store.limits.groups import PostgresGroupStore
 
 from .conftest import MINUTE, World, sharing
 
@@ -30,7 +30,7 @@ LEFT, RIGHT = sharing("left", ONE), sharing("right", ONE)
 async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     now = world.clock.now()
     assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    assert await world.book.finish(run, Ending(state, "", now, 0))
+    assert await world.book.finish(run, RunEnd(state, "", now, 0))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_f
         run = f"default.app.left.1.1.r{attempt}"
         now = held.clock.now()
         assert await held.book.claim(run, runner="host:1:1", log_path="/log", now=now)
-        again = await held.book.lose(Silent(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
+        again = await held.book.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
         await held.launcher.run_once()
         assert await held.column("SELECT run FROM group_slots") == [again or "default.app.right.1.1.r1"]
 
@@ -79,7 +79,7 @@ async def test_a_slot_wakes_as_many_as_it_is_enough_for(world: World) -> None:
     world.clock.advance(timedelta(seconds=1))
     await world.satisfy(*(world.ready(RIGHT, n) for n in (1, 2, 3)), world.ready(both, 1))
     await world.launcher.run_once()
-    await PostgresGroups(world.pool).set_limit("warehouse", 1, "", now=world.clock.now())
+    await PostgresGroupStore(world.pool).set_limit("warehouse", 1, "", now=world.clock.now())
     assert await due(world) == []
 
     await end(world, "default.app.left.1.1.r1")
@@ -125,7 +125,7 @@ async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: 
 
 
 async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(held: World) -> None:
-    groups = PostgresGroups(held.pool)
+    groups = PostgresGroupStore(held.pool)
 
     record = await groups.set_limit("warehouse", 2, "ann: night shift", now=held.clock.now())
 
@@ -137,8 +137,8 @@ async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(h
     ]
 
 
-async def test_a_shut_group_admits_nobody_until_its_limit_is_taken_back(world: World) -> None:
-    groups = PostgresGroups(world.pool)
+async def test_a_shut_group_admits_no_job_until_its_limit_is_taken_back(world: World) -> None:
+    groups = PostgresGroupStore(world.pool)
     await groups.set_limit("warehouse", 0, "", now=world.clock.now())
     await world.define(LEFT)
     await world.satisfy(world.ready(LEFT, 1))
@@ -158,7 +158,7 @@ async def test_a_heavy_run_takes_its_weight(world: World) -> None:
     await world.satisfy(*(world.ready(heavy, n) for n in (1, 2)), *(world.ready(light, n) for n in (1, 2)))
     await world.launcher.run_once()
 
-    [record] = await PostgresGroups(world.pool).all()
+    [record] = await PostgresGroupStore(world.pool).all()
 
     assert record.occupancy.taken == 3
     assert record.waiting == len([s for s in (await world.states()).values() if s == "PENDING_CONSTRAINT"])
@@ -183,7 +183,7 @@ async def test_a_job_launched_all_the_same_holds_its_slot_beyond_the_limit(held:
     held.clock.advance(2 * MINUTE)
     await held.launcher.run_once()
 
-    [record] = await PostgresGroups(held.pool).all()
+    [record] = await PostgresGroupStore(held.pool).all()
     assert (record.occupancy.taken, record.waiting) == (2, 1)
 
 

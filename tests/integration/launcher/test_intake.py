@@ -11,10 +11,10 @@ import pytest
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.launcher.intake import Intake
-from streamsched.ports.broker import Outgoing, TopicPartition
-from streamsched.ports.intake import Batch, Satisfaction, Taken
-from streamsched.ports.topics import DEAD_LETTER, LAUNCH
-from streamsched.store.intake import PostgresIntake
+from streamsched.log.topics import DEAD_LETTER, LAUNCH
+from streamsched.ports.broker import Outgoing, Record, TopicPartition
+from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
+from streamsched.store.jobs.intake import PostgresIntake
 
 from .conftest import SHARDS, World, schedule
 
@@ -100,7 +100,7 @@ async def test_two_takes_of_one_batch_at_the_same_time_count_once(world: World) 
 class DiesAfterTheCommit(PostgresIntake):
     """PostgreSQL has stored the take, but its answer never arrives."""
 
-    async def take(self, topic: str, batches: Sequence[Batch[Satisfaction]], *, now: datetime) -> Taken:
+    async def take(self, topic: str, batches: Sequence[IntakeBatch[ReadyJobRow]], *, now: datetime) -> IntakeResult:
         await super().take(topic, batches, now=now)
         raise UnavailableError("the connection broke")
 
@@ -143,7 +143,7 @@ async def test_a_job_of_a_schedule_that_moved_on_is_recorded_as_obsolete(
     assert await world.launcher.run_once() == 0
 
 
-async def test_a_record_nobody_can_read_goes_to_the_dead_letters_and_blocks_nobody(world: World) -> None:
+async def test_a_record_that_cannot_be_read_goes_to_the_dead_letters_and_blocks_no_other(world: World) -> None:
     await world.define(NIGHTLY)
     partition = 0
     await world.broker.append([Outgoing(LAUNCH, partition, b"x", b'{"v": 1}')])
@@ -171,7 +171,53 @@ async def test_a_position_that_stands_elsewhere_counts_no_batch(world: World) ->
     store = PostgresIntake(world.pool)
     await store.positions(LAUNCH, 1)
 
-    taken = await store.take(LAUNCH, [Batch(0, 7, 9, [])], now=world.clock.now())
+    taken = await store.take(LAUNCH, [IntakeBatch(0, 7, 9, [])], now=world.clock.now())
 
-    assert taken == Taken(frozenset(), 0, 0)
+    assert taken == IntakeResult(frozenset(), 0, 0)
     assert await store.positions(LAUNCH, 1) == {0: 0}
+
+
+@pytest.mark.parametrize("bad", [1, 5, 9])
+async def test_a_job_that_cannot_be_stored_becomes_a_dead_letter_and_holds_up_no_other(world: World, bad: int) -> None:
+    await world.define(NIGHTLY)
+    await world.pool.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'numeric_value_out_of_range'; END $$"
+    )
+    await world.pool.execute(
+        "CREATE TRIGGER refuse BEFORE INSERT ON jobs FOR EACH ROW "
+        f"WHEN (NEW.id = 'default.app.nightly.1.{bad}') EXECUTE FUNCTION refuse()"
+    )
+    await world.emit([world.ready(NIGHTLY, sequence) for sequence in range(1, 10)])
+    intake = world.intake()
+
+    assert await drained(intake) == 8
+
+    assert list(await world.states()) == [f"nightly.1.{number}" for number in range(1, 10) if number != bad]
+    ends = await world.broker.ends([TopicPartition(DEAD_LETTER, n) for n in range(SHARDS)])
+    assert sum(ends.values()) == 1
+    positions = await PostgresIntake(world.pool).positions(LAUNCH, SHARDS)
+    read = await world.broker.ends([TopicPartition(LAUNCH, n) for n in range(SHARDS)])
+    assert {TopicPartition(LAUNCH, n): at for n, at in positions.items()} == dict(read)
+    await world.emit([world.ready(NIGHTLY, 10)])
+    assert await drained(intake) == 1
+    await intake.close()
+
+
+async def test_a_record_that_cannot_be_read_for_whatever_reason_becomes_a_dead_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.define(NIGHTLY)
+    await world.emit([world.ready(NIGHTLY, sequence) for sequence in (1, 2, 3)])
+    intake = world.intake()
+    read = intake._read
+
+    def raising(record: Record) -> ReadyJobRow:
+        if b'"sequence":2' in (record.value or b""):
+            raise OverflowError("timestamp out of range")
+        return read(record)
+
+    monkeypatch.setattr(intake, "_read", raising)
+
+    assert await drained(intake) == 2
+    assert list(await world.states()) == ["nightly.1.1", "nightly.1.3"]

@@ -10,18 +10,18 @@ from datetime import timedelta
 import pytest
 
 from streamsched.catalog import change
-from streamsched.codec.schedule import program_to_json
-from streamsched.domain.constraint import Concurrency, Delay
+from streamsched.codec.schedules.schedule import program_to_json
+from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pause import DISABLED, Pause
-from streamsched.domain.retry import Failure, Retry
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import BashJob, Program, Schedule
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.launcher.why import why
 from streamsched.ports.catalog import AppChange, AppRecord
-from streamsched.ports.runs import Ending
-from streamsched.store.catalog import PostgresCatalogStore
+from streamsched.ports.runs import RunEnd
+from streamsched.store.catalog.catalog import PostgresCatalogStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -179,7 +179,7 @@ async def test_a_run_that_was_not_claimed_before_the_pause_is_held_back_until_it
 
     assert not await claimed(world, "default.app.s.1.1.r1")
     world.runners.spawned.clear()
-    for _ in range(20):  # nobody gives it up meanwhile
+    for _ in range(20):  # it is not given up meanwhile
         world.clock.advance(10 * MINUTE)
         await world.launcher.run_once()
     assert world.runners.spawned == []
@@ -211,7 +211,7 @@ async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) 
     await paused(world, KEEPING)
     assert not await claimed(world, "default.app.s.1.1.r1")
 
-    await paused(world, DISABLED)
+    await decided(world, lambda app: change.disable(app, NOW.ref, now=world.clock.now()))
     await world.launcher.run_once()
     assert world.runners.spawned[-1] == "default.app.s.1.1.r1"
     assert not await claimed(world, "default.app.s.1.1.r1")
@@ -228,7 +228,7 @@ async def test_a_change_that_keeps_nothing_ends_what_a_pause_held_back(world: Wo
     await world.launcher.run_once()
     if again:
         assert await claimed(world, "default.app.s.1.1.r1")
-        await world.book.finish("default.app.s.1.1.r1", Ending(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+        await world.book.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
     [run] = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
     await paused(world, KEEPING)
     assert not await claimed(world, run)
@@ -250,7 +250,7 @@ async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) 
     await world.satisfy(world.ready(plain, 1), world.ready(plain, 2))
     await world.launcher.run_once()
     assert await claimed(world, "default.app.s.1.1.r1")
-    await world.book.finish("default.app.s.1.1.r1", Ending(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+    await world.book.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
     await world.pool.execute(
         "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
         str(other.ref),

@@ -8,17 +8,17 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.domain.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import ConflictError, NotFoundError
-from streamsched.domain.event import Event, Ticked
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.events.event import Event, Ticked
+from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import OnTimeout
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.ports.runs import Ending
+from streamsched.ports.runs import RunEnd
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -33,7 +33,7 @@ async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> N
     now = world.clock.now()
     assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     await world.book.started(run, runner=f"host:1:{run}", now=now)
-    assert await world.book.finish(run, Ending(state, "", now, 0))
+    assert await world.book.finish(run, RunEnd(state, "", now, 0))
 
 
 async def test_a_job_without_constraints_gets_its_run_and_its_runner_in_one_pass(world: World) -> None:
@@ -126,14 +126,14 @@ async def test_who_joined_a_job_is_read_when_it_goes_and_not_at_every_check_of_i
     await world.launcher.run_once()
     await world.pool.execute("UPDATE jobs SET ready = '{}' WHERE state = 'COALESCED'")
 
-    await world.decisions.look("default.app.one.1.2")
+    await world.decisions.recheck("default.app.one.1.2")
     assert await world.launcher.run_once() == 1
     waiting = await world.jobs.get("default.app.one.1.2")
     assert waiting.reason == "1 of 1 runs of default.app.load are active: default.app.one.1.1.r1"
 
     await end(world, "default.app.one.1.1.r1")
     await world.launcher.run_once()
-    assert (await world.jobs.get("default.app.one.1.2")).reason.startswith("it cannot be decided: $")
+    assert (await world.jobs.get("default.app.one.1.2")).reason.startswith("it cannot be decided: $.v: is missing")
 
 
 async def test_more_than_a_portion_that_joined_goes_with_the_job_whole_and_in_order(world: World) -> None:
@@ -141,7 +141,7 @@ async def test_more_than_a_portion_that_joined_goes_with_the_job_whole_and_in_or
     await world.satisfy(*(ticked(world, n) for n in range(1, 1204)))
     while await world.launcher.run_once():
         pass
-    answer = await world.jobs.background("default.app.one.1.2")
+    answer = await world.jobs.snapshot("default.app.one.1.2")
     assert [part.count for part in answer.ready.contributions] == [1202]
 
     await end(world, "default.app.one.1.1.r1")
@@ -227,7 +227,7 @@ async def test_a_job_waits_no_longer_than_its_timeout(world: World, outcome: OnT
 
     job = await world.jobs.get("default.app.limited.1.2")
     assert job.state == state
-    assert "in vain" in job.reason
+    assert "passed while it waited" in job.reason
 
 
 @pytest.mark.parametrize("change", ["enabled = false", "generation = 2", "enabled = false, deleted_at = now()"])
@@ -266,7 +266,7 @@ async def test_jobs_of_a_removed_program_become_obsolete(world: World) -> None:
     assert await world.states() == {"plain.1.1": "OBSOLETE"}
 
 
-async def test_a_definition_nobody_can_read_holds_its_own_jobs_and_no_others(world: World) -> None:
+async def test_a_definition_that_cannot_be_read_holds_its_own_jobs_and_no_others(world: World) -> None:
     await world.define(PLAIN)
     other = schedule("other", program=ProgramRef("default", "app", "other"))
     await world.define(other)
@@ -277,7 +277,7 @@ async def test_a_definition_nobody_can_read_holds_its_own_jobs_and_no_others(wor
 
     assert await world.states() == {"other.1.1": "PENDING_LAUNCH", "plain.1.1": "PENDING_CONSTRAINT"}
     held = await world.jobs.get("default.app.plain.1.1")
-    assert held.reason.startswith("it cannot be decided: $")
+    assert held.reason.startswith("it cannot be decided: its program cannot be read: $.name")
     assert held.next_check_at == world.clock.now() + MINUTE
 
 
@@ -296,7 +296,7 @@ async def test_a_job_whose_wake_up_was_lost_is_found_by_the_sweep(world: World, 
 
 
 async def test_launchers_and_hands_together_never_pass_a_programs_limit(world: World) -> None:
-    """Each admission happens with fewer than `limit` runs active, whoever started them; the history proves it."""
+    """Each admission happens with fewer than `limit` runs active, whatever started them; the history proves it."""
     limit = 3
     busy = [schedule(f"s{n}", constraints=(Concurrency(limit, wait=True),), overlap=Overlap.QUEUE) for n in range(4)]
     await world.define(*busy)

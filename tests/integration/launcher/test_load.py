@@ -7,36 +7,36 @@ from datetime import timedelta
 
 import pytest
 
+from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.load import Band, Load, Reading
-from streamsched.domain.overlap import Overlap
-from streamsched.launcher.probes import Probes
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.why import why
-from streamsched.store.clusters import PostgresBoard
+from streamsched.store.limits.clusters import PostgresClusterStore
 
 from .conftest import MINUTE, World, schedule
 
 pytestmark = pytest.mark.postgres
 
-GATED = schedule("gated", constraints=(Load("main", free_cores=Band(8, 4)),), overlap=Overlap.QUEUE)
+GATED = schedule("gated", constraints=(Load("main", free_cores=Hysteresis(8, 4)),), overlap=Overlap.QUEUE)
 
 
 class Cluster:
-    """`ports.clusters.Probe` that says what it is told to."""
+    """`ports.limits.Probe` that says what it is given to."""
 
     def __init__(self, cores: float | None) -> None:
         self.cores = cores
         self.asked = 0
 
-    async def read(self) -> Reading:
+    async def read(self) -> ClusterReading:
         self.asked += 1
         if self.cores is None:
             raise UnavailableError("connection refused")
-        return Reading(self.cores)
+        return ClusterReading(self.cores)
 
 
-def probes(world: World, cluster: Cluster) -> Probes:
-    return Probes(PostgresBoard(world.pool), {"main": cluster}, world.bell, world.clock)
+def probes(world: World, cluster: Cluster) -> ClusterProbes:
+    return ClusterProbes(PostgresClusterStore(world.pool), {"main": cluster}, world.bell, world.clock)
 
 
 async def launched(world: World) -> int:
@@ -44,11 +44,11 @@ async def launched(world: World) -> int:
     return list((await world.states()).values()).count("PENDING_LAUNCH")
 
 
-async def test_a_job_waits_until_somebody_has_asked_and_then_starts_one_for_each_reading(world: World) -> None:
+async def test_a_job_waits_until_the_cluster_was_asked_and_then_starts_one_for_each_reading(world: World) -> None:
     cluster = Cluster(8)
     asks = probes(world, cluster)
     await world.define(GATED)
-    assert await asks.run_once() == 0, "nobody waits for it"
+    assert await asks.run_once() == 0, "no job waits for it"
     await world.satisfy(*(world.ready(GATED, n) for n in (1, 2, 3)))
     assert await launched(world) == 0
 
@@ -93,15 +93,15 @@ async def test_one_of_many_launchers_asks_and_all_know(world: World) -> None:
     asked = await asyncio.gather(*(probes(world, cluster).run_once() for _ in range(4)))
 
     assert (sum(asked), cluster.asked) == (1, 1)
-    [record] = await PostgresBoard(world.pool).all()
-    assert (record.reading, record.at, record.waiting) == (Reading(9), world.clock.now(), 1)
+    [record] = await PostgresClusterStore(world.pool).all()
+    assert (record.reading, record.at, record.waiting) == (ClusterReading(9), world.clock.now(), 1)
 
 
 @pytest.mark.parametrize("wait", [True, False])
-async def test_while_nobody_knows_a_job_waits_and_says_why(world: World, wait: bool) -> None:
+async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World, wait: bool) -> None:
     cluster = Cluster(None)
     asks = probes(world, cluster)
-    known = schedule("gated", constraints=(Load("main", free_cores=Band(8, 8), wait=wait),))
+    known = schedule("gated", constraints=(Load("main", free_cores=Hysteresis(8, 8), wait=wait),))
     await world.define(known)
     await world.satisfy(world.ready(known, 1))
     await launched(world)
@@ -122,9 +122,9 @@ async def test_while_nobody_knows_a_job_waits_and_says_why(world: World, wait: b
     assert (await world.states())["gated.1.1"] == ("PENDING_CONSTRAINT" if wait else "ABORTED")
 
 
-async def test_a_cluster_nobody_configured_and_a_probe_that_breaks_are_reasons_not_ends(world: World) -> None:
+async def test_a_cluster_that_is_not_configured_and_a_probe_that_breaks_are_reasons_not_ends(world: World) -> None:
     class Broken(Cluster):
-        async def read(self) -> Reading:
+        async def read(self) -> ClusterReading:
             raise RuntimeError("nonsense")
 
     await world.define(GATED)
@@ -132,8 +132,8 @@ async def test_a_cluster_nobody_configured_and_a_probe_that_breaks_are_reasons_n
     await launched(world)
     said: list[str] = []
     for known in ({}, {"main": Broken(1)}):
-        await Probes(PostgresBoard(world.pool), known, world.bell, world.clock).run_once()
-        [record] = await PostgresBoard(world.pool).all()
+        await ClusterProbes(PostgresClusterStore(world.pool), known, world.bell, world.clock).run_once()
+        [record] = await PostgresClusterStore(world.pool).all()
         said.append(record.failed or "")
         world.clock.advance(MINUTE)
 
@@ -149,4 +149,4 @@ async def test_who_asks_for_no_load_touches_no_cluster(world: World) -> None:
     await world.satisfy(world.ready(plain, 1))
     await launched(world)
 
-    assert await PostgresBoard(world.pool).all() == []
+    assert await PostgresClusterStore(world.pool).all() == []

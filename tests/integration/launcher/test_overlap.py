@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamsched.domain.constraint import Concurrency, Delay
-from streamsched.domain.group import Group
-from streamsched.domain.job import Order
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.run import RunState
+from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.jobs.job import JobCommand
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.why import why
-from streamsched.ports.runs import Ending, Silent, Stop
+from streamsched.ports.runs import RunEnd, SilentRun, StopRequest
 
 from .conftest import MINUTE, World, schedule
 
@@ -35,8 +35,8 @@ async def begin(world: World, run: str) -> None:
     await world.book.started(run, runner="h:1:1", now=now)
 
 
-async def beat(world: World, run: str) -> Stop | None:
-    return await world.book.beat(run, runner="h:1:1", now=world.clock.now())
+async def beat(world: World, run: str) -> StopRequest | None:
+    return await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
 
 
 async def test_the_newest_takes_the_place_of_the_job_that_waits(world: World) -> None:
@@ -55,11 +55,11 @@ async def test_the_newest_takes_the_place_of_the_job_that_waits(world: World) ->
     assert replaced.reason == "default.app.latest.1.4 took its place: overlap is latest"
 
 
-async def test_a_job_that_somebody_holds_keeps_its_place(world: World) -> None:
+async def test_a_job_that_a_user_holds_keeps_its_place(world: World) -> None:
     await world.define(LATEST)
     await world.satisfy(world.ready(LATEST, 1), world.ready(LATEST, 2))
     await world.launcher.run_once()
-    await world.jobs.tell("default.app.latest.1.2", Order.HOLD, "ann", now=world.clock.now())
+    await world.jobs.command("default.app.latest.1.2", JobCommand.HOLD, "ann", now=world.clock.now())
     await world.satisfy(world.ready(LATEST, 3))
     await world.launcher.run_once()
 
@@ -73,7 +73,7 @@ async def test_a_satisfaction_is_skipped_while_the_run_before_is_active(world: W
     await begin(world, run_of("skip", 1))
     await world.satisfy(world.ready(SKIP, 3))
     await world.launcher.run_once()
-    await world.book.finish(run_of("skip", 1), Ending(RunState.COMPLETED, "", world.clock.now(), 0))
+    await world.book.finish(run_of("skip", 1), RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
     await world.satisfy(world.ready(SKIP, 4))
     await world.launcher.run_once()
 
@@ -109,12 +109,12 @@ async def test_a_newer_job_ends_the_run_before_and_starts_when_it_has_ended(
 
     await world.satisfy(world.ready(known, 2))
     await world.launcher.run_once()
-    assert await beat(world, run_of(name, 1)) == Stop(f"job default.app.{name}.1.2 takes its place", at_once)
+    assert await beat(world, run_of(name, 1)) == StopRequest(f"job default.app.{name}.1.2 takes its place", at_once)
     answer = await why(f"default.app.{name}.1.2", jobs=world.jobs, clock=world.clock)
     assert answer.summary == f"it waits: {run_of(name, 1)} must end first: overlap is {known.overlap}"
     assert [holder.run for holder in answer.clauses[-1].holders] == [run_of(name, 1)]
 
-    await world.book.finish(run_of(name, 1), Ending(RunState.KILLED, "told", world.clock.now(), -9))
+    await world.book.finish(run_of(name, 1), RunEnd(RunState.KILLED, "told", world.clock.now(), -9))
     await world.launcher.run_once()
     assert list((await world.states()).values()) == ["LAUNCHED", "PENDING_LAUNCH"]
 
@@ -135,7 +135,7 @@ async def test_no_run_is_ended_for_a_job_that_could_not_start_then(world: World)
     assert await beat(world, run_of("cancel", 1)) is not None
 
 
-async def test_a_run_that_nobody_executes_yet_ends_in_the_same_pass(world: World) -> None:
+async def test_a_run_that_is_not_executed_yet_ends_in_the_same_pass(world: World) -> None:
     await world.define(CANCEL)
     await world.satisfy(world.ready(CANCEL, 1))
     world.runners.free = 0
@@ -167,7 +167,9 @@ async def test_a_run_that_is_to_end_and_is_lost_gets_no_further_attempt(world: W
     await world.satisfy(world.ready(CANCEL, 2))
     await world.launcher.run_once()
 
-    again = await world.book.lose(Silent(run, 1, "h:1:1", world.clock.now()), "gone", now=world.clock.now(), attempts=3)
+    again = await world.book.mark_lost(
+        SilentRun(run, 1, "h:1:1", world.clock.now()), "gone", now=world.clock.now(), attempts=3
+    )
 
     assert again is None
     await world.launcher.run_once()

@@ -9,19 +9,19 @@ import pytest
 
 from streamsched.catalog.change import enable
 from streamsched.catalog.resumption import Resumption
-from streamsched.domain.job import JobState
-from streamsched.domain.pause import Pause, PauseAfter
-from streamsched.domain.retention import Retention
-from streamsched.domain.retry import Failure, Retry
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Schedule
-from streamsched.launcher.retention import Retirement
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.pause import Pause, PauseAfter
+from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.launcher.retention import ArchiveLoop
 from streamsched.ports.catalog import ScheduleRecord
-from streamsched.ports.runs import Ending, Stop
-from streamsched.store.archive import PostgresArchive
-from streamsched.store.catalog import PostgresCatalogStore
-from streamsched.store.listing import PostgresCatalogReader
-from streamsched.store.pauses import PostgresPauses
+from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.jobs.archive import PostgresArchive
 
 from .conftest import World, schedule
 
@@ -34,7 +34,7 @@ FRAGILE = schedule("plain", pause_after=PauseAfter(3))
 
 def resumption(world: World) -> Resumption:
     store = PostgresCatalogStore(world.pool)
-    return Resumption(store=store, pauses=PostgresPauses(world.pool), bell=world.bell, clock=world.clock)
+    return Resumption(store=store, pauses=PostgresPauseStore(world.pool), notifier=world.bell, clock=world.clock)
 
 
 async def begin(world: World, plain: Schedule, number: int, *, generation: int = 1) -> str:
@@ -48,7 +48,7 @@ async def begin(world: World, plain: Schedule, number: int, *, generation: int =
 
 async def end(world: World, run: str, state: RunState) -> None:
     code = {RunState.COMPLETED: 0, RunState.FAILED: 1}.get(state)
-    await world.book.finish(run, Ending(state, "exit code 1", world.clock.now(), code))
+    await world.book.finish(run, RunEnd(state, "exit code 1", world.clock.now(), code))
 
 
 async def ran(world: World, plain: Schedule, *states: RunState, first: int = 1, generation: int = 1) -> None:
@@ -78,11 +78,11 @@ async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -
     assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
 
 
-async def test_a_success_between_them_or_a_run_that_somebody_killed_is_no_failure(world: World) -> None:
+async def test_a_success_between_them_or_a_run_that_a_user_killed_is_no_failure(world: World) -> None:
     await world.define(FRAGILE)
     await ran(world, FRAGILE, RunState.FAILED, RunState.FAILED, RunState.COMPLETED, RunState.FAILED, RunState.FAILED)
     run = await begin(world, FRAGILE, 6)
-    await world.runs.stop(run, Stop("not today"), now=world.clock.now())
+    await world.runs.stop(run, StopRequest("not today"), now=world.clock.now())
     await end(world, run, RunState.KILLED)
     await resumption(world).run_once()
     assert (await standing(world)).enabled
@@ -113,7 +113,7 @@ async def test_attempts_of_one_job_are_one_failure(world: World) -> None:
 async def test_who_changes_the_schedule_first_is_not_overruled(world: World) -> None:
     await world.define(FRAGILE)
     await ran(world, FRAGILE, *[RunState.FAILED] * 3)
-    await world.define(FRAGILE, generation=2)  # somebody paused and enabled it in between
+    await world.define(FRAGILE, generation=2)  # it was paused and enabled in between
 
     await resumption(world).run_once()
 
@@ -160,7 +160,7 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
 
 async def test_failures_are_counted_though_their_jobs_left_for_the_history(world: World) -> None:
     await world.define(FRAGILE)
-    retiring = Retirement(PostgresArchive(world.pool), Retention(), world.clock)
+    retiring = ArchiveLoop(PostgresArchive(world.pool), Retention(), world.clock)
     for number in (1, 2, 3):
         await ran(world, FRAGILE, RunState.FAILED, first=number)
         world.clock.advance(DAY)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.admission import Satisfied, Unsatisfiable, WaitFor
+from streamsched.domain.constraints.plugin import PlugIn, Question, canonical
+from streamsched.domain.decisions.admission import Satisfied, Unsatisfiable, WaitFor
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.plugin import PlugIn, Question, canonical
-from streamsched.launcher.advice import Advice
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.plugin_evaluator import PluginEvaluator
+from streamsched.launcher.plugins import Answer, Maker, check
 from streamsched.launcher.why import why
-from streamsched.ports.plugins import Answer, Maker, check
 
 from .conftest import MINUTE, World, schedule
 
@@ -37,7 +37,7 @@ async def ruled(world: World, answer: Any, *, wait: bool = True) -> str:
 
 
 async def asked(world: World, known: Mapping[str, Callable[[], Maker]], patience: float = 60) -> None:
-    advice = Advice(known, world.decisions, world.clock, patience=patience)
+    advice = PluginEvaluator(known, world.decisions, world.clock, timeout=patience)
     launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
     await launcher.run_once()
     await advice.settled()
@@ -70,7 +70,7 @@ async def test_the_example_says_until_when_and_then_lets_start(
     assert await world.states() == {"asked.1.1": "PENDING_LAUNCH"}
 
 
-async def test_a_plug_in_is_told_of_the_job_and_its_program(world: World) -> None:
+async def test_a_plug_in_is_given_the_job_and_its_program(world: World) -> None:
     heard: list[Question] = []
 
     def make(config: Mapping[str, Any]) -> Answer:
@@ -116,7 +116,7 @@ async def test_one_that_fails_or_talks_nonsense_is_waited_for_and_asked_again(wo
     assert (await summary(world)).startswith("it waits: plug-in ours cannot be asked: $.name: no plug-in 'ours' is")
 
 
-async def test_one_that_never_comes_back_holds_up_nobody_else(world: World) -> None:
+async def test_one_that_never_comes_back_delays_no_other(world: World) -> None:
     plain, never = schedule("plain"), threading.Event()
     await world.define(ASKED, plain)
     await world.satisfy(world.ready(ASKED, 1), world.ready(plain, 1))

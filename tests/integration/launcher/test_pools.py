@@ -8,20 +8,20 @@ from functools import partial
 
 import pytest
 
-from streamsched.domain.constraint import Constraint, Delay
+from streamsched.domain.constraints.constraint import Constraint, Delay
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.decisions.judge import judge
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pool import Pool
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Schedule
-from streamsched.launcher.judge import judge
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.runs import Ending
-from streamsched.store.groups import PostgresGroups
-from streamsched.store.lines import PostgresPools
+from streamsched.ports.runs import RunEnd
+from streamsched.store.limits.groups import PostgresGroupStore
+from streamsched.store.limits.pools import PostgresPoolStore
 
 from .conftest import MINUTE, World, schedule
 
@@ -44,7 +44,7 @@ def running(states: dict[str, str]) -> list[str]:
 async def end(world: World, run: str) -> None:
     now = world.clock.now()
     assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    assert await world.book.finish(run, Ending(RunState.COMPLETED, "", now, 0))
+    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
 
 async def settle(world: World) -> None:
@@ -101,7 +101,7 @@ async def test_low_takes_what_the_high_leave_free_and_goes_on_when_they_come(wor
     assert running(await world.states()) == ["high.1.1", "low.1.1"]
 
 
-async def test_who_is_held_back_by_something_else_stands_in_nobodys_way(world: World) -> None:
+async def test_who_is_held_back_by_something_else_stands_in_no_others_way(world: World) -> None:
     high = pooled("high", 9, Delay(10 * MINUTE))
     await world.define(high, LOW)
     await world.satisfy(world.ready(high, 1), world.ready(LOW, 1))
@@ -182,7 +182,7 @@ async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -
 
     assert answer.summary == (
         "it waits: 1 of 1 places of pool p are taken: default.app.middle.1.1.r1; "
-        "1 job stands before this one: default.app.high.1.1"
+        "1 job is ahead of this one: default.app.high.1.1"
     )
     [clause] = answer.clauses
     assert clause.needs == "a place of 1 in pool p, priority -5"
@@ -190,7 +190,7 @@ async def test_why_says_who_has_the_places_and_who_stands_before(world: World) -
 
 
 async def test_size_priority_and_age_change_while_everything_runs(world: World) -> None:
-    pools = PostgresPools(world.pool)
+    pools = PostgresPoolStore(world.pool)
     await world.define(LOW, MIDDLE, HIGH)
     await world.satisfy(*(world.ready(each, n) for each in (LOW, MIDDLE, HIGH) for n in (1, 2)))
     await settle(world)
@@ -218,8 +218,8 @@ async def test_size_priority_and_age_change_while_everything_runs(world: World) 
         await pools.prioritize(schedule("none").ref, 1, "", now=world.clock.now())
 
 
-async def test_a_shut_pool_lets_nobody_in(world: World) -> None:
-    pools = PostgresPools(world.pool)
+async def test_a_shut_pool_admits_no_job(world: World) -> None:
+    pools = PostgresPoolStore(world.pool)
     await pools.set("p", 0, None, "", now=world.clock.now())
     await world.define(HIGH)
     await world.satisfy(world.ready(HIGH, 1))
@@ -254,11 +254,11 @@ async def test_a_pool_is_no_group_and_its_line_is_swept(world: World) -> None:
     await world.define(HIGH, LOW)
     await world.satisfy(world.ready(HIGH, 1), world.ready(LOW, 1))
     await settle(world)
-    assert await PostgresGroups(world.pool).all() == []
+    assert await PostgresGroupStore(world.pool).all() == []
     assert await world.column("SELECT job FROM lines") == ["default.app.low.1.1"]
 
     await world.pool.execute("UPDATE jobs SET state = 'OBSOLETE', ended_at = now(), next_check_at = NULL")
-    await world.decisions.recall(before=world.clock.now())
+    await world.decisions.recheck_all(before=world.clock.now())
 
     assert await world.column("SELECT job FROM lines") == []
 

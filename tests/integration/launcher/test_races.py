@@ -2,8 +2,9 @@
 on a real PostgreSQL with a connection for each.
 
 A witness inside the database counts what is active. Its numbers are drawn under the same locks as the rows they tell
-of, so their order is the order in which things became true; nobody can slip through between two looks. It also dozes
-between the check and the commit of whoever makes a run, so that who checks without a lock is nearly always caught.
+of, so their order is the order in which things became true; none can slip through between two checks. It also dozes
+between the check and the commit of the maker of a run, so that a caller that checks without a lock is nearly always
+caught.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from streamsched_brokers.memory import open_broker
 
-from streamsched.domain.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.rate import Rate, RateScope, bucket_of
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.group import Group
-from streamsched.domain.job import Lane, Order, ReadyJob
+from streamsched.domain.jobs.job import JobCommand, ReadyJob, ScheduleKey
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pool import Pool
-from streamsched.domain.rate import Metered, Rate, meter_of
-from streamsched.domain.run import RunState
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.ports.runs import Ending, Silent
-from streamsched.ports.topics import topic_specs
-from streamsched.store.groups import PostgresGroups
-from streamsched.store.pool import open_pool
+from streamsched.log.topics import topic_specs
+from streamsched.ports.runs import RunEnd, SilentRun
+from streamsched.store.connections import open_pool
+from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.testing.clock import SettableClock
 
 from .conftest import MINUTE, SHARDS, World, schedule
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.postgres
 
 LIMIT: Final = 2
 PROGRAMS: Final = tuple(ProgramRef("default", "app", f"p{n}") for n in range(3))
-SHARED: Final = Rate(6, 6 * MINUTE, burst=2, of=Metered.GROUP, group="r")
+SHARED: Final = Rate(6, 6 * MINUTE, burst=2, of=RateScope.GROUP, group="r")
 TIMED: Final = (Delay, LastRun, Rate)
 SLOTS: Final = {"a": 2, "b": 3, "pool:p": 2}
 SCHEDULES: Final = tuple(
@@ -66,8 +67,8 @@ SCHEDULES: Final = tuple(
             (1, (Pool("p", 2, priority=-3),), Overlap.QUEUE),
             (2, (Rate(2, 2 * MINUTE), SHARED), Overlap.QUEUE),
             (2, (Rate(4, 5 * MINUTE, burst=2),), Overlap.QUEUE),
-            (0, (Rate(2, 60 * MINUTE, of=Metered.SCHEDULE), SHARED, Pool("p", 2)), Overlap.QUEUE),
-            (1, (Rate(1, 3 * MINUTE, of=Metered.KEY), SHARED), Overlap.QUEUE),
+            (0, (Rate(2, 60 * MINUTE, of=RateScope.SCHEDULE), SHARED, Pool("p", 2)), Overlap.QUEUE),
+            (1, (Rate(1, 3 * MINUTE, of=RateScope.KEY), SHARED), Overlap.QUEUE),
             (0, (Delay(2 * MINUTE), Group("b", 3)), Overlap.QUEUE),
             (1, (LastRun(2 * MINUTE, wait=True), Pool("p", 2)), Overlap.QUEUE),
         ]
@@ -145,7 +146,7 @@ class Races(RuleBasedStateMachine):
         broker = await open_broker("memory://")
         await broker.create_topics(topic_specs(SHARDS, MINUTE))
         self.world = World(self.dsn, pool, broker)
-        self.groups = PostgresGroups(pool)
+        self.groups = PostgresGroupStore(pool)
         await self.world.define(*SCHEDULES)
 
     def teardown(self) -> None:
@@ -162,7 +163,7 @@ class Races(RuleBasedStateMachine):
 
     @rule(satisfied=places, loose=actors, behind=st.sampled_from([0, 0, 90]))
     def race(self, satisfied: Sequence[int], loose: Sequence[tuple[str, int]], behind: int) -> None:
-        """Jobs come in; then two launchers, one with a clock that may be behind, and whoever is loose besides go for
+        """Jobs come in; then two launchers, one with a clock that may be behind, and the other loose actors go for
         them.
         """
         self.do(self.world.satisfy(*(self._ready(place) for place in satisfied)))
@@ -186,12 +187,12 @@ class Races(RuleBasedStateMachine):
     def _ready(self, place: int) -> ReadyJob:
         self.sequences[place] += 1
         ready = self.world.ready(SCHEDULES[place], self.sequences[place])
-        keyed = any(rate.of is Metered.KEY for rate in SCHEDULES[place].rates)
+        keyed = any(rate.of is RateScope.KEY for rate in SCHEDULES[place].rates)
         return replace(ready, key=f"k{ready.sequence % 2}") if keyed else ready
 
     async def _race(self, loose: Sequence[tuple[str, int]]) -> None:
         active = await self.world.column("SELECT id FROM runs WHERE ended_at IS NULL ORDER BY created_at, id")
-        told = [active[place % len(active)] for name, place in loose if name in ("end", "lose", "claim") and active]
+        reported = [active[place % len(active)] for name, place in loose if name in ("end", "lose", "claim") and active]
         waiting = await self.world.column(WAITING)
         acts: list[Coroutine[Any, Any, object]] = []
         for name, place in loose:
@@ -201,8 +202,8 @@ class Races(RuleBasedStateMachine):
                 case "hand":
                     acts.append(self._by_hand(PROGRAMS[place]))
                 case "end" | "lose" | "claim":
-                    if told:
-                        acts.append(self._move(name, told.pop()))
+                    if reported:
+                        acts.append(self._move(name, reported.pop()))
                 case "hold" | "release":
                     if waiting:
                         acts.append(self._order(waiting[place % len(waiting)], hold=name == "hold"))
@@ -225,7 +226,7 @@ class Races(RuleBasedStateMachine):
 
     async def _order(self, job: str, *, hold: bool) -> None:
         with suppress(ConflictError):  # it has gone meanwhile
-            await self.world.jobs.tell(job, Order.HOLD if hold else None, "", now=self.world.clock.now())
+            await self.world.jobs.command(job, JobCommand.HOLD if hold else None, "", now=self.world.clock.now())
 
     async def _move(self, what: str, run: str) -> None:
         book, now = self.world.book, self.world.clock.now()
@@ -236,9 +237,9 @@ class Races(RuleBasedStateMachine):
                 await book.claim(run, runner="h:1:1", log_path="", now=now)
             case "lose":
                 attempt = int(run.rpartition(".r")[2])
-                await book.lose(Silent(run, attempt, "h:1:1", now), "gone", now=now, attempts=2)
+                await book.mark_lost(SilentRun(run, attempt, "h:1:1", now), "gone", now=now, attempts=2)
             case _:
-                await book.finish(run, Ending(RunState.COMPLETED, "", now, 0))
+                await book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
     async def _count(self) -> None:
         taken: Counter[tuple[str, str]] = Counter()
@@ -266,7 +267,7 @@ class Races(RuleBasedStateMachine):
             scope, limit, per, burst = row["name"].split("/")
             draws[row["xid"]].add(row["name"])
             counted = [run for run in runs[row["xid"]] if scope in {each.split("/")[0] for each in metered(run)}]
-            assert counted, f"{row['name']}: a token went, and nobody has it"
+            assert counted, f"{row['name']}: a token went, and no job has it"
             tokens, at = left.get(row["name"], (Fraction(burst), counted[0]["created_at"]))
             now = max(at, counted[0]["created_at"])
             passed = Fraction(round((now - at).total_seconds()))
@@ -319,15 +320,15 @@ def metered(run: Any) -> set[str]:
     groups that any of its schedules names.
     """
     program = ProgramRef.parse(run["program"])
-    lane = None if run["job"] is None else Lane(ScheduleRef.parse(run["schedule"]), run["key"] or "")
+    lane = None if run["job"] is None else ScheduleKey(ScheduleRef.parse(run["schedule"]), run["key"] or "")
     asked: set[str] = set()
     for each in SCHEDULES:
         if each.program != program or (lane is not None and lane.schedule != each.ref):
             continue
         for rate in each.rates:
-            if lane is not None or rate.of in (Metered.PROGRAM, Metered.GROUP):
-                meter = meter_of(rate, program, lane or Lane(each.ref))
-                asked.add(f"{meter.scope}/{meter.limit}/{int(meter.per.total_seconds())}/{meter.burst}")
+            if lane is not None or rate.of in (RateScope.PROGRAM, RateScope.GROUP):
+                meter = bucket_of(rate, program, lane or ScheduleKey(each.ref))
+                asked.add(f"{meter.key}/{meter.limit}/{int(meter.per.total_seconds())}/{meter.burst}")
     return asked
 
 

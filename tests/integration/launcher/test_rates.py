@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
+from streamsched.domain.constraints.rate import Rate, RateScope, TokenBucket
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.rate import Meter, Metered, Rate
-from streamsched.domain.schedule import Schedule
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.store import meters
+from streamsched.store.limits import rates
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -96,8 +96,8 @@ async def test_a_token_that_comes_wakes_one_of_those_that_wait_and_not_all(world
 
 
 async def test_a_schedule_and_each_of_its_keys_have_tokens_of_their_own(world: World) -> None:
-    one = metered("one", Rate(1, MINUTE, of=Metered.SCHEDULE))
-    other = metered("other", Rate(1, MINUTE, of=Metered.KEY))
+    one = metered("one", Rate(1, MINUTE, of=RateScope.SCHEDULE))
+    other = metered("other", Rate(1, MINUTE, of=RateScope.KEY))
     await world.define(one, other)
     keyed = [replace(world.ready(other, n), key=key) for n, key in ((1, "mon"), (2, "mon"), (3, "tue"))]
     await world.satisfy(world.ready(one, 1), world.ready(one, 2), *keyed)
@@ -108,7 +108,7 @@ async def test_a_schedule_and_each_of_its_keys_have_tokens_of_their_own(world: W
 
 
 async def test_schedules_of_any_program_share_the_tokens_of_a_group(world: World) -> None:
-    rate = Rate(1, MINUTE, of=Metered.GROUP, group="api")
+    rate = Rate(1, MINUTE, of=RateScope.GROUP, group="api")
     left, right = metered("left", rate, "left"), metered("right", rate, "right")
     await world.define(left, right)
     await world.satisfy(world.ready(left, 1), world.ready(right, 1))
@@ -139,8 +139,8 @@ async def test_a_job_that_does_not_wait_for_a_token_ends_with_the_reason(world: 
     assert await world.states() == {"strict.1.1": "PENDING_LAUNCH", "strict.1.2": "ABORTED"}
 
 
-async def test_buckets_that_nobody_takes_of_are_forgotten_in_time(world: World) -> None:
-    each = metered("each", Rate(1, MINUTE, of=Metered.KEY))
+async def test_buckets_that_are_not_used_are_forgotten_in_time(world: World) -> None:
+    each = metered("each", Rate(1, MINUTE, of=RateScope.KEY))
     await world.define(each)
     await world.satisfy(*(replace(world.ready(each, n), key=str(n)) for n in range(1, 21)))
     await world.launcher.run_once()
@@ -152,25 +152,25 @@ async def test_buckets_that_nobody_takes_of_are_forgotten_in_time(world: World) 
     assert await world.column("SELECT count(*) FROM meters") == [0]
 
 
-async def test_a_bucket_that_is_forgotten_while_somebody_asks_for_it_is_made_again(world: World) -> None:
+async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(world: World) -> None:
     now = world.clock.now()
-    kept, forgotten = (Meter(scope, 1, MINUTE, 1) for scope in ("group a", "group b"))
+    kept, forgotten = (TokenBucket(scope, 1, MINUTE, 1) for scope in ("group a", "group b"))
     async with world.pool.acquire() as one, one.transaction():
-        await meters.locked(one, [kept], now=now)
+        await rates.locked(one, [kept], now=now)
     async with world.pool.acquire() as one, one.transaction():
-        await meters.locked(one, [forgotten], now=now - timedelta(days=2))
+        await rates.locked(one, [forgotten], now=now - timedelta(days=2))
 
     async with world.pool.acquire() as one, one.transaction(), world.pool.acquire() as other:
         async with other.transaction():
-            await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.scope)
-            asking = asyncio.create_task(meters.locked(one, [kept, forgotten], now=now))
+            await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.key)
+            asking = asyncio.create_task(rates.locked(one, [kept, forgotten], now=now))
             while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            await meters.forget(world.pool, now)
-            assert await world.column("SELECT scope FROM meters") == [kept.scope]
+            await rates.forget(world.pool, now)
+            assert await world.column("SELECT scope FROM meters") == [kept.key]
         assert set(await asking) == {kept, forgotten}
 
-    assert await world.column("SELECT scope FROM meters ORDER BY scope") == [kept.scope, forgotten.scope]
+    assert await world.column("SELECT scope FROM meters ORDER BY scope") == [kept.key, forgotten.key]
 
 
 async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from streamsched.domain.constraint import Delay, LastRun
+from streamsched.domain.constraints.constraint import Delay, LastRun
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.job import JobState
-from streamsched.domain.retention import Retention, day_of, month_of
-from streamsched.domain.run import RunState
-from streamsched.launcher.retention import Retirement
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.retention import Retention, day_of, month_of
+from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
-from streamsched.ports.runs import Ending
-from streamsched.store.archive import PostgresArchive
+from streamsched.ports.runs import RunEnd
+from streamsched.store.jobs.archive import PostgresArchive
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -29,8 +29,8 @@ PLAIN = schedule("plain")
 KEEPS = Retention(jobs=30 * DAY, audit=90 * DAY)
 
 
-def retirement(world: World, keeps: Retention = KEEPS) -> Retirement:
-    return Retirement(PostgresArchive(world.pool), keeps, world.clock, batch=50)
+def retirement(world: World, keeps: Retention = KEEPS) -> ArchiveLoop:
+    return ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50)
 
 
 async def launch(world: World) -> None:
@@ -44,7 +44,7 @@ async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -
     now = world.clock.now()
     assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=now)
     await world.book.started(run, runner="here:1:1", now=now)
-    await world.book.finish(run, Ending(state, "", now, 0 if state is RunState.COMPLETED else 1))
+    await world.book.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 
 async def amounts(world: World) -> dict[str, int]:
@@ -62,7 +62,7 @@ async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_
     await world.launcher.run_once()
     await finish(world, "default.app.plain.1.1.r1")
     job, run = await world.jobs.get("default.app.plain.1.1"), await world.runs.get("default.app.plain.1.1.r1")
-    told = await why(job.id, jobs=world.jobs, clock=world.clock)
+    reported = await why(job.id, jobs=world.jobs, clock=world.clock)
     newest, runs = await world.jobs.recent(), await world.runs.recent()
     since = job.satisfied_at
     span = await world.jobs.span(PLAIN.ref, since=since, until=since)
@@ -79,7 +79,11 @@ async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_
     assert await world.jobs.recent(schedule=PLAIN.ref, states=(JobState.ABORTED,)) == []
     assert await world.runs.recent(program=PROGRAM, states=(RunState.COMPLETED,)) == runs
     again = await why(job.id, jobs=world.jobs, clock=world.clock)
-    assert (again.summary, again.history, again.satisfied_by) == (told.summary, told.history, told.satisfied_by)
+    assert (again.summary, again.history, again.satisfied_by) == (
+        reported.summary,
+        reported.history,
+        reported.satisfied_by,
+    )
     assert (await world.jobs.span(PLAIN.ref, since=since, until=since)).jobs == span.jobs
 
 
@@ -127,7 +131,7 @@ async def test_a_satisfaction_that_comes_again_makes_no_job_however_long_ago_it_
     assert list(await world.states()) == ["plain.1.3", "plain.2.1"]
 
 
-async def test_two_who_keep_house_at_once_lose_and_double_nothing(world: World) -> None:
+async def test_two_who_keep_scheduler_at_once_lose_and_double_nothing(world: World) -> None:
     await world.define(schedule("plain", constraints=()))
     for n in range(1, 121):
         await world.satisfy(world.ready(PLAIN, n))
@@ -155,7 +159,7 @@ async def test_a_run_by_hand_leaves_too(world: World) -> None:
     assert (again, (await amounts(world))["runs"]) == (run, 0)
 
 
-async def test_a_day_that_somebody_reads_is_dropped_the_next_time(world: World) -> None:
+async def test_a_day_that_is_being_read_is_dropped_the_next_time(world: World) -> None:
     await world.define(PLAIN)
     await world.satisfy(world.ready(PLAIN, 1))
     await launch(world)

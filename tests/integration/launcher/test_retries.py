@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.domain.constraint import Concurrency
-from streamsched.domain.group import Group
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pace import Pace
-from streamsched.domain.retry import Failure, Retry
-from streamsched.domain.run import RunState
-from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.launcher.loop import Launcher
-from streamsched.ports.runs import Ending, Silent, Stop
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.ports.runs import RunEnd, SilentRun, StopRequest
 
 from .conftest import MINUTE, World, schedule
 
@@ -28,7 +28,7 @@ JOB = "default.app.again.1.1"
 async def fail(world: World, run: str, code: int = 1, state: RunState = RunState.FAILED) -> None:
     now = world.clock.now()
     assert await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
-    assert await world.book.finish(run, Ending(state, f"exit code {code}", now, code))
+    assert await world.book.finish(run, RunEnd(state, f"exit code {code}", now, code))
 
 
 @pytest.fixture
@@ -74,18 +74,18 @@ async def test_an_end_of_another_class_is_not_repeated(begun: World, code: int, 
     assert (await begun.jobs.get(JOB)).runs == (f"{JOB}.r1",)
 
 
-async def test_a_run_that_somebody_wants_to_end_and_a_changed_schedule_get_no_further_attempt(begun: World) -> None:
+async def test_a_run_that_a_user_wants_to_end_and_a_changed_schedule_get_no_further_attempt(begun: World) -> None:
     now = begun.clock.now()
     assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
-    await begun.runs.stop(f"{JOB}.r1", Stop("ann"), now=now)
-    await begun.book.finish(f"{JOB}.r1", Ending(RunState.FAILED, "", now, 1))
+    await begun.runs.stop(f"{JOB}.r1", StopRequest("ann"), now=now)
+    await begun.book.finish(f"{JOB}.r1", RunEnd(RunState.FAILED, "", now, 1))
     assert (await begun.jobs.get(JOB)).runs == (f"{JOB}.r1",)
 
     await begun.launcher.run_once()
     second = "default.app.again.1.2.r1"
     assert await begun.book.claim(second, runner="h:1:1", log_path="", now=now)
     await begun.pool.execute("UPDATE schedules SET generation = 2")
-    await begun.book.finish(second, Ending(RunState.FAILED, "", now, 1))
+    await begun.book.finish(second, RunEnd(RunState.FAILED, "", now, 1))
     assert (await begun.jobs.get("default.app.again.1.2")).runs == (second,)
 
 
@@ -93,7 +93,7 @@ async def test_a_lost_run_follows_the_policy_of_its_schedule(begun: World) -> No
     now = begun.clock.now()
     assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
 
-    again = await begun.book.lose(Silent(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
+    again = await begun.book.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
 
     assert again == f"{JOB}.r2"
     assert await begun.followup.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
@@ -103,9 +103,9 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
     many = schedule("many", overlap=Overlap.QUEUE)
     await world.define(many)
     await world.satisfy(*(world.ready(many, n) for n in range(1, 41)))
-    paced = Patience(pace=Pace(2, 5), jitter=0)
+    paced = RunTimeouts(pace=Pace(2, 5), jitter=0)
     launchers = [
-        Launcher(world.decisions, FollowUp(world.book, world.runners, world.clock, paced), world.bell, world.clock)
+        Launcher(world.decisions, RunMonitor(world.book, world.runners, world.clock, paced), world.bell, world.clock)
         for _ in range(2)
     ]
     for launcher in launchers:
@@ -116,7 +116,7 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
     for launcher in launchers:
         await launcher.run_once()
     assert len(world.runners.spawned) == 5 + 4
-    assert await FollowUp(world.book, world.runners, world.clock, paced).next_due() is not None
+    assert await RunMonitor(world.book, world.runners, world.clock, paced).next_due() is not None
 
 
 async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeout(world: World) -> None:
@@ -128,20 +128,20 @@ async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeo
     for run, runs in (("default.app.slow.1.1.r1", 2), ("default.app.slow.1.1.r2", 2)):
         assert await world.book.claim(run, runner="h:1:1", log_path="", now=world.clock.now())
         world.clock.advance(9 * MINUTE)
-        assert await world.book.beat(run, runner="h:1:1", now=world.clock.now()) is None
-        await world.followup.look_after()
-        assert await world.book.beat(run, runner="h:1:1", now=world.clock.now()) is None
+        assert await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
+        await world.followup.check_runs()
+        assert await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
 
         world.clock.advance(MINUTE)
-        await world.book.beat(run, runner="h:1:1", now=world.clock.now())
-        await world.followup.look_after()
-        stop = await world.book.beat(run, runner="h:1:1", now=world.clock.now())
-        assert stop == Stop("it runs longer than it may")
-        await world.book.finish(run, Ending(RunState.KILLED, stop.why, world.clock.now(), -15))
+        await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
+        await world.followup.check_runs()
+        stop = await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
+        assert stop == StopRequest("it runs longer than it may")
+        await world.book.finish(run, RunEnd(RunState.KILLED, stop.why, world.clock.now(), -15))
         assert len((await world.jobs.get("default.app.slow.1.1")).runs) == runs
 
 
-async def test_a_timeout_is_not_repeated_when_nobody_said_so_and_an_end_in_time_is_none(world: World) -> None:
+async def test_a_timeout_is_not_repeated_unless_configured_and_an_end_in_time_is_none(world: World) -> None:
     slow = schedule("slow", max_duration=10 * MINUTE, retry=Retry(3, frozenset({Failure.ERROR}), delay=MINUTE))
     await world.define(slow)
     await world.satisfy(world.ready(slow, 1), world.ready(slow, 2))
@@ -151,20 +151,20 @@ async def test_a_timeout_is_not_repeated_when_nobody_said_so_and_an_end_in_time_
         run = f"default.app.slow.1.{n}.r1"
         assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
         await world.book.overdue(now + 10 * MINUTE)
-        await world.book.finish(run, Ending(state, "", now + 11 * MINUTE, code))
+        await world.book.finish(run, RunEnd(state, "", now + 11 * MINUTE, code))
 
         assert (await world.jobs.get(f"default.app.slow.1.{n}")).runs == (run,)
 
 
-async def test_a_run_that_somebody_killed_is_no_timeout_however_late(world: World) -> None:
+async def test_a_run_that_a_user_killed_is_no_timeout_however_late(world: World) -> None:
     slow = schedule("slow", max_duration=10 * MINUTE, retry=Retry(3, delay=MINUTE))
     await world.define(slow)
     await world.satisfy(world.ready(slow, 1))
     await world.launcher.run_once()
     run, now = "default.app.slow.1.1.r1", world.clock.now()
     assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
-    await world.runs.stop(run, Stop("ann"), now=now)
+    await world.runs.stop(run, StopRequest("ann"), now=now)
     await world.book.overdue(now + 10 * MINUTE)
-    await world.book.finish(run, Ending(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
+    await world.book.finish(run, RunEnd(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
 
     assert (await world.jobs.get("default.app.slow.1.1")).runs == (run,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# ruff: noqa: ASYNC110, ASYNC220, ASYNC221, ASYNC240  (real processes and small files, and nobody else on this loop)
+# ruff: noqa: ASYNC110, ASYNC220, ASYNC221, ASYNC240  (real processes and small files, and no other task on this loop)
 import asyncio
 import os
 import signal
@@ -18,16 +18,16 @@ import orjson
 import psutil
 import pytest
 
-from streamsched.domain.schedule import BashJob, SparkJob
-from streamsched.launcher.followup import FollowUp, Patience
+from streamsched.domain.schedules.schedule import BashJob, SparkJob
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import RunRecord, Stop
+from streamsched.ports.runs import RunRecord, StopRequest
 from streamsched.spark.guard import members
 from streamsched.spark.processes import LocalRunners
-from streamsched.store.pool import open_pool
-from streamsched.store.server import start_server, stop_server
+from streamsched.store.connections import open_pool
+from streamsched.store.server.embedded_server import start_server, stop_server
 
 from .conftest import World, schedule
 
@@ -60,8 +60,8 @@ class Place:
             **environ,
         }
         self.runners = LocalRunners(data_dir, self.environ)
-        patience = Patience(silence=timedelta(seconds=1))
-        self.followup = FollowUp(world.book, self.runners, SystemClock(), patience)
+        patience = RunTimeouts(silence=timedelta(seconds=1))
+        self.followup = RunMonitor(world.book, self.runners, SystemClock(), patience)
         self.launcher = Launcher(world.decisions, self.followup, world.bell, SystemClock())
 
     async def launch(self, executable: BashJob | SparkJob, **properties: str) -> None:
@@ -104,7 +104,7 @@ async def announced(world: World) -> list[str]:
     return [orjson.loads(value)["id"] for value in rows]
 
 
-async def test_a_run_is_executed_logged_told_its_facts_and_announced(place: Place) -> None:
+async def test_a_run_is_executed_logged_given_its_facts_and_announced(place: Place) -> None:
     await place.launch(
         BashJob(
             f'echo "hello $STREAMSCHED_ARG_A from $STREAMSCHED_RUN_ID";cp $STREAMSCHED_RUN_FILE {place.data_dir}/told'
@@ -115,9 +115,9 @@ async def test_a_run_is_executed_logged_told_its_facts_and_announced(place: Plac
 
     assert (run.state, run.exit_code) == ("COMPLETED", 0)
     assert Path(run.log_path or "").read_text() == f"hello program from {RUN}\n"
-    told = orjson.loads((place.data_dir / "told").read_bytes())
-    assert (told["run"], told["arguments"]["a"]) == (RUN, "program")
-    assert told["trigger"]["leaves"][0]["events"][0]["id"] == "1-0"
+    reported = orjson.loads((place.data_dir / "told").read_bytes())
+    assert (reported["run"], reported["arguments"]["a"]) == (RUN, "program")
+    assert reported["trigger"]["leaves"][0]["events"][0]["id"] == "1-0"
     assert await announced(place.world) == [f"{RUN}:RUNNING", f"{RUN}:COMPLETED"]
     assert (await place.world.jobs.get("default.app.plain.1.1")).state == "LAUNCHED"
     assert not list((place.data_dir / "runs").glob("*.exit"))
@@ -139,7 +139,7 @@ async def test_a_failed_run_says_how_and_its_last_words(place: Place) -> None:
     assert (run.state, run.exit_code, run.reason) == ("FAILED", 3, "exit code 3: ValueError: no such day")
 
 
-async def test_last_words_that_no_text_column_takes_are_told_without_what_it_refuses(place: Place) -> None:
+async def test_last_words_that_no_text_column_takes_are_reported_without_what_it_refuses(place: Place) -> None:
     await place.launch(BashJob(r"printf 'bad\0 \033[31mred'; exit 1"))
 
     assert (await place.reaches(*ENDED)).reason == "exit code 1: bad\ufffd \ufffd[31mred"
@@ -187,7 +187,7 @@ async def leader(place: Place) -> int:
 
 
 async def gone(place: Place, session: int) -> None:
-    """Nobody of the run is left."""
+    """No process of the run is left."""
 
     async def none_left() -> bool:
         return not members(session)
@@ -200,7 +200,7 @@ async def test_a_run_that_is_asked_to_stop_ends_killed_with_all_its_children(pla
     session = await leader(place)
     await place.reaches("RUNNING")
 
-    await place.world.runs.stop(RUN, Stop("asked by a test"), now=SystemClock().now())
+    await place.world.runs.stop(RUN, StopRequest("asked by a test"), now=SystemClock().now())
 
     run = await place.reaches(*ENDED)
     assert (run.state, run.reason) == ("KILLED", "asked by a test")
@@ -208,7 +208,7 @@ async def test_a_run_that_is_asked_to_stop_ends_killed_with_all_its_children(pla
     assert (await announced(place.world))[-1] == f"{RUN}:KILLED"
 
 
-async def test_a_runner_told_to_end_kills_its_run_and_says_so(place: Place) -> None:
+async def test_a_runner_asked_to_end_kills_its_run_and_says_so(place: Place) -> None:
     await place.launch(BashJob(f"echo $$ > {place.data_dir}/pid; sleep 300"))
     session = await leader(place)
     await place.reaches("RUNNING")
@@ -230,7 +230,7 @@ async def test_a_killed_runner_takes_all_its_children_along_and_the_job_is_tried
     await gone(place, session)
 
     async def lost() -> bool:
-        return bool(await place.followup.look_after())
+        return bool(await place.followup.check_runs())
 
     await eventually(lost)
     assert (await place.run()).state == "LOST"
@@ -262,7 +262,7 @@ async def test_a_run_goes_on_when_its_launcher_is_killed(place: Place) -> None:
     assert (await place.reaches(*ENDED)).state == "COMPLETED"
 
 
-async def test_an_end_that_was_noted_but_not_told_is_found_on_disk(place: Place) -> None:
+async def test_an_end_that_was_noted_but_not_reported_is_found_on_disk(place: Place) -> None:
     """The runner dies after its program ended and before PostgreSQL knew."""
     await place.launch(BashJob(f"echo $$ > {place.data_dir}/pid; sleep 300"))
     await leader(place)
@@ -273,7 +273,7 @@ async def test_an_end_that_was_noted_but_not_told_is_found_on_disk(place: Place)
     (place.data_dir / "runs" / f"{RUN}.exit").write_bytes(orjson.dumps(note))
 
     async def found() -> bool:
-        return bool(await place.followup.look_after())
+        return bool(await place.followup.check_runs())
 
     await eventually(found)
     run = await place.run()
@@ -291,7 +291,7 @@ async def test_a_paused_runner_is_not_lost(place: Place) -> None:
             return bool(await place.world.book.silent(SystemClock().now() - timedelta(seconds=1), limit=1))
 
         await eventually(silent)
-        assert await place.followup.look_after() == []
+        assert await place.followup.check_runs() == []
     finally:
         runner.resume()
 
@@ -302,8 +302,8 @@ async def test_a_paused_runner_is_not_lost(place: Place) -> None:
 async def world_of_its_own(folder: Path):
     from streamsched_brokers.memory import open_broker
 
-    from streamsched.ports.topics import topic_specs
-    from streamsched.store.migrate import migrate
+    from streamsched.log.topics import topic_specs
+    from streamsched.store.server.migrate import migrate
 
     server = start_server(folder)
     await asyncio.to_thread(migrate, server.url)
@@ -339,7 +339,7 @@ async def test_a_run_that_ends_while_postgresql_is_away_is_stored_when_it_is_bac
 
 
 @pytest.mark.spark
-async def test_a_pyspark_program_runs_on_what_it_is_told(place: Place, tmp_path: Path) -> None:
+async def test_a_pyspark_program_runs_on_what_it_is_given(place: Place, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text(
         "import json, os, sys\n"
@@ -357,6 +357,7 @@ async def test_a_pyspark_program_runs_on_what_it_is_told(place: Place, tmp_path:
     assert f"COUNT 50 {RUN} default.app.plain.1.1" in Path(run.log_path or "").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 async def test_a_killed_runner_takes_java_and_python_along(place: Place, tmp_path: Path) -> None:
     main = tmp_path / "main.py"

@@ -12,31 +12,31 @@ import pytest
 
 from streamsched.api.views import why_view
 from streamsched.catalog import change
-from streamsched.domain.admission import WaitFor
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load
+from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.rate import Rate
+from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.decisions.admission import WaitFor
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.group import Group
-from streamsched.domain.job import Order
-from streamsched.domain.load import Band, Load, Reading
+from streamsched.domain.jobs.job import JobCommand
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pause import Pause
-from streamsched.domain.plugin import PlugIn
-from streamsched.domain.pool import Pool
-from streamsched.domain.rate import Rate
-from streamsched.domain.retry import Retry
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.window import TimeWindow
-from streamsched.launcher.advice import Advice
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.loop import Launcher
+from streamsched.launcher.plugin_evaluator import PluginEvaluator
+from streamsched.launcher.plugins import Maker
 from streamsched.launcher.start import start
 from streamsched.launcher.why import why
-from streamsched.ports.plugins import Maker
-from streamsched.ports.runs import Ending
-from streamsched.store.catalog import PostgresCatalogStore
-from streamsched.store.clusters import PostgresBoard
-from streamsched.store.groups import PostgresGroups
+from streamsched.ports.runs import RunEnd
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.limits.clusters import PostgresClusterStore
+from streamsched.store.limits.groups import PostgresGroupStore
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -51,13 +51,13 @@ def stuck(*constraints: Constraint, **fields: object) -> Schedule:
 
 
 async def judged(world: World, known: Schedule) -> None:
-    """The job of the schedule has come and a launcher has looked at it."""
+    """The job of the schedule has come and a launcher has checked it."""
     await world.define(known)
     await world.satisfy(world.ready(known, 2))
     await world.launcher.run_once()
 
 
-async def claimed(world: World, run: str, *ends: Ending) -> None:
+async def claimed(world: World, run: str, *ends: RunEnd) -> None:
     now = world.clock.now()
     assert await world.book.claim(run, runner="far:1:1", log_path="/log", now=now)
     await world.book.started(run, runner="far:1:1", now=now)
@@ -78,7 +78,7 @@ async def another_program_holds_the_group(world: World) -> None:
 
 
 async def somebody_shut_the_group(world: World) -> None:
-    await PostgresGroups(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
+    await PostgresGroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
     await judged(world, stuck(Group("w", 1)))
 
 
@@ -89,7 +89,7 @@ async def its_delay_is_not_over(world: World) -> None:
 async def the_last_run_is_too_fresh(world: World) -> None:
     await world.define(stuck())
     await start(world.runs, world.clock, PROGRAM, {}, token="x")
-    await claimed(world, HAND, Ending(RunState.COMPLETED, "", world.clock.now(), 0))
+    await claimed(world, HAND, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
     await judged(world, stuck(LastRun(MINUTE, wait=True)))
 
 
@@ -117,7 +117,7 @@ async def plugged(world: World, plugin: str, **installed: Maker) -> None:
     await world.define(known)
     await world.satisfy(world.ready(known, 2))
     loaders = {name: partial(_itself, maker) for name, maker in installed.items()}
-    advice = Advice(loaders, world.decisions, world.clock)
+    advice = PluginEvaluator(loaders, world.decisions, world.clock)
     launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
     await launcher.run_once()
     await advice.settled()
@@ -137,21 +137,21 @@ async def its_plug_in_is_not_installed(world: World) -> None:
 
 
 async def nobody_knows_the_cluster(world: World) -> None:
-    await judged(world, stuck(Load("main", free_cores=Band(8, 4))))
+    await judged(world, stuck(Load("main", free_cores=Hysteresis(8, 4))))
 
 
 async def the_cluster_is_full(world: World) -> None:
     await nobody_knows_the_cluster(world)
-    board = PostgresBoard(world.pool)
-    await board.told("main", Reading(free_cores=3), now=world.clock.now())
+    board = PostgresClusterStore(world.pool)
+    await board.record_reading("main", ClusterReading(free_cores=3), now=world.clock.now())
     world.clock.advance(timedelta(seconds=20))
-    await board.told("main", Reading(free_cores=6), now=world.clock.now())
+    await board.record_reading("main", ClusterReading(free_cores=6), now=world.clock.now())
 
 
 async def the_probe_fails(world: World) -> None:
     await the_cluster_is_full(world)
     world.clock.advance(MINUTE)
-    await PostgresBoard(world.pool).failed("main", "connection refused", now=world.clock.now())
+    await PostgresClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
 
 
 async def the_window_is_shut(world: World) -> None:
@@ -160,7 +160,7 @@ async def the_window_is_shut(world: World) -> None:
 
 async def somebody_holds_it(world: World) -> None:
     await judged(world, stuck(Delay(MINUTE)))
-    await world.jobs.tell(JOB, Order.HOLD, "ann: not today", now=world.clock.now())
+    await world.jobs.command(JOB, JobCommand.HOLD, "ann: not today", now=world.clock.now())
     await world.launcher.run_once()
 
 
@@ -230,7 +230,7 @@ async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
 
 async def its_next_attempt_pauses(world: World) -> None:
     await judged(world, stuck(retry=Retry(2, delay=MINUTE)))
-    await claimed(world, f"{JOB}.r1", Ending(RunState.FAILED, "exit code 3", world.clock.now(), 3))
+    await claimed(world, f"{JOB}.r1", RunEnd(RunState.FAILED, "exit code 3", world.clock.now(), 3))
 
 
 async def its_runner_fell_silent(world: World) -> None:
@@ -247,7 +247,7 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     the_last_run_is_too_fresh: "it waits: the last run of default.app.load completed at 2026-03-01 12:00:00Z, 1m later",
     the_rate_is_used_up: "it waits: 0 of 1 tokens of program default.app.load are left, 1 come each 10m, the next at",
     another_program_has_the_place: "it waits: 1 of 1 places of pool p are taken: default.app.other.1.2.r1",
-    one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job stands before this one: "
+    one_before_it_has_not_been_looked_at: "it waits: 0 of 1 places of pool p are taken; 1 job is ahead of this one: "
     "default.app.other.1.1",
     a_plug_in_says_no: "it waits: the auditors are here",
     its_plug_in_is_not_installed: "it waits: plug-in theirs cannot be asked: ",
@@ -259,16 +259,16 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
     somebody_holds_it: "it is held until it is released: ann: not today",
     the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",
-    no_launcher_runs: "nothing stands in its way: the next check admits it, but no launcher has looked at it since",
-    its_program_cannot_be_read: "it cannot be decided: $",
-    its_schedule_cannot_be_read: "its schedule cannot be read: $",
+    no_launcher_runs: "nothing stands in its way: the next check admits it, but no launcher has checked it since",
+    its_program_cannot_be_read: "it cannot be decided: its program cannot be read: $",
+    its_schedule_cannot_be_read: "it cannot be decided: its schedule cannot be read: $",
     no_process_can_be_started: f"no runner process can be started for run {JOB}.r1: fork: out of memory; again at",
-    its_host_is_full: f"nobody has started a runner process for run {JOB}.r1 since 2026-03-01 12:00:00Z: its host",
+    its_host_is_full: f"no runner process has been started for run {JOB}.r1 since 2026-03-01 12:00:00Z: its host",
     others_are_before_it: f"run {JOB}.r1 waits for a runner process: 1 before it want one too",
     its_runner_never_came: f"1 runner process was started for run {JOB}.r1 and none has claimed it; the next",
     its_schedule_was_paused_before_its_run_began: f"run {JOB}.r1 waits until its schedule is resumed",
     its_next_attempt_pauses: f"run {JOB}.r2 starts at 2026-03-01 12:00:",
-    its_runner_fell_silent: f"run {JOB}.r1 is RUNNING, but its runner far:1:1 was last heard of at 2026-03-01 12:00",
+    its_runner_fell_silent: f"run {JOB}.r1 is RUNNING, but its runner far:1:1 sent its last heartbeat at 2026-03-01",
 }
 
 
@@ -300,7 +300,7 @@ async def test_the_earliest_start_behind_a_run_is_a_guess_from_how_long_such_run
         run = f"default.app.load.manual-{token}.r1"
         await claimed(world, run)
         world.clock.advance(4 * MINUTE)
-        await world.book.finish(run, Ending(RunState.COMPLETED, "", world.clock.now(), 0))
+        await world.book.finish(run, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
     begun = world.clock.now()
     await a_run_started_by_hand_is_active(world)
     await claimed(world, HAND)

@@ -9,11 +9,11 @@ import asyncpg
 import pytest
 
 from streamsched.bootstrap import launcher_loops, open_services
-from streamsched.cancellation import cancel
 from streamsched.config import Settings
 from streamsched.domain.names import EventName
-from streamsched.domain.schedule import PublishJob
+from streamsched.domain.schedules.schedule import PublishJob
 from streamsched.launcher.start import start
+from streamsched.process.cancellation import cancel
 from streamsched.testing.clock import SettableClock
 
 from .conftest import PROGRAM, World, schedule
@@ -45,7 +45,7 @@ async def test_a_launcher_whose_clock_is_wrong_takes_no_living_run_for_lost(worl
     ahead = SettableClock(datetime.now(UTC) + timedelta(hours=3))
     async with open_services(Settings(database_url=world.dsn), clock=ahead) as services:
         loops = launcher_loops(services, {})
-        tasks = [asyncio.ensure_future(loops[name]()) for name in ("launcher", "hands")]
+        tasks = [asyncio.ensure_future(loops[name]()) for name in ("launcher", "inline")]
         try:
             await ended(world.pool, "gone")
             at = await ended(world.pool, by_hand)

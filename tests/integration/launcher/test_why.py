@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.domain.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.schedule import OnTimeout
+from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.start import start
 from streamsched.launcher.why import Why, why
 

@@ -1,4 +1,4 @@
-"""Why a schedule started nothing: told from its history, its jobs, its progress and the verdicts of events."""
+"""Why a schedule started nothing: reported from its history, its jobs, its progress and the verdicts of events."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.constraint import Concurrency, Delay
-from streamsched.launcher.whynot import WhyNot, account
-from streamsched.store.listing import PostgresCatalogReader
+from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.launcher.whynot import WhyNot, why_not
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 
 from .conftest import MINUTE, World, schedule
 
@@ -24,7 +24,7 @@ async def asked(world: World, *, ago: timedelta = timedelta(days=1), until: time
     end = world.clock.now() - until
     begin = end - ago
     status = await PostgresCatalogReader(world.pool).schedule(PLAIN.ref)
-    return account(status, await world.jobs.span(PLAIN.ref, since=begin, until=end), since=begin, until=end)
+    return why_not(status, await world.jobs.span(PLAIN.ref, since=begin, until=end), since=begin, until=end)
 
 
 async def changed(world: World, action: str, reason: str, *, enabled: bool) -> None:
@@ -40,7 +40,7 @@ async def test_what_it_waits_for_has_not_come(world: World) -> None:
     await world.define(PLAIN)
     assert (
         await asked(world)
-    ).summary == f"nothing satisfied it: nothing has come of what it waits for ({PLAIN.trigger})"
+    ).summary == f"nothing satisfied it: no event for its trigger has arrived ({PLAIN.trigger})"
 
     progress = {"text": "both", "children": [{"text": "flights", "have": 3, "need": 7, "holds": False}]}
     await world.pool.execute(
@@ -104,10 +104,40 @@ async def test_it_did_start(world: World) -> None:
     assert (await asked(world)).summary == "it did start default.app.load once, the last time by default.app.plain.1.1"
 
 
-async def test_what_became_of_its_events_is_told_beside(world: World) -> None:
+async def test_what_became_of_its_events_is_reported_beside(world: World) -> None:
     await world.define(PLAIN)
     await world.pool.execute(
         "INSERT INTO verdict_totals VALUES ($1, 'late', 'drop', 4, $2)", str(PLAIN.ref), world.clock.now()
     )
 
     assert (await asked(world)).events == ("4 late drop, the last at 2026-03-01 12:00:00Z",)
+
+
+async def test_it_was_paused_for_a_part_of_the_span(world: World) -> None:
+    await world.define(PLAIN)
+    world.clock.advance(MINUTE)
+    await changed(world, "paused", "paused by itself, for 3 runs in a row failed", enabled=False)
+    world.clock.advance(5 * MINUTE)
+    await changed(world, "updated", "", enabled=False)
+    world.clock.advance(5 * MINUTE)
+    await changed(world, "resumed", "its pause ended", enabled=True)
+    world.clock.advance(MINUTE)
+    await changed(world, "disabled", "ann: broken input", enabled=False)
+    world.clock.advance(MINUTE)
+
+    answer = await asked(world, ago=8 * MINUTE)
+
+    assert answer.summary.endswith(
+        "; it was paused from 2026-03-01 12:05:00Z to 2026-03-01 12:11:00Z "
+        "(paused by itself, for 3 runs in a row failed); it was disabled since 2026-03-01 12:12:00Z (ann: broken input)"
+    )
+    assert [line.text.partition(":")[0] for line in answer.lines] == ["updated", "resumed", "disabled"]
+
+
+async def test_it_was_paused_all_the_time_though_it_was_updated_meanwhile(world: World) -> None:
+    await world.define(PLAIN)
+    await changed(world, "paused", "ann", enabled=False)
+    await changed(world, "updated", "", enabled=False)
+    world.clock.advance(10 * MINUTE)
+
+    assert (await asked(world, ago=MINUTE)).summary == "it was paused all the time, since 2026-03-01 12:00:00Z: ann"

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.domain.load import Reading
-from streamsched.ports.clusters import open_probe
-from streamsched.spark.clusters import PROBES
+from streamsched.spark.clusters import open_probe
+from tests.support.services import need_module
 
 
 def free_port() -> int:
@@ -30,7 +30,9 @@ def free_port() -> int:
 @pytest.fixture
 def standalone(java: None, tmp_path: Path) -> Iterator[str]:
     """URL of the UI of a master with one worker of 3 cores and 1 GiB."""
-    pyspark = pytest.importorskip("pyspark")
+    need_module("pyspark", "spark")
+    import pyspark
+
     home = Path(pyspark.__file__).parent
     port, ui = free_port(), free_port()
     environ = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
@@ -57,9 +59,10 @@ def standalone(java: None, tmp_path: Path) -> Iterator[str]:
             process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.spark
 async def test_a_standalone_master_says_what_its_workers_have_left(standalone: str) -> None:
-    probe = open_probe(f"spark+{standalone}", PROBES)
+    probe = open_probe(f"spark+{standalone}")
     async with asyncio.timeout(200):
         while True:
             try:
@@ -70,7 +73,7 @@ async def test_a_standalone_master_says_what_its_workers_have_left(standalone: s
                 pass
             await asyncio.sleep(0.5)
 
-    assert reading == Reading(3.0, 1 << 30, 0)
+    assert reading == ClusterReading(3.0, 1 << 30, 0)
 
 
 class Answers(ThreadingHTTPServer):
@@ -132,14 +135,14 @@ def answers() -> Iterator[Answers]:
 
 
 async def test_yarn_says_what_is_available(answers: Answers) -> None:
-    assert await open_probe(f"yarn+{answers.url}", PROBES).read() == Reading(7.0, 17408 << 20, 2)
+    assert await open_probe(f"yarn+{answers.url}").read() == ClusterReading(7.0, 17408 << 20, 2)
 
 
 async def test_kubernetes_leaves_what_the_scarcest_quota_leaves(answers: Answers, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
-    probe = open_probe(f"k8s+{answers.url}?namespace=jobs&token_file={tmp_path / 'token'}", PROBES)
+    probe = open_probe(f"k8s+{answers.url}?namespace=jobs&token_file={tmp_path / 'token'}")
 
-    assert await probe.read() == Reading(6.0, 20 << 30, 1)
+    assert await probe.read() == ClusterReading(6.0, 20 << 30, 1)
     assert answers.tokens == ["Bearer secret", "Bearer secret"]
 
 
@@ -153,23 +156,23 @@ async def test_kubernetes_leaves_what_the_scarcest_quota_leaves(answers: Answers
 )
 async def test_what_is_no_answer_is_said_with_its_place(answers: Answers, url: str, said: str) -> None:
     with pytest.raises(UnavailableError, match=said):
-        await open_probe(url.format(answers.url), PROBES).read()
+        await open_probe(url.format(answers.url)).read()
 
 
-async def test_an_answer_nobody_expected_names_what_is_missing(answers: Answers) -> None:
+async def test_an_answer_that_was_not_expected_names_what_is_missing(answers: Answers) -> None:
     answers.said = {"/ws/v1/cluster/metrics": {"metrics": {}}}
-    with pytest.raises(UnavailableError, match="says something else than expected: KeyError"):
-        await open_probe(f"yarn+{answers.url}", PROBES).read()
+    with pytest.raises(UnavailableError, match=r"unexpected answer from .*: KeyError"):
+        await open_probe(f"yarn+{answers.url}").read()
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
         ("mesos://host", "no probe for 'mesos://'; known: .*yarn"),
-        ("yarn+http:///x", "names no host"),
-        ("k8s+http://host?token=x", "'token' is none of namespace, token_file, ca_file"),
+        ("yarn+http:///x", "has no host"),
+        ("k8s+http://host?token=x", "'token' is not one of namespace, token_file, ca_file"),
     ],
 )
 def test_a_wrong_url_is_refused(url: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        open_probe(url, PROBES)
+        open_probe(url)

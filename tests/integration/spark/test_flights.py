@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamsched.define.loading import load_app
-from streamsched.domain.event import Event
-from streamsched.domain.job import Contribution
+from streamsched.domain.events.event import Event
+from streamsched.domain.jobs.job import Contribution
 from streamsched.domain.names import ProgramRef
-from streamsched.emit import Draft, Emitted
+from streamsched.emit import Emitted, EventDraft
 from streamsched.emit.draft import stamped
 from streamsched.spark.context import RunContext
 from streamsched.spark.pfs import PartitionedFileSet
@@ -42,7 +42,7 @@ class Heard:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def emit(self, *what: Draft | Event) -> Emitted:
+    def emit(self, *what: EventDraft | Event) -> Emitted:
         self.events += [stamped(each, source="test", now=datetime(2013, 3, 8, tzinfo=UTC)) for each in what]
         return Emitted(len(what))
 
@@ -89,7 +89,7 @@ def test_the_join_of_exactly_one_week_equals_the_one_by_pandas(spark: SparkSessi
             chosen = rows[name][rows[name].day.isin(days)]
             file_set.write(spark.createDataFrame(chosen).coalesce(1), partition_by=["day"])
     started = Contribution("both", 14, tuple(heard.events[:2]))
-    run = RunContext("r1", ProgramRef.parse("default.flights.join"), contributions=(started,))
+    run = RunContext("r1", ProgramRef.parse("default.flights.join"), job_id="j1", contributions=(started,))
 
     new = {name: file_set.read_new(run, spark) for name, file_set in sets.items()}
     found = join.delays(new["flights"], new["weather"]).toPandas()

@@ -14,12 +14,12 @@ import orjson
 import pytest
 
 from streamsched.codec import event as codec
-from streamsched.codec import facts
-from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableError
-from streamsched.domain.event import Event, PartitionsAdded
-from streamsched.domain.job import Contribution, ReadyJob
-from streamsched.domain.names import ScheduleRef
-from streamsched.emit import Draft, Emitted, Emitter, Patience
+from streamsched.codec.views import trigger_context as facts
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
+from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.emit import Emitted, Emitter, EventDraft, RetryLimits
 from streamsched.emit.draft import stamped
 from streamsched.spark.commit import Phase
 from streamsched.spark.context import RUN_FILE, RunContext, current_run
@@ -40,9 +40,9 @@ class Listener:
         self.heard: list[Event] = []
         self.away = False
 
-    def emit(self, *what: Draft | Event) -> Emitted:
+    def emit(self, *what: EventDraft | Event) -> Emitted:
         if self.away:
-            raise UnavailableError("nobody there")
+            raise UnavailableError("no server there")
         self.heard += [stamped(each, source="test", now=NOW) for each in what]
         return Emitted(len(what))
 
@@ -62,14 +62,32 @@ def frame(spark: SparkSession, *days: int, rows: int = 3) -> DataFrame:
     return spark.createDataFrame(landed, "day date, n int, name string")
 
 
-def told_of(events: list[Event], tmp_path: Path) -> RunContext:
+def given(events: list[Event], tmp_path: Path) -> RunContext:
     """The context of a run these events started, read from its run file as a program would."""
     schedule = ScheduleRef.parse("default.flights.weekly")
     ready = ReadyJob(schedule, 1, 1, NOW, (Contribution("partitions:default.flights:1", len(events), tuple(events)),))
-    told = {"run": f"{ready.id}.r1", "program": "default.flights.join", "arguments": {}, "trigger": facts.native(ready)}
+    reported = {
+        "run": f"{ready.id}.r1",
+        "program": "default.flights.join",
+        "arguments": {},
+        "trigger": facts.native(ready),
+    }
     path = tmp_path / "run.json"
-    path.write_bytes(orjson.dumps(told))
+    path.write_bytes(orjson.dumps(reported))
     return current_run({RUN_FILE: str(path)})
+
+
+def test_a_run_by_hand_reads_everything_or_nothing_when_it_says_so(
+    spark: SparkSession, flights: PartitionedFileSet
+) -> None:
+    flights.write(frame(spark, 1, 2), partition_by=["day"])
+    by_hand = RunContext("default.air.join.manual-1.r1", ProgramRef("default", "air", "join"))
+
+    assert flights.read_new(by_hand, spark, by_hand="all").count() == 6
+    nothing = flights.read_new(by_hand, spark, by_hand="none")
+    assert (nothing.count(), nothing.columns) == (0, ["day", "n", "name"])
+    with pytest.raises(ConflictError, match="started by hand"):
+        flights.read_new(by_hand, spark)
 
 
 def test_a_write_lands_whole_and_says_so_once(
@@ -112,7 +130,7 @@ def test_a_run_reads_exactly_the_partitions_that_started_it(
         flights.write(frame(spark, day), partition_by=["day"])
     started = listener.heard[2:5]
 
-    run = told_of(started, tmp_path)
+    run = given(started, tmp_path)
 
     assert [p.key for p in run.new_partitions("flights")] == [f"day=2013-01-0{n}" for n in (3, 4, 5)]
     days = {row.day for row in flights.read_new(run).select("day").distinct().collect()}
@@ -124,7 +142,7 @@ def test_a_run_that_other_datasets_started_reads_no_rows_with_all_columns(
 ) -> None:
     flights.write(frame(spark, 1), partition_by=["day"])
 
-    new = flights.read_new(told_of([], tmp_path))
+    new = flights.read_new(given([], tmp_path))
 
     assert (new.count(), new.columns) == (0, ["day", "n", "name"])
 
@@ -164,7 +182,7 @@ def test_a_write_without_rows_says_nothing(
     assert (commit.partitions, listener.heard) == ((), [])
 
 
-def test_a_commit_nobody_heard_is_said_by_the_next_use(
+def test_a_commit_without_listeners_is_said_by_the_next_use(
     spark: SparkSession, flights: PartitionedFileSet, listener: Listener, tmp_path: Path
 ) -> None:
     listener.away = True
@@ -253,7 +271,7 @@ def test_a_killed_spark_driver_is_put_right_by_the_next_use(
 def test_a_job_whose_far_end_is_away_leaves_its_event_in_the_spool(
     spark: SparkSession, tmp_path: Path, unused_tcp_port_factory: Callable[[], int]
 ) -> None:
-    spool, patience = tmp_path / "spool", Patience(deadline=timedelta(milliseconds=20))
+    spool, patience = tmp_path / "spool", RetryLimits(deadline=timedelta(milliseconds=20))
     emitter = Emitter(f"http://127.0.0.1:{unused_tcp_port_factory()}", source="t", spool=spool, patience=patience)
 
     commit = PartitionedFileSet("flights", tmp_path / "f", emitter=emitter).write(frame(spark, 1), partition_by=["day"])

@@ -1,4 +1,4 @@
-"""A house for the catalog: real PostgreSQL, the memory log, and a relay that runs or is run by hand."""
+"""A scheduler for the catalog: real PostgreSQL, the memory log, and a relay that runs or is run by hand."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.relay import Relay
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.app import AppDefinition
-from streamsched.domain.home import home
+from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program, Schedule
-from streamsched.domain.signal import Signal
-from streamsched.domain.trigger import Partitions, Trigger
-from streamsched.ports.bell import OUTBOX, RELAYED
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Signal
+from streamsched.domain.triggers.trigger import Partitions, Trigger
+from streamsched.log.records import records
+from streamsched.log.topics import SIGNALS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.records import records
-from streamsched.ports.topics import SIGNALS, topic_specs
-from streamsched.store.bell import PostgresBell
-from streamsched.store.catalog import PostgresCatalogStore
-from streamsched.store.listing import PostgresCatalogReader
-from streamsched.store.outbox import PostgresOutbox
+from streamsched.ports.notifier import OUTBOX, RELAYED
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
 
 SHARDS = 4
@@ -50,11 +50,11 @@ def app(*schedules: Schedule, enabled: bool = True, programs: tuple[Program, ...
 
 
 @dataclass
-class House:
-    """One process: a pool, a bell, a catalog; `relaying` runs its relay."""
+class CatalogProcess:
+    """One process: a pool, a notifier, a catalog; `relaying` runs its relay."""
 
     pool: asyncpg.Pool
-    bell: PostgresBell
+    bell: PostgresNotifier
     broker: Broker
     clock: SettableClock = field(default_factory=SettableClock)
 
@@ -68,15 +68,15 @@ class House:
         return Catalog(
             store=self.store,
             reader=self.reader,
-            receipts=self.outbox,
-            bell=self.bell,
+            acks=self.outbox,
+            notifier=self.bell,
             clock=self.clock,
             patience=patience,
             largest_record=largest_record,
         )
 
     def relay(self) -> Relay:
-        return Relay(broker=self.broker, outbox=self.outbox, bell=self.bell)
+        return Relay(broker=self.broker, outbox=self.outbox, notifier=self.bell)
 
     @asynccontextmanager
     async def relaying(self) -> AsyncIterator[None]:
@@ -124,22 +124,22 @@ async def furnished(broker: Broker) -> Broker:
 
 
 @pytest.fixture
-async def bell(database: str) -> AsyncIterator[PostgresBell]:
-    bell = PostgresBell(database)
+async def bell(database: str) -> AsyncIterator[PostgresNotifier]:
+    bell = PostgresNotifier(database)
     yield bell
     await bell.close()
 
 
 @pytest.fixture
-def house(pool: asyncpg.Pool, bell: PostgresBell, broker: Broker) -> House:
-    return House(pool, bell, broker)
+def scheduler(pool: asyncpg.Pool, bell: PostgresNotifier, broker: Broker) -> CatalogProcess:
+    return CatalogProcess(pool, bell, broker)
 
 
 @pytest.fixture
-async def open_house(house: House) -> AsyncIterator[House]:
-    """A house whose relay runs."""
-    async with house.relaying():
-        yield house
+async def relaying_scheduler(scheduler: CatalogProcess) -> AsyncIterator[CatalogProcess]:
+    """A scheduler whose relay runs."""
+    async with scheduler.relaying():
+        yield scheduler
 
 
 async def explained(connection: Any, query: str, *values: object) -> list[dict[str, Any]]:
@@ -153,10 +153,10 @@ async def explained(connection: Any, query: str, *values: object) -> list[dict[s
 
 
 @pytest.fixture
-async def house_of_one_clock(pool: asyncpg.Pool, bell: PostgresBell) -> House:
-    """A house whose log and whose timers go by one clock, with one schedule."""
+async def scheduler_on_one_clock(pool: asyncpg.Pool, bell: PostgresNotifier) -> CatalogProcess:
+    """A scheduler whose log and whose timers go by one clock, with one schedule."""
     clock = SettableClock()
-    house = House(pool, bell, await furnished(MemoryBroker(MemoryLog(clock))), clock)
-    async with house.relaying():
-        await house.catalog.deploy(app(schedule()))
-    return house
+    scheduler = CatalogProcess(pool, bell, await furnished(MemoryBroker(MemoryLog(clock))), clock)
+    async with scheduler.relaying():
+        await scheduler.catalog.deploy(app(schedule()))
+    return scheduler

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from streamsched.store.clock import PostgresClock
+from streamsched.store.server.clock import PostgresClock
 from streamsched.testing.clock import SettableClock
 
 pytestmark = pytest.mark.postgres

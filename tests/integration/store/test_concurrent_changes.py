@@ -10,55 +10,59 @@ from streamsched.domain.errors import (
     ConflictError,
 )
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program
-from streamsched.domain.signal import Drop, Put, Subscribe, Unsubscribe
-from streamsched.domain.trigger import event_keys
+from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import event_keys
 from streamsched.ports.catalog import ScheduleRecord
-from streamsched.store.catalog import schedule_record
+from streamsched.store.catalog.catalog import schedule_record
 
-from .conftest import FLIGHTS, WEATHER, House, app, schedule
+from .conftest import FLIGHTS, WEATHER, CatalogProcess, app, schedule
 
 WEEKLY = schedule().ref
 
 
-async def test_of_many_creations_of_one_name_exactly_one_succeeds(open_house: House) -> None:
-    await open_house.catalog.deploy(app())
+async def test_of_many_creations_of_one_name_exactly_one_succeeds(relaying_scheduler: CatalogProcess) -> None:
+    await relaying_scheduler.catalog.deploy(app())
 
     results = await asyncio.gather(
-        *(open_house.catalog.create(schedule(description=str(n))) for n in range(6)), return_exceptions=True
+        *(relaying_scheduler.catalog.create(schedule(description=str(n))) for n in range(6)), return_exceptions=True
     )
 
     refused = [result for result in results if isinstance(result, ConflictError)]
     assert len(refused) == 5
-    assert (await open_house.catalog.get(WEEKLY)).record.generation == 1
+    assert (await relaying_scheduler.catalog.get(WEEKLY)).record.generation == 1
 
 
-async def test_concurrent_changes_of_one_schedule_happen_one_after_the_other(open_house: House) -> None:
-    catalog = open_house.catalog
+async def test_concurrent_changes_of_one_schedule_happen_one_after_the_other(
+    relaying_scheduler: CatalogProcess,
+) -> None:
+    catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule()))
 
     await asyncio.gather(*(catalog.update(schedule(description=f"version {n}")) for n in range(12)))
 
     assert (await catalog.get(WEEKLY)).record.generation == 13
-    puts = [signal.generation for signal in await open_house.signals() if isinstance(signal, Put)]
+    puts = [signal.generation for signal in await relaying_scheduler.signals() if isinstance(signal, Put)]
     assert puts == list(range(1, 14))
 
 
-async def test_concurrent_first_deployments_leave_what_one_after_the_other_would(open_house: House) -> None:
+async def test_concurrent_first_deployments_leave_what_one_after_the_other_would(
+    relaying_scheduler: CatalogProcess,
+) -> None:
     def variant(number: int) -> Any:
         program = Program(ProgramRef("default", "flights", f"p{number}"), BashJob("true"))
         return app(replace(schedule(f"s{number}"), program=program.ref), programs=(program,))
 
-    await asyncio.gather(*(open_house.catalog.deploy(variant(number)) for number in range(4)))
+    await asyncio.gather(*(relaying_scheduler.catalog.deploy(variant(number)) for number in range(4)))
 
-    (left,) = await open_house.catalog.list()
-    (program,) = await open_house.catalog.programs()
+    (left,) = await relaying_scheduler.catalog.list()
+    (program,) = await relaying_scheduler.catalog.programs()
     assert left.record.definition.program == program.ref
 
 
-async def test_two_hundred_changes_reach_the_log_in_their_order(open_house: House) -> None:
+async def test_two_hundred_changes_reach_the_log_in_their_order(relaying_scheduler: CatalogProcess) -> None:
     """Promise G4 at this level: whatever is appended after a change has returned stands behind its control records."""
-    catalog = open_house.catalog
+    catalog = relaying_scheduler.catalog
     names = [f"s{number}" for number in range(5)]
     await catalog.deploy(app(*(schedule(name) for name in names)))
 
@@ -66,20 +70,20 @@ async def test_two_hundred_changes_reach_the_log_in_their_order(open_house: Hous
         ref, definitions = schedule(name).ref, [schedule(name, FLIGHTS & WEATHER), schedule(name, WEATHER)]
         for turn in range(10):
             await catalog.disable(ref)
-            await expect(open_house, ref)
+            await expect(relaying_scheduler, ref)
             await catalog.update(replace(definitions[turn % 2], description=str(turn)))
-            await expect(open_house, ref)
+            await expect(relaying_scheduler, ref)
             await catalog.enable(ref)
-            await expect(open_house, ref)
+            await expect(relaying_scheduler, ref)
             await catalog.delete(ref)
-            await expect(open_house, ref)
+            await expect(relaying_scheduler, ref)
             await catalog.create(schedule(name), enabled=True)
-            await expect(open_house, ref)
+            await expect(relaying_scheduler, ref)
 
-    async def expect(house: House, ref: ScheduleRef) -> None:
+    async def expect(scheduler: CatalogProcess, ref: ScheduleRef) -> None:
         """What the homes know now is what PostgreSQL says now: nothing of the change is still on its way."""
-        record = await stored(house, ref)
-        assert standing(await house.signals(), ref) == (
+        record = await stored(scheduler, ref)
+        assert standing(await scheduler.signals(), ref) == (
             record.generation,
             record.exists and record.enabled,
             event_keys(record.definition.trigger) if record.exists and record.enabled else frozenset(),
@@ -87,7 +91,7 @@ async def test_two_hundred_changes_reach_the_log_in_their_order(open_house: Hous
 
     await asyncio.gather(*(churn(name) for name in names))  # 250 changes
 
-    generations = [s.generation for s in await open_house.signals() if isinstance(s, Put | Drop)]
+    generations = [s.generation for s in await relaying_scheduler.signals() if isinstance(s, Put | Drop)]
     assert len(generations) == 5 + 250
 
 
@@ -108,5 +112,5 @@ def standing(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset
     return generation, enabled, frozenset(listens)
 
 
-async def stored(house: House, ref: ScheduleRef) -> ScheduleRecord:
-    return schedule_record(await house.pool.fetchrow("SELECT * FROM schedules WHERE id = $1", str(ref)))
+async def stored(scheduler: CatalogProcess, ref: ScheduleRef) -> ScheduleRecord:
+    return schedule_record(await scheduler.pool.fetchrow("SELECT * FROM schedules WHERE id = $1", str(ref)))

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.store.migrate import migrate, migrations_folder
+from streamsched.store.server.migrate import migrate, migrations_folder
 
 
 def test_migrating_twice_changes_nothing(empty_database: str) -> None:
@@ -57,7 +57,7 @@ def test_a_migration_that_takes_too_long_elsewhere_is_reported(empty_database: s
         other.execute("SELECT pg_advisory_lock(7217493001)")
 
         with pytest.raises(UnavailableError, match="another process"):
-            migrate(empty_database, patience=0.2)
+            migrate(empty_database, timeout=0.2)
 
 
 def test_each_migration_is_a_python_file_beside_its_sql() -> None:

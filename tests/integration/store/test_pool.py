@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
-from streamsched.store.pool import open_pool, translated
+from streamsched.store.connections import open_pool, translated
 
 _PAUSE = "idle_in_transaction_session_timeout"
 

@@ -8,27 +8,27 @@ from random import Random
 import pytest
 
 from streamsched.catalog.progress import ProgressCopy
-from streamsched.codec import state as state_codec
-from streamsched.domain.cell import Cell
-from streamsched.domain.event import Event, Partition, PartitionsAdded
-from streamsched.domain.fold import Definition, TriggerState, fold
-from streamsched.domain.home import home
+from streamsched.codec.records import state as state_codec
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.fold.cell import Cell
+from streamsched.domain.fold.fold import Definition, TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Occurred
-from streamsched.domain.trigger import Partitions, Per
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred
+from streamsched.domain.triggers.trigger import Partitions, Per
+from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.topics import TRIGGERS_CHANGELOG
-from streamsched.store.progress import PostgresOpenKeys, PostgresProgress
-from streamsched.testing.states import state_of
+from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
+from tests.support.states import state_of
 
-from .conftest import FLIGHTS, SHARDS, House, app, schedule
+from .conftest import FLIGHTS, SHARDS, CatalogProcess, app, schedule
 
 WEEKLY = schedule().ref
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def copy(house: House) -> ProgressCopy:
-    return ProgressCopy(broker=house.broker, store=PostgresProgress(house.pool))
+def copy(scheduler: CatalogProcess) -> ProgressCopy:
+    return ProgressCopy(broker=scheduler.broker, store=PostgresProgress(scheduler.pool))
 
 
 def state(landed: int, *, ref: ScheduleRef = WEEKLY, generation: int = 1) -> TriggerState:
@@ -42,7 +42,7 @@ def state(landed: int, *, ref: ScheduleRef = WEEKLY, generation: int = 1) -> Tri
     return now
 
 
-async def change(house: House, *states: TriggerState | ScheduleRef) -> None:
+async def change(scheduler: CatalogProcess, *states: TriggerState | ScheduleRef) -> None:
     """Appends to the changelog as the shards would; a bare name is a tombstone."""
     records = []
     for each in states:
@@ -50,100 +50,100 @@ async def change(house: House, *states: TriggerState | ScheduleRef) -> None:
         key = f"schedule:{ref}".encode()
         value = None if isinstance(each, ScheduleRef) else state_codec.encode(each)
         records.append(Outgoing(TRIGGERS_CHANGELOG, home(key, SHARDS), key, value))
-    await house.broker.append(records)
+    await scheduler.broker.append(records)
 
 
-async def have(house: House) -> dict[str, int]:
-    rows = await house.pool.fetch("SELECT schedule, progress FROM trigger_progress")
+async def have(scheduler: CatalogProcess) -> dict[str, int]:
+    rows = await scheduler.pool.fetch("SELECT schedule, progress FROM trigger_progress")
     return {row["schedule"]: row["progress"]["have"] for row in rows}
 
 
-async def test_progress_shows_three_of_seven_with_the_partitions_that_came(open_house: House) -> None:
-    await open_house.catalog.deploy(app(schedule()))
-    await change(open_house, state(3))
+async def test_progress_shows_three_of_seven_with_the_partitions_that_came(relaying_scheduler: CatalogProcess) -> None:
+    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await change(relaying_scheduler, state(3))
 
-    assert await copy(open_house).run_once() == 1
+    assert await copy(relaying_scheduler).run_once() == 1
 
-    progress = (await open_house.catalog.get(WEEKLY)).progress
+    progress = (await relaying_scheduler.catalog.get(WEEKLY)).progress
     assert progress is not None
     assert (progress["have"], progress["need"], progress["missing"], progress["holds"]) == (3, 7, 4, False)
     assert progress["text"] == "7 new partitions of default.flights"
     assert [event["id"] for event in progress["events"]] == ["0", "1", "2"]
 
 
-async def test_many_states_of_one_schedule_in_one_read_are_stored_once(house: House) -> None:
+async def test_many_states_of_one_schedule_in_one_read_are_stored_once(scheduler: CatalogProcess) -> None:
     other = schedule("other").ref
-    await change(house, *(state(number) for number in range(1, 7)), state(2, ref=other))
+    await change(scheduler, *(state(number) for number in range(1, 7)), state(2, ref=other))
 
-    assert await copied(copy(house)) == 2
+    assert await copied(copy(scheduler)) == 2
 
-    assert await have(house) == {str(WEEKLY): 6, str(other): 2}
+    assert await have(scheduler) == {str(WEEKLY): 6, str(other): 2}
 
 
-async def test_a_copy_goes_on_where_the_last_one_stopped(house: House) -> None:
-    await change(house, state(1))
-    await copied(copy(house))
-    await change(house, state(2))
-    after = copy(house)
+async def test_a_copy_goes_on_where_the_last_one_stopped(scheduler: CatalogProcess) -> None:
+    await change(scheduler, state(1))
+    await copied(copy(scheduler))
+    await change(scheduler, state(2))
+    after = copy(scheduler)
 
     assert await copied(after) == 1
-    assert await have(house) == {str(WEEKLY): 2}
+    assert await have(scheduler) == {str(WEEKLY): 2}
     assert await after.run_once(timeout=0) == 0
 
 
-async def test_a_tombstone_removes_the_row(house: House) -> None:
-    await change(house, state(1))
-    await copied(copy(house))
-    await change(house, WEEKLY)
+async def test_a_tombstone_removes_the_row(scheduler: CatalogProcess) -> None:
+    await change(scheduler, state(1))
+    await copied(copy(scheduler))
+    await change(scheduler, WEEKLY)
 
-    await copied(copy(house))
+    await copied(copy(scheduler))
 
-    assert await have(house) == {}
+    assert await have(scheduler) == {}
 
 
-async def test_two_copies_store_each_read_once_and_never_go_back(house: House) -> None:
-    ahead, behind = copy(house), copy(house)
-    await change(house, state(1))
+async def test_two_copies_store_each_read_once_and_never_go_back(scheduler: CatalogProcess) -> None:
+    ahead, behind = copy(scheduler), copy(scheduler)
+    await change(scheduler, state(1))
     await behind.run_once()
-    await change(house, state(2))
+    await change(scheduler, state(2))
     await copied(ahead)
-    await change(house, state(3))
+    await change(scheduler, state(3))
     await copied(ahead)
 
     assert await copied(behind) == 0
-    assert await have(house) == {str(WEEKLY): 3}
+    assert await have(scheduler) == {str(WEEKLY): 3}
 
 
-async def test_progress_of_an_older_definition_is_not_shown(open_house: House) -> None:
-    await open_house.catalog.deploy(app(schedule()))
-    await change(open_house, state(3))
-    await copied(copy(open_house))
+async def test_progress_of_an_older_definition_is_not_shown(relaying_scheduler: CatalogProcess) -> None:
+    await relaying_scheduler.catalog.deploy(app(schedule()))
+    await change(relaying_scheduler, state(3))
+    await copied(copy(relaying_scheduler))
 
-    await open_house.catalog.disable(WEEKLY)
+    await relaying_scheduler.catalog.disable(WEEKLY)
 
-    assert (await open_house.catalog.get(WEEKLY)).progress is None
+    assert (await relaying_scheduler.catalog.get(WEEKLY)).progress is None
 
 
 @pytest.mark.parametrize("value", [b"no json", b'{"v": 99}', b"{}"])
-async def test_a_state_nobody_can_read_holds_nobody_up(house: House, value: bytes) -> None:
+async def test_a_state_that_cannot_be_read_delays_no_other(scheduler: CatalogProcess, value: bytes) -> None:
     key = f"schedule:{schedule('odd').ref}".encode()
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, home(f"schedule:{WEEKLY}", SHARDS), key, value)])
-    await change(house, state(4))
+    await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, home(f"schedule:{WEEKLY}", SHARDS), key, value)])
+    await change(scheduler, state(4))
 
-    await copied(copy(house))
+    await copied(copy(scheduler))
 
-    assert await have(house) == {str(WEEKLY): 4}
-
-
-async def test_the_shards_own_keys_are_no_schedules(house: House) -> None:
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, 0, b"\0position", b"{}")])
-
-    assert await copied(copy(house)) == 0
+    assert await have(scheduler) == {str(WEEKLY): 4}
 
 
-async def test_an_accumulation_of_thousands_is_shown_by_its_newest(house: House) -> None:
-    from streamsched.codec.explanation import SHOWN, to_json
-    from streamsched.domain.explain import explain
+async def test_the_shards_own_keys_are_no_schedules(scheduler: CatalogProcess) -> None:
+    await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, 0, b"\0position", b"{}")])
+
+    assert await copied(copy(scheduler)) == 0
+
+
+async def test_an_accumulation_of_thousands_is_shown_by_its_newest(scheduler: CatalogProcess) -> None:
+    from streamsched.codec.views.explanation import SHOWN, to_json
+    from streamsched.domain.fold.explain import explain
 
     events = tuple(
         Event(str(n), "test", NOON, PartitionsAdded(FLIGHTS.dataset, (Partition(f"day={n}"),), 1)) for n in range(2000)
@@ -167,9 +167,9 @@ async def copied(progress: ProgressCopy) -> int:
     return stored
 
 
-async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(house: House) -> None:
-    dice = Random("incompressible")
-    short, *long = ["0", *(str(n) + "".join(dice.choices("äb€defgh0123456789", k=6_000)) for n in (1, 2, 2))]
+async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(scheduler: CatalogProcess) -> None:
+    rng = Random("incompressible")
+    short, *long = ["0", *(str(n) + "".join(rng.choices("äb€defgh0123456789", k=6_000)) for n in (1, 2, 2))]
     definition = Definition(WEEKLY, 1, True, Per(Partitions(FLIGHTS.dataset, 2), ("path",)))
     head = f"schedule:{WEEKLY}".encode()
     shard = home(head, SHARDS)
@@ -178,24 +178,26 @@ async def test_a_key_of_any_length_is_copied_shown_paged_and_closed(house: House
     (cell,) = (each for each in folded.cells.values() if each is not None)
     state = state_codec.encode_key(definition, cell)
     rows = [Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + key.encode(), state) for key in (short, *long)]
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head, state_codec.encode(TriggerState(definition)))])
-    await house.broker.append(rows)
+    await scheduler.broker.append(
+        [Outgoing(TRIGGERS_CHANGELOG, shard, head, state_codec.encode(TriggerState(definition)))]
+    )
+    await scheduler.broker.append(rows)
 
-    await copied(copy(house))
-    keys = PostgresOpenKeys(house.pool)
+    await copied(copy(scheduler))
+    keys = PostgresOpenKeyReader(scheduler.pool)
     shown: list[str] = []
     while page := await keys.of(WEEKLY, after=shown[-1] if shown else "", limit=2):
         shown += [each.key for each in page]
     assert shown[:2] == [short, long[0]]
     assert sorted(shown) == sorted([short, *long])
 
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + long[1].encode(), None)])
-    await copied(copy(house))
+    await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, head + b"\x1f" + long[1].encode(), None)])
+    await copied(copy(scheduler))
     left = await keys.of(WEEKLY, after="", limit=9)
     assert sorted(each.key for each in left) == sorted([short, long[0], long[2]])
 
 
-async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(house: House) -> None:
+async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(scheduler: CatalogProcess) -> None:
     joined = Per(Partitions(FLIGHTS.dataset) & Partitions(DatasetRef("default", "weather")), ("date",))
     definition = Definition(WEEKLY, 1, True, joined)
     cells: dict[str, Cell] = {}
@@ -209,20 +211,20 @@ async def test_the_open_keys_of_a_schedule_are_shown_until_they_close(house: Hou
     page = head + b"\x1f2013-01-01\x1f0.0"
     records = [(head, state_codec.encode(TriggerState(definition))), *rows.items(), (page, b"{}")]
     shard = home(head, SHARDS)
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, key, value) for key, value in records])
+    await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, key, value) for key, value in records])
 
-    await copied(copy(house))
-    keys = PostgresOpenKeys(house.pool)
+    await copied(copy(scheduler))
+    keys = PostgresOpenKeyReader(scheduler.pool)
     assert [(each.key, each.generation) for each in await keys.of(WEEKLY, after="", limit=9)] == [
         ("2013-01-01", 1),
         ("2013-01-02", 1),
     ]
     assert [each.key for each in await keys.of(WEEKLY, after="2013-01-01", limit=9)] == ["2013-01-02"]
 
-    await house.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, next(iter(rows)), None)])
-    await copied(copy(house))
+    await scheduler.broker.append([Outgoing(TRIGGERS_CHANGELOG, shard, next(iter(rows)), None)])
+    await copied(copy(scheduler))
     assert [each.key for each in await keys.of(WEEKLY, after="", limit=9)] == ["2013-01-02"]
 
-    await change(house, WEEKLY)
-    await copied(copy(house))
+    await change(scheduler, WEEKLY)
+    await copied(copy(scheduler))
     assert not await keys.of(WEEKLY, after="", limit=9)

@@ -10,12 +10,12 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from streamsched.ports.drivers import open_broker
-from streamsched.testing.town import Town, event_ids, landed
+from tests.support.shard_cluster import ShardCluster, event_ids, landed
 
-from .conftest import SHARDS, House, app, furnished, schedule
+from .conftest import SHARDS, CatalogProcess, app, furnished, schedule
 
 WEEKLY = schedule().ref
 FIRST, SECOND = (Partitions(DatasetRef("default", name), 1) for name in ("first", "second"))
@@ -30,17 +30,17 @@ async def broker(request: pytest.FixtureRequest, database: str) -> AsyncIterator
 
 
 @pytest.fixture
-async def town(open_house: House) -> AsyncIterator[Town]:
-    town = await Town.found(open_house.broker, SHARDS)
-    await town.start()
-    yield town
-    await town.stop()
+async def cluster(relaying_scheduler: CatalogProcess) -> AsyncIterator[ShardCluster]:
+    cluster = await ShardCluster.found(relaying_scheduler.broker, SHARDS)
+    await cluster.start()
+    yield cluster
+    await cluster.stop()
 
 
 async def test_each_event_is_judged_by_the_definition_that_stood_when_it_was_emitted(
-    open_house: House, town: Town
+    relaying_scheduler: CatalogProcess, cluster: ShardCluster
 ) -> None:
-    catalog = open_house.catalog
+    catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule(trigger=FIRST)))
     expected: set[tuple[int, str]] = set()
     stood: dict[str, int] = {}
@@ -55,16 +55,16 @@ async def test_each_event_is_judged_by_the_definition_that_stood_when_it_was_emi
             other = SECOND if record.definition.trigger == FIRST else FIRST
             record = (await catalog.update(schedule(trigger=other))).record
         events = landed(number, "first"), landed(number, "second")
-        await town.emit(*events, partition=number % SHARDS)  # any producer's partitioner
+        await cluster.emit(*events, partition=number % SHARDS)  # any producer's partitioner
         heard = events[0] if record.definition.trigger == FIRST else events[1]
         for event in events:
             stood[event.id] = record.generation
         if number % 3 == 0:  # else the next change overtakes the events, and may judge them
-            await town.settled()
+            await cluster.settled()
             if record.enabled:
                 expected.add((record.generation, heard.id))
-    await town.settled()
+    await cluster.settled()
 
-    told = {(job.generation, event) for job in await town.jobs() for event in event_ids(job)}
-    assert expected <= told
-    assert [(generation, event) for generation, event in told if generation < stood[event]] == []
+    reported = {(job.generation, event) for job in await cluster.jobs() for event in event_ids(job)}
+    assert expected <= reported
+    assert [(generation, event) for generation, event in reported if generation < stood[event]] == []

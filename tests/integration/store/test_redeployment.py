@@ -11,26 +11,26 @@ from streamsched.domain.errors import (
     ConflictError,
 )
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedule import BashJob, Program
-from streamsched.domain.trigger import Cron
+from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.triggers.trigger import Cron
 from streamsched.ports.catalog import Action, AppChange, AppRecord
 
-from .conftest import APP, JOIN, WEATHER, House, app, schedule
+from .conftest import APP, JOIN, WEATHER, CatalogProcess, app, schedule
 
 
-async def test_deploying_the_same_again_changes_nothing(open_house: House) -> None:
+async def test_deploying_the_same_again_changes_nothing(relaying_scheduler: CatalogProcess) -> None:
     wanted = app(schedule(), schedule("daily", Cron("0 4 * * *"), properties={"a": "b"}, timeout=timedelta(hours=2)))
-    await open_house.catalog.deploy(wanted)
-    before = await open_house.signals()
+    await relaying_scheduler.catalog.deploy(wanted)
+    before = await relaying_scheduler.signals()
 
-    applied = await open_house.catalog.deploy(wanted)
+    applied = await relaying_scheduler.catalog.deploy(wanted)
 
     assert applied.change == AppChange()
-    assert await open_house.signals() == before
+    assert await relaying_scheduler.signals() == before
 
 
-async def test_a_redeployment_changes_what_differs_and_keeps_what_is_equal(open_house: House) -> None:
-    catalog = open_house.catalog
+async def test_a_redeployment_changes_what_differs_and_keeps_what_is_equal(relaying_scheduler: CatalogProcess) -> None:
+    catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule("equal"), schedule("differs"), schedule("absent")))
     await catalog.disable(schedule("equal").ref)
     await catalog.disable(schedule("differs").ref)
@@ -50,9 +50,9 @@ async def test_a_redeployment_changes_what_differs_and_keeps_what_is_equal(open_
 
 
 async def test_a_redeployment_that_leaves_schedules_alone_still_takes_those_of_removed_programs(
-    open_house: House,
+    relaying_scheduler: CatalogProcess,
 ) -> None:
-    catalog = open_house.catalog
+    catalog = relaying_scheduler.catalog
     report = Program(ProgramRef("default", "flights", "report"), BashJob("true"))
     reporting = replace(schedule("reporting"), program=report.ref)
     await catalog.deploy(app(schedule(), reporting, programs=(JOIN, report)))
@@ -61,12 +61,12 @@ async def test_a_redeployment_that_leaves_schedules_alone_still_takes_those_of_r
 
     assert [status.record.definition.ref.name for status in await catalog.list()] == ["weekly"]
     assert [program.ref.name for program in await catalog.programs()] == ["join"]
-    lines = await open_house.reader.history("schedule", str(reporting.ref))
+    lines = await relaying_scheduler.reader.history("schedule", str(reporting.ref))
     assert lines[0].reason == "its program default.flights.report was removed"
 
 
-async def test_a_changed_program_leaves_its_schedules_alone(open_house: House) -> None:
-    catalog = open_house.catalog
+async def test_a_changed_program_leaves_its_schedules_alone(relaying_scheduler: CatalogProcess) -> None:
+    catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule()))
     other = replace(JOIN, executable=BashJob("false"))
 
@@ -76,11 +76,11 @@ async def test_a_changed_program_leaves_its_schedules_alone(open_house: House) -
     assert (await catalog.get(schedule().ref)).record.generation == 1
 
 
-async def test_a_decision_that_raises_leaves_no_trace(house: House) -> None:
+async def test_a_decision_that_raises_leaves_no_trace(scheduler: CatalogProcess) -> None:
     def refuse(_record: AppRecord) -> AppChange:
         raise ConflictError("no")
 
     with pytest.raises(ConflictError):
-        await house.store.change(APP, None, refuse, now=house.clock.now())
+        await scheduler.store.change(APP, None, refuse, now=scheduler.clock.now())
 
-    assert await house.pool.fetchval("SELECT count(*) FROM apps") == 0
+    assert await scheduler.pool.fetchval("SELECT count(*) FROM apps") == 0

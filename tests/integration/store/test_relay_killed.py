@@ -12,15 +12,15 @@ from contextlib import suppress
 
 import pytest
 
-from streamsched.domain.home import home
+from streamsched.domain.signals.home import home
+from streamsched.log.drivers import open_broker
+from streamsched.log.records import records
+from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Broker, TopicPartition
-from streamsched.ports.drivers import open_broker
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.records import records
-from streamsched.ports.topics import SIGNALS
-from streamsched.store import outbox
+from streamsched.store.catalog import outbox
 
-from .conftest import SHARDS, House, furnished
+from .conftest import SHARDS, CatalogProcess, furnished
 
 KEYS = [f"schedule:a.b.{number}" for number in range(6)]
 ROUNDS = 6
@@ -29,16 +29,16 @@ ROWS = 60
 RELAY = """
 import asyncio, sys
 from streamsched.catalog import relay
-from streamsched.ports.drivers import open_broker
-from streamsched.store.bell import PostgresBell
-from streamsched.store.outbox import PostgresOutbox
-from streamsched.store.pool import open_pool
+from streamsched.log.drivers import open_broker
+from streamsched.store.server.notifier import PostgresNotifier
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.connections import open_pool
 
 async def main(dsn):
     relay._BATCH, relay._AGAIN = 7, 0.05
     broker = await open_broker(dsn)
     print("ready", flush=True)
-    await relay.Relay(broker=broker, outbox=PostgresOutbox(await open_pool(dsn)), bell=PostgresBell(dsn)).run()
+    await relay.Relay(broker=broker, outbox=PostgresOutbox(await open_pool(dsn)), notifier=PostgresNotifier(dsn)).run()
 
 asyncio.run(main(sys.argv[1]))
 """
@@ -69,41 +69,41 @@ async def start(processes: list[Process], dsn: str) -> Process:
     return process
 
 
-async def write(house: House, round_: int) -> None:
+async def write(scheduler: CatalogProcess, round_: int) -> None:
     """Every key gets its rows in order, each in a transaction of its own, all keys at once."""
 
     async def of(key: str) -> None:
         for number in range(ROWS):
-            await outbox.write(house.pool, [OutboxRecord(SIGNALS, key, f"{round_}.{number:03}".encode())])
+            await outbox.write(scheduler.pool, [OutboxRecord(SIGNALS, key, f"{round_}.{number:03}".encode())])
 
     await asyncio.gather(*(of(key) for key in KEYS))
 
 
-async def appended(house: House) -> int:
+async def appended(scheduler: CatalogProcess) -> int:
     places = [TopicPartition(SIGNALS, partition) for partition in range(SHARDS)]
-    return sum((await house.broker.ends(places)).values())
+    return sum((await scheduler.broker.ends(places)).values())
 
 
-async def grown(house: House, beyond: int) -> None:
+async def grown(scheduler: CatalogProcess, beyond: int) -> None:
     """Until the log has more records than that."""
-    places = {TopicPartition(SIGNALS, p): end for p, end in (await ends(house)).items()}
-    reader = await house.broker.reader(places)
+    places = {TopicPartition(SIGNALS, p): end for p, end in (await ends(scheduler)).items()}
+    reader = await scheduler.broker.reader(places)
     async with asyncio.timeout(30):
-        while await appended(house) <= beyond:
+        while await appended(scheduler) <= beyond:
             await reader.read(max_records=10, timeout=1)
     await reader.close()
 
 
-async def ends(house: House) -> dict[int, int]:
+async def ends(scheduler: CatalogProcess) -> dict[int, int]:
     places = [TopicPartition(SIGNALS, partition) for partition in range(SHARDS)]
-    return {place.partition: end for place, end in (await house.broker.ends(places)).items()}
+    return {place.partition: end for place, end in (await scheduler.broker.ends(places)).items()}
 
 
-async def by_key(house: House) -> dict[str, list[str]]:
+async def by_key(scheduler: CatalogProcess) -> dict[str, list[str]]:
     """The values of each key in the log's order."""
     found: dict[str, list[str]] = {key: [] for key in KEYS}
     for partition in range(SHARDS):
-        async for record in records(house.broker, TopicPartition(SIGNALS, partition)):
+        async for record in records(scheduler.broker, TopicPartition(SIGNALS, partition)):
             assert record.key is not None
             assert record.value is not None
             assert home(record.key, SHARDS) == partition
@@ -113,41 +113,41 @@ async def by_key(house: House) -> dict[str, list[str]]:
 
 @pytest.mark.torture
 async def test_relays_killed_in_the_middle_of_their_work_lose_and_double_nothing(
-    house: House, database: str, processes: list[Process]
+    scheduler: CatalogProcess, database: str, processes: list[Process]
 ) -> None:
     for round_ in range(ROUNDS):
-        before = await appended(house)
+        before = await appended(scheduler)
         process = await start(processes, database)
-        writing = asyncio.create_task(write(house, round_))
-        await grown(house, before + 25 * round_)  # at another point of the work each time
+        writing = asyncio.create_task(write(scheduler, round_))
+        await grown(scheduler, before + 25 * round_)  # at another point of the work each time
         process.kill()
         await process.wait()
         await writing
-    assert await house.outbox.pending(limit=1), "every relay was done before it was killed: nothing was tested"
+    assert await scheduler.outbox.pending(limit=1), "every relay was done before it was killed: nothing was tested"
     await start(processes, database)
-    await house.relayed()
+    await scheduler.relayed()
 
     expected = [f"{round_}.{number:03}" for round_ in range(ROUNDS) for number in range(ROWS)]
-    assert await by_key(house) == dict.fromkeys(KEYS, expected)
+    assert await by_key(scheduler) == dict.fromkeys(KEYS, expected)
 
 
 @pytest.mark.torture
 async def test_a_relay_that_was_stopped_and_goes_on_beside_its_successor_doubles_nothing(
-    house: House, database: str, processes: list[Process]
+    scheduler: CatalogProcess, database: str, processes: list[Process]
 ) -> None:
     former = await start(processes, database)
     for round_ in range(ROUNDS // 2):
-        writing = asyncio.create_task(write(house, round_))
-        await grown(house, await appended(house))
+        writing = asyncio.create_task(write(scheduler, round_))
+        await grown(scheduler, await appended(scheduler))
         former.send_signal(signal.SIGSTOP)
         present = await start(processes, database)
         await writing
-        await house.relayed()
+        await scheduler.relayed()
         former.send_signal(signal.SIGCONT)
         former = present
-    await house.relayed()
+    await scheduler.relayed()
 
-    found = await by_key(house)
+    found = await by_key(scheduler)
     expected = [f"{round_}.{number:03}" for round_ in range(ROUNDS // 2) for number in range(ROWS)]
     assert [value for key in KEYS for value, times in Counter(found[key]).items() if times > 1] == []
     assert found == dict.fromkeys(KEYS, expected)

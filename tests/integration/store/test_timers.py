@@ -8,39 +8,41 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.event import Ticked
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.signal import Occurred
-from streamsched.domain.trigger import At, Cron, Every
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.events.event import Ticked
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.signals.signal import Occurred
+from streamsched.domain.triggers.trigger import At, Cron, Every
+from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import DueTimer, Firing
-from streamsched.store.bell import PostgresBell
+from streamsched.store.events.timers import PostgresTimers
+from streamsched.store.events.wakes import PostgresWakes
+from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.sql import queries
-from streamsched.store.timers import PostgresTimers
-from streamsched.store.wakes import PostgresWakes
-from streamsched.timers.loop import Timers
+from streamsched.timers.timers import Timers
 
 from . import wakeful
-from .conftest import FLIGHTS, House, app, explained, schedule
+from .conftest import FLIGHTS, CatalogProcess, app, explained, schedule
 
 WEEKLY = schedule().ref
 MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def timers(house: House) -> Timers:
-    return wakeful.timers(house)
+def timers(scheduler: CatalogProcess) -> Timers:
+    return wakeful.timers(scheduler)
 
 
-async def deploy(house: House, *schedules: object) -> None:
-    async with house.relaying():
-        await house.catalog.deploy(app(*schedules))  # type: ignore[arg-type]
+async def deploy(scheduler: CatalogProcess, *schedules: object) -> None:
+    async with scheduler.relaying():
+        await scheduler.catalog.deploy(app(*schedules))  # type: ignore[arg-type]
 
 
-async def ticks(house: House) -> list[datetime]:
+async def ticks(scheduler: CatalogProcess) -> list[datetime]:
     """The due times of the ticks in the outbox, oldest first."""
     found: list[datetime] = []
-    for record in await house.outbox.pending(limit=1000):
+    for record in await scheduler.outbox.pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Occurred)
         assert isinstance(signal.event.fact, Ticked)
@@ -50,46 +52,48 @@ async def ticks(house: House) -> list[datetime]:
     return found
 
 
-async def test_a_tick_is_never_early(house: House, timers: Timers) -> None:
-    await deploy(house, schedule(trigger=Every(MINUTE)))
-    start = house.clock.now()
+async def test_a_tick_is_never_early(scheduler: CatalogProcess, timers: Timers) -> None:
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    start = scheduler.clock.now()
 
-    house.clock.set(start + MINUTE - timedelta(microseconds=1))
+    scheduler.clock.set(start + MINUTE - timedelta(microseconds=1))
     assert await timers.run_once() == start + MINUTE
-    assert await ticks(house) == []
+    assert await ticks(scheduler) == []
 
-    house.clock.set(start + MINUTE)
+    scheduler.clock.set(start + MINUTE)
     assert await timers.run_once() == start + 2 * MINUTE
-    assert await ticks(house) == [start + MINUTE]
+    assert await ticks(scheduler) == [start + MINUTE]
 
 
-async def test_a_jittered_tick_fires_later_and_says_its_own_time(house: House, timers: Timers) -> None:
-    await deploy(house, schedule(trigger=Cron("0 4 * * *", jitter=timedelta(hours=1))))
+async def test_a_jittered_tick_fires_later_and_says_its_own_time(scheduler: CatalogProcess, timers: Timers) -> None:
+    await deploy(scheduler, schedule(trigger=Cron("0 4 * * *", jitter=timedelta(hours=1))))
     due = datetime(2026, 1, 1, 4, tzinfo=UTC)
     fires = await timers.run_once()
     assert fires is not None
     assert due < fires < due + timedelta(hours=1)
 
-    house.clock.set(fires - timedelta(microseconds=1))
+    scheduler.clock.set(fires - timedelta(microseconds=1))
     assert await timers.run_once() == fires
-    assert await ticks(house) == []
+    assert await ticks(scheduler) == []
 
-    house.clock.set(fires)
+    scheduler.clock.set(fires)
     following = await timers.run_once()
-    assert await ticks(house) == [due]
+    assert await ticks(scheduler) == [due]
     assert following is not None
     assert due + timedelta(days=1) < following < due + timedelta(days=1, hours=1)
     assert following - fires != timedelta(days=1)
 
 
-async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_for_ever(house: House, timers: Timers) -> None:
-    await deploy(house, schedule(trigger=Cron("0 4 * * *") & FLIGHTS))
+async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_forever(
+    scheduler: CatalogProcess, timers: Timers
+) -> None:
+    await deploy(scheduler, schedule(trigger=Cron("0 4 * * *") & FLIGHTS))
     due = datetime(2026, 1, 1, 4, tzinfo=UTC)
-    house.clock.set(due)
+    scheduler.clock.set(due)
 
     await timers.run_once()
 
-    (record,) = await house.outbox.pending(limit=10)
+    (record,) = await scheduler.outbox.pending(limit=10)
     signal = signal_codec.decode(record.key.encode(), record.value)
     assert isinstance(signal, Occurred)
     assert signal.event.fact == Ticked(WEEKLY, 1, "cron:0 4 * * *@UTC", due)
@@ -101,51 +105,85 @@ async def test_a_tick_names_its_leaf_and_its_generation_and_has_one_id_for_ever(
     ("misfire", "fired", "skipped"), [(Misfire.ALL, 5, 0), (Misfire.ONE, 1, 4), (Misfire.SKIP, 0, 5)]
 )
 async def test_missed_ticks_follow_the_policy_and_history_knows_the_skipped(
-    house: House, timers: Timers, misfire: Misfire, fired: int, skipped: int
+    scheduler: CatalogProcess, timers: Timers, misfire: Misfire, fired: int, skipped: int
 ) -> None:
-    await deploy(house, schedule(trigger=Every(timedelta(hours=1)), misfire=misfire))
-    start = house.clock.now()
-    house.clock.set(start + timedelta(hours=5, minutes=30))
+    await deploy(scheduler, schedule(trigger=Every(timedelta(hours=1)), misfire=misfire))
+    start = scheduler.clock.now()
+    scheduler.clock.set(start + timedelta(hours=5, minutes=30))
 
     next_due = await timers.run_once()
 
     assert next_due == start + timedelta(hours=6)
-    assert len(await ticks(house)) == fired
-    lines = [line for line in await house.reader.history("schedule", str(WEEKLY)) if line.action == "ticks_skipped"]
+    assert len(await ticks(scheduler)) == fired
+    lines = [line for line in await scheduler.reader.history("schedule", str(WEEKLY)) if line.action == "ticks_skipped"]
     assert [(line.detail or {}).get("skipped") for line in lines] == ([skipped] if skipped else [])
 
 
-async def test_a_leaf_that_never_ticks_again_has_no_timer(house: House, timers: Timers) -> None:
-    start = house.clock.now()
-    await deploy(house, schedule(trigger=At(start + MINUTE)))
-    house.clock.set(start + MINUTE)
+async def test_a_leaf_that_never_ticks_again_has_no_timer(scheduler: CatalogProcess, timers: Timers) -> None:
+    start = scheduler.clock.now()
+    await deploy(scheduler, schedule(trigger=At(start + MINUTE)))
+    scheduler.clock.set(start + MINUTE)
 
     assert await timers.run_once() is None
 
-    assert await ticks(house) == [start + MINUTE]
-    assert await house.pool.fetchval("SELECT count(*) FROM timers") == 0
+    assert await ticks(scheduler) == [start + MINUTE]
+    assert await scheduler.pool.fetchval("SELECT count(*) FROM timers") == 0
 
 
-async def test_a_tick_and_the_next_due_time_are_one_transaction(house: House) -> None:
-    await deploy(house, schedule(trigger=Every(MINUTE)))
-    house.clock.advance(MINUTE)
-    store = PostgresTimers(house.pool)
+async def test_a_tick_and_the_next_due_time_are_one_transaction(scheduler: CatalogProcess) -> None:
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    scheduler.clock.advance(MINUTE)
+    store = PostgresTimers(scheduler.pool)
 
     def decide(timer: DueTimer) -> Firing:
-        raise ValueError(timer.leaf_id)
+        raise UnavailableError(timer.leaf_id)
 
-    with pytest.raises(ValueError, match="every:60s"):
-        await store.fire(now=house.clock.now(), limit=10, decide=decide)
+    with pytest.raises(UnavailableError, match="every:60s"):
+        await store.fire(now=scheduler.clock.now(), limit=10, decide=decide)
 
-    assert await store.next_due() == house.clock.now()
-    assert await ticks(house) == []
+    assert await store.next_due() == scheduler.clock.now()
+    assert await ticks(scheduler) == []
 
 
-async def test_instances_share_the_due_timers_and_fire_each_once(house: House) -> None:
+@pytest.mark.parametrize("bad", [None, "cannot be planned", "cannot be stored"])
+async def test_a_timer_that_raises_holds_up_no_other_and_is_tried_again_later(
+    scheduler: CatalogProcess, bad: str | None
+) -> None:
+    schedules = [schedule(f"s{number}", Every(MINUTE)) for number in range(5)]
+    await deploy(scheduler, *schedules)
+    scheduler.clock.advance(MINUTE)
+    store, seen = PostgresTimers(scheduler.pool), list[str]()
+
+    def decide(timer: DueTimer) -> Firing:
+        seen.append(timer.schedule.name)
+        if timer.schedule.name == "s2" and bad == "cannot be planned":
+            raise OverflowError("date value out of range")
+        if timer.schedule.name == "s2" and bad == "cannot be stored":
+            return Firing((OutboxRecord("signals", "\0", b""),), timer.due_at + MINUTE)
+        return Firing((), timer.due_at + MINUTE)
+
+    now = scheduler.clock.now()
+    assert await store.fire(now=now, limit=10, decide=decide) == 5
+
+    due = {row["schedule"]: row["due_at"] for row in await scheduler.pool.fetch("SELECT schedule, due_at FROM timers")}
+    late = [name.rpartition(".")[2] for name, at in due.items() if at == now]
+    assert late == ([] if bad is None else ["s2"])
+    assert await store.next_due() == now + MINUTE, "it causes no wake-up meanwhile"
+    history = await scheduler.pool.fetch("SELECT reason FROM decisions WHERE action = 'ticks_failed'")
+    assert len(history) == len(late)
+
+    seen.clear()
+    await store.fire(now=now + MINUTE / 2, limit=10, decide=decide)
+    assert seen == []
+    await store.fire(now=now + MINUTE, limit=10, decide=decide)
+    assert "s2" in seen
+
+
+async def test_instances_share_the_due_timers_and_fire_each_once(scheduler: CatalogProcess) -> None:
     schedules = [schedule(f"s{number:02}", Every(MINUTE)) for number in range(30)]
-    await deploy(house, *schedules)
-    house.clock.advance(MINUTE)
-    store = PostgresTimers(house.pool)
+    await deploy(scheduler, *schedules)
+    scheduler.clock.advance(MINUTE)
+    store = PostgresTimers(scheduler.pool)
     fired: list[str] = []
 
     async def instance() -> None:
@@ -156,7 +194,7 @@ async def test_instances_share_the_due_timers_and_fire_each_once(house: House) -
                 mine.append(str(timer.schedule))
                 return Firing((), timer.due_at + MINUTE)
 
-            if not await store.fire(now=house.clock.now(), limit=3, decide=decide):
+            if not await store.fire(now=scheduler.clock.now(), limit=3, decide=decide):
                 return
             fired.extend(mine)
 
@@ -165,32 +203,34 @@ async def test_instances_share_the_due_timers_and_fire_each_once(house: House) -
     assert sorted(fired) == [str(each.ref) for each in schedules]
 
 
-async def test_a_schedule_that_cannot_be_read_holds_up_nobody_and_keeps_its_timer(house: House, timers: Timers) -> None:
-    await deploy(house, schedule("a", Every(MINUTE)), schedule("b", Every(2 * MINUTE)))
-    await house.pool.execute(
+async def test_a_schedule_that_cannot_be_read_delays_no_other_and_keeps_its_timer(
+    scheduler: CatalogProcess, timers: Timers
+) -> None:
+    await deploy(scheduler, schedule("a", Every(MINUTE)), schedule("b", Every(2 * MINUTE)))
+    await scheduler.pool.execute(
         "UPDATE schedules SET definition = jsonb_set(definition, '{trigger}', '{\"type\": \"OF_TOMORROW\"}')"
         " WHERE id = 'default.flights.a'"
     )
-    start = house.clock.now()
-    house.clock.advance(2 * MINUTE)
+    start = scheduler.clock.now()
+    scheduler.clock.advance(2 * MINUTE)
 
     assert await timers.run_once() == start + 4 * MINUTE
 
-    assert await ticks(house) == [start + 2 * MINUTE]
-    assert await house.pool.fetchval("SELECT min(due_at) FROM timers") == start + MINUTE
+    assert await ticks(scheduler) == [start + 2 * MINUTE]
+    assert await scheduler.pool.fetchval("SELECT min(due_at) FROM timers") == start + MINUTE
 
 
-async def test_a_timer_another_instance_has_is_passed_over(house: House, database: str) -> None:
-    await deploy(house, schedule("a", Every(MINUTE)), schedule("b", Every(MINUTE)))
-    house.clock.advance(MINUTE)
+async def test_a_timer_another_instance_has_is_passed_over(scheduler: CatalogProcess, database: str) -> None:
+    await deploy(scheduler, schedule("a", Every(MINUTE)), schedule("b", Every(MINUTE)))
+    scheduler.clock.advance(MINUTE)
     other = await asyncpg.connect(database)
     async with other.transaction():
         await other.execute("SELECT * FROM timers WHERE schedule = 'default.flights.a' FOR UPDATE")
-        store = PostgresTimers(house.pool)
+        store = PostgresTimers(scheduler.pool)
 
         assert (
             await store.fire(
-                now=house.clock.now(), limit=10, decide=lambda t: Firing((), t.due_at + MINUTE, t.due_at + MINUTE)
+                now=scheduler.clock.now(), limit=10, decide=lambda t: Firing((), t.due_at + MINUTE, t.due_at + MINUTE)
             )
             == 1
         )
@@ -198,41 +238,45 @@ async def test_a_timer_another_instance_has_is_passed_over(house: House, databas
 
 
 async def test_a_change_during_the_firing_waits_and_the_old_tick_is_of_the_old_generation(
-    house: House, timers: Timers
+    scheduler: CatalogProcess, timers: Timers
 ) -> None:
-    await deploy(house, schedule(trigger=Every(MINUTE)))
-    house.clock.advance(MINUTE)
-    async with house.relaying():
-        changing = asyncio.create_task(house.catalog.update(schedule(trigger=Every(2 * MINUTE))))
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    scheduler.clock.advance(MINUTE)
+    async with scheduler.relaying():
+        changing = asyncio.create_task(scheduler.catalog.update(schedule(trigger=Every(2 * MINUTE))))
         await timers.run_once()
         await changing
-        await house.relayed()
+        await scheduler.relayed()
 
-    facts = [signal.event.fact for signal in await house.signals() if isinstance(signal, Occurred)]
+    facts = [signal.event.fact for signal in await scheduler.signals() if isinstance(signal, Occurred)]
     assert all(isinstance(fact, Ticked) and fact.generation == 1 for fact in facts)
-    assert await house.pool.fetchval("SELECT generation FROM timers") == 2
+    assert await scheduler.pool.fetchval("SELECT generation FROM timers") == 2
 
 
-async def test_a_timer_that_becomes_due_sooner_wakes_a_sleeping_instance(house: House, database: str) -> None:
-    bell = PostgresBell(database)
+async def test_a_timer_that_becomes_due_sooner_wakes_a_sleeping_instance(
+    scheduler: CatalogProcess, database: str
+) -> None:
+    bell = PostgresNotifier(database)
     looked = Looked()
     sleeping = asyncio.create_task(
-        Timers(store=looked.over(house), wakes=PostgresWakes(house.pool), bell=bell, clock=house.clock).run()
+        Timers(
+            store=looked.over(scheduler), wakes=PostgresWakes(scheduler.pool), notifier=bell, clock=scheduler.clock
+        ).run()
     )
     try:
         await looked.times(1)
-        await deploy(house, schedule(trigger=Every(MINUTE)))
+        await deploy(scheduler, schedule(trigger=Every(MINUTE)))
         await looked.times(2)  # long before the sweep
-        house.clock.advance(MINUTE)
-        await house.pool.execute("SELECT pg_notify('timers', '')")
+        scheduler.clock.advance(MINUTE)
+        await scheduler.pool.execute("SELECT pg_notify('timers', '')")
         async with asyncio.timeout(10):
-            await house.written()
+            await scheduler.written()
     finally:
         sleeping.cancel()
         await asyncio.wait([sleeping])
         await bell.close()
 
-    assert len(await ticks(house)) == 1
+    assert len(await ticks(scheduler)) == 1
 
 
 class Looked:
@@ -242,7 +286,7 @@ class Looked:
         self._count = 0
         self._changed = asyncio.Condition()
 
-    def over(self, house: House) -> PostgresTimers:
+    def over(self, scheduler: CatalogProcess) -> PostgresTimers:
         looked = self
 
         class Store(PostgresTimers):
@@ -253,38 +297,40 @@ class Looked:
                     looked._changed.notify_all()
                 return found
 
-        return Store(house.pool)
+        return Store(scheduler.pool)
 
     async def times(self, count: int) -> None:
         async with asyncio.timeout(4), self._changed:
             await self._changed.wait_for(lambda: self._count >= count)
 
 
-async def test_the_claim_reads_the_due_index_and_only_what_is_due(house: House) -> None:
-    await deploy(house, schedule(trigger=Every(MINUTE)))
-    await house.pool.execute(
+async def test_the_claim_reads_the_due_index_and_only_what_is_due(scheduler: CatalogProcess) -> None:
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    await scheduler.pool.execute(
         "INSERT INTO schedules SELECT id || n, app, program, definition, 1, true, created_at, updated_at"
         " FROM schedules, generate_series(1, 5000) n"
     )
-    await house.pool.execute(
+    await scheduler.pool.execute(
         "INSERT INTO timers SELECT id, 'every:60s', 1, $1::timestamptz + random() * interval '1 day' FROM schedules"
         " ON CONFLICT DO NOTHING",
-        house.clock.now() + MINUTE,
+        scheduler.clock.now() + MINUTE,
     )
-    await house.pool.execute("ANALYZE timers, schedules")
+    await scheduler.pool.execute("ANALYZE timers, schedules")
 
-    plan = await explained(house.pool, queries("timers")["claim"], house.clock.now() + 2 * MINUTE, 200, [])
+    plan = await explained(
+        scheduler.pool, queries("events/timers")["claim"], scheduler.clock.now() + 2 * MINUTE, 200, []
+    )
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)
     scanned = sum(node["Actual Rows"] * node["Actual Loops"] for node in plan if node.get("Relation Name") == "timers")
     assert scanned < 100, "rows read grow with the backlog"
 
 
-async def test_how_long_to_sleep_is_one_step_in_the_index(house: House) -> None:
-    await deploy(house, schedule(trigger=Every(MINUTE)))
-    async with house.pool.acquire() as connection:
+async def test_how_long_to_sleep_is_one_step_in_the_index(scheduler: CatalogProcess) -> None:
+    await deploy(scheduler, schedule(trigger=Every(MINUTE)))
+    async with scheduler.pool.acquire() as connection:
         await connection.execute("SET enable_seqscan = off")
-        plan = await explained(connection, queries("timers")["next_due"], [])
+        plan = await explained(connection, queries("events/timers")["next_due"], [])
         await connection.execute("RESET enable_seqscan")
 
     assert any(node.get("Index Name") == "timers_due" for node in plan)

@@ -11,19 +11,19 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.catalog.verdicts import VerdictIntake
-from streamsched.codec import findings
-from streamsched.codec.findings import Group
-from streamsched.codec.schedule import schedule_to_json
-from streamsched.domain.finding import AtSchedule, Finding, Ground, Repeated, Unheard, Unread
-from streamsched.domain.job import JobState
-from streamsched.domain.lateness import OnLate
+from streamsched.codec.records import findings
+from streamsched.codec.records.findings import FindingGroup
+from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.verdict import Judged, Verdict
+from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, FindingReason, NoListener, Undecodable
+from streamsched.domain.signals.verdict import JudgedEvent, Verdict
+from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.topics import VERDICTS
+from streamsched.store.events.event_traces import PostgresEventTraces
+from streamsched.store.events.verdicts import PostgresVerdicts
 from streamsched.store.sql import queries
-from streamsched.store.trails import PostgresTrails
-from streamsched.store.verdicts import PostgresVerdicts
 from streamsched.testing.clock import SettableClock
 
 from .conftest import furnished, schedule
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.postgres
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)
 WEEKLY = ScheduleRef("default", "flights", "weekly")
-COUNTED = AtSchedule(WEEKLY, 1, 1, Judged(Verdict.COUNTED, ("partitions:default.flights:7",), ("2013-01-01",)))
+COUNTED = AtSchedule(WEEKLY, 1, 1, JudgedEvent(Verdict.COUNTED, ("partitions:default.flights:7",), ("2013-01-01",)))
 
 
 class Kept:
@@ -44,14 +44,14 @@ class Kept:
         self.broker = broker
         self.clock = clock
         self.store = PostgresVerdicts(pool, keep=WEEK)
-        self.trails = PostgresTrails(pool, broker)
+        self.trails = PostgresEventTraces(pool, broker)
 
     def intake(self) -> VerdictIntake:
         return VerdictIntake(self.broker, self.store, self.clock, keep=WEEK)
 
-    async def say(self, ground: Ground, *events: str, partition: int = 0, since: Sequence[int] = ()) -> None:
+    async def say(self, reason: FindingReason, *events: str, partition: int = 0, since: Sequence[int] = ()) -> None:
         """One record, as a shard would write it; of source `test`."""
-        group = Group(ground, [text for event in events for text in (event, "test")], list(since))
+        group = FindingGroup(reason, [text for event in events for text in (event, "test")], list(since))
         for value in findings.encode([group]):
             await self.broker.append([Outgoing(VERDICTS, partition, None, value)])
 
@@ -82,25 +82,28 @@ async def taken(intake: VerdictIntake) -> int:
     return stored
 
 
-GROUNDS: list[tuple[Ground, list[int]]] = [
+REASONS: list[tuple[FindingReason, list[int]]] = [
     (COUNTED, []),
-    (AtSchedule(WEEKLY, 2, 9, Judged(Verdict.UNMATCHED)), []),
-    (AtSchedule(WEEKLY, 2, 9, Judged(Verdict.LATE), OnLate.SIDE), [1_700_000_000_123]),
-    (AtSchedule(WEEKLY, 0, 1, Judged(Verdict.DISABLED)), []),
-    (Repeated("partition:default.flights"), [1_700_000_000_000]),
-    (Unheard("partition:default.flights"), []),
-    (Unread("partitions/0/17", "$.data", "is no object"), []),
+    (replace(COUNTED, judged=JudgedEvent(Verdict.REPLACED, COUNTED.judged.leaves)), []),
+    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.UNMATCHED)), []),
+    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.LATE), OnLate.SIDE), [1_700_000_000_123]),
+    (AtSchedule(WEEKLY, 0, 1, JudgedEvent(Verdict.DISABLED)), []),
+    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.REFUSED, why="2 correlation keys may be open")), []),
+    (AtSchedule(WEEKLY, 2, 9, JudgedEvent(Verdict.COUNTED, ("a",), ("k",), "dropped the oldest")), []),
+    (Duplicate("partition:default.flights"), [1_700_000_000_000]),
+    (NoListener("partition:default.flights"), []),
+    (Undecodable("partitions/0/17", "$.data", "is no object"), []),
 ]
 
 
-@pytest.mark.parametrize(("ground", "since"), GROUNDS, ids=[type(ground).__name__ for ground, _ in GROUNDS])
-async def test_a_finding_is_found_again_as_it_was(kept: Kept, ground: Ground, since: list[int]) -> None:
-    await kept.say(ground, "e1", since=since)
+@pytest.mark.parametrize(("reason", "since"), REASONS, ids=[type(reason).__name__ for reason, _ in REASONS])
+async def test_a_finding_is_found_again_as_it_was(kept: Kept, reason: FindingReason, since: list[int]) -> None:
+    await kept.say(reason, "e1", since=since)
 
     assert await taken(kept.intake()) == 1
 
     when = datetime.fromtimestamp(since[0] / 1000, UTC) if since else None
-    assert await kept.findings("e1") == [Finding("e1", "test", NOON, ground, when)]
+    assert await kept.findings("e1") == [Finding("e1", "test", NOON, reason, when)]
     assert await kept.findings("e1", source="other") == []
     assert await kept.findings("e2") == []
 
@@ -143,6 +146,26 @@ async def test_the_days_are_made_as_they_come_and_dropped_when_they_are_old(kept
     assert await kept.pool.fetchval("SELECT total FROM verdict_totals") == 10
 
 
+async def test_each_step_deletes_old_days_before_it_stores(kept: Kept) -> None:
+    intake = kept.intake()
+    await kept.say(COUNTED, "old")
+    await taken(intake)
+    kept.clock.advance(timedelta(days=9))
+    await kept.say(COUNTED, "new")
+
+    await intake.step()
+
+    assert await kept.days() == ["verdicts_20260310"]
+
+
+async def test_an_intake_that_keeps_nothing_stores_nothing(kept: Kept) -> None:
+    await kept.say(COUNTED, "e")
+
+    await VerdictIntake(kept.broker, kept.store, kept.clock, keep=timedelta(0)).step()
+
+    assert await kept.findings("e") == []
+
+
 async def test_what_is_too_old_when_it_comes_is_not_stored(kept: Kept) -> None:
     await kept.say(COUNTED, "old")
     kept.clock.advance(timedelta(days=8))
@@ -166,8 +189,8 @@ async def test_a_reader_keeps_its_day_and_the_next_look_drops_it(kept: Kept) -> 
     assert await intake.forget() == 1
 
 
-async def test_characters_postgresql_does_not_hold_hold_nobody_up(kept: Kept) -> None:
-    await kept.say(Unread("partitions/0/17", "$.a\0b", "is \0"), "e")
+async def test_characters_postgresql_does_not_hold_delay_no_other(kept: Kept) -> None:
+    await kept.say(Undecodable("partitions/0/17", "$.a\0b", "is \0"), "e")
 
     assert await taken(kept.intake()) == 1
 
@@ -182,7 +205,7 @@ async def test_an_event_is_looked_up_by_index_in_every_day(kept: Kept) -> None:
 
     async with kept.pool.acquire() as connection:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE findings AS {queries('trails')['findings']}")
+        await connection.execute(f"PREPARE findings AS {queries('events/event_traces')['findings']}")
         plan: str = await connection.fetchval("EXPLAIN (FORMAT JSON) EXECUTE findings('1-7', NULL, 9)")
 
     assert "Seq Scan" not in plan
@@ -224,7 +247,7 @@ async def job(kept: Kept, generation: int, sequence: int, *events: str, joined: 
 
 
 async def took(kept: Kept, event: str) -> str | None:
-    (taker,) = (await kept.trails.follow(event)).takers
+    (taker,) = (await kept.trails.follow(event)).consuming_jobs
     return None if taker is None else taker.job
 
 
@@ -265,6 +288,6 @@ async def test_a_job_that_joined_shows_the_other_ones_runs(kept: Kept) -> None:
     await job(kept, 1, 7)
     await job(kept, 1, 1, "e1", joined=f"{WEEKLY}.1.7")
 
-    (taker,) = (await kept.trails.follow("e1")).takers
+    (taker,) = (await kept.trails.follow("e1")).consuming_jobs
     assert taker is not None
     assert (taker.state, taker.joined) == (JobState.COALESCED, f"{WEEKLY}.1.7")

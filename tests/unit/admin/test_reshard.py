@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,30 +13,36 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryWriter
 
 from streamsched.admin.changelog import table
+from streamsched.admin.known_ids import rehomed_ids
 from streamsched.admin.reshard import compared, rehomed, reshard
 from streamsched.admin.state import show
-from streamsched.codec import wakeup as wakeup_codec
-from streamsched.domain.correlation import Per
-from streamsched.domain.effect import Wake
+from streamsched.codec.records import known_ids as codec
+from streamsched.codec.records import wakeup as wakeup_codec
+from streamsched.codec.records.formats import NEWEST
+from streamsched.codec.records.state import SEPARATOR
 from streamsched.domain.errors import ConfigurationError, ConflictError
-from streamsched.domain.event import CustomHappened, Event, Partition, PartitionsAdded
-from streamsched.domain.home import home
+from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
+from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import DatasetRef, EventName
-from streamsched.domain.signal import Woken
-from streamsched.domain.timed import OnExpiry, Quiet, Within
-from streamsched.domain.trigger import CustomEvent, Partitions, Trigger
+from streamsched.domain.signals.home import home, key_hash
+from streamsched.domain.signals.signal import Woken
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.timed import OnExpiry, Quiet, Within
+from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Trigger
+from streamsched.log.generation import of_generation, read_layout
+from streamsched.log.topics import CHANGELOGS, SEEN_CHANGELOG, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
 from streamsched.ports.broker import Outgoing
-from streamsched.ports.generation import of_generation, read_layout
-from streamsched.ports.leases import Holder, Lease, View
-from streamsched.ports.progress import Copied
-from streamsched.ports.topics import CHANGELOGS, SEEN_CHANGELOG, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG, WAKEUPS
-from streamsched.stream.shard import ShardSettings
+from streamsched.ports.intake import ProgressBatch
+from streamsched.ports.leases import Lease, LeaseHolder, Membership, shard_lease
+from streamsched.stream.dedupe.known_ids import KnownIds
+from streamsched.stream.shards.shard import ShardSettings
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import Town, event_ids, schedule
+from tests.support.id_table import IdTable
+from tests.support.shard_cluster import ShardCluster, event_ids, schedule
 
 OUTLETS = 3
 QUICK = ShardSettings(idle_s=0.05, verdicts=False)
-ME = Holder("reshard", "localhost", 1)
+ME = LeaseHolder("reshard", "localhost", 1)
 TTL = timedelta(seconds=5)
 RETENTION = timedelta(days=7)
 
@@ -84,14 +91,15 @@ class Pen(MemoryWriter):
 
 @dataclass
 class Rack:
-    """Leases, which run out when told."""
+    """Leases, which run out when reported."""
 
     leases: dict[str, Lease] = field(default_factory=dict)
     workers: set[str] = field(default_factory=set)
+    formats: dict[str, int] = field(default_factory=dict)
 
-    async def beat(self, holder: Holder, held: Mapping[str, int], ttl: timedelta) -> View:
+    async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
         self.workers.add(holder.id)
-        return View(dict.fromkeys(sorted(self.workers), 2), tuple(self.leases.values()))
+        return Membership(dict.fromkeys(sorted(self.workers), 2), tuple(self.leases.values()))
 
     async def claim(
         self, names: Iterable[str], owner: str, ttl: timedelta, *, reads: int | None = None
@@ -104,6 +112,7 @@ class Rack:
         return frozenset(held)
 
     async def allow(self, held: Mapping[str, int], owner: str, version: int) -> frozenset[str]:
+        self.formats |= dict.fromkeys(held, version)
         return frozenset(held)
 
     async def want(self, names: Sequence[str], worker: str) -> None: ...
@@ -129,7 +138,7 @@ class Model:
     async def positions(self, topic: str) -> Mapping[int, int]:
         return dict(self.at)
 
-    async def save(self, topic: str, copied: Copied) -> bool:
+    async def save(self, topic: str, copied: ProgressBatch) -> bool:
         self.at[copied.partition] = copied.next
         return True
 
@@ -139,7 +148,7 @@ class Model:
 
 @dataclass
 class Site:
-    """A town that may be resharded."""
+    """A cluster that may be resharded."""
 
     log: MemoryLog
     rack: Rack = field(default_factory=Rack)
@@ -155,67 +164,67 @@ class Site:
         )  # fmt: skip
         self.largest = broker.largest
 
-    async def wake(self, town: Town, now: datetime) -> bool:
+    async def wake(self, cluster: ShardCluster, now: datetime) -> bool:
         """Answers the wake-ups that are due and have not been answered, as the timers would."""
-        asked = {record.key: wakeup_codec.decode(record.value) for record in await town.records(WAKEUPS)}
+        asked = {record.key: wakeup_codec.decode(record.value) for record in await cluster.records(WAKEUPS)}
         due = [wake for key, wake in asked.items() if wake.at and wake.at <= now and self.woken.get(key) != wake]
         self.woken |= {key: wake for key, wake in asked.items() if wake in due}
-        await town.signal(*(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due))
+        await cluster.signal(*(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due))
         return bool(due)
 
-    async def town(self) -> Town:
+    async def cluster(self) -> ShardCluster:
         broker = MemoryBroker(self.log)
         layout = await read_layout(broker)
         if layout is None:
-            return await Town.found(broker, OUTLETS)
-        return Town(of_generation(broker, layout.generation), layout.shards)
+            return await ShardCluster.found(broker, OUTLETS)
+        return ShardCluster(of_generation(broker, layout.generation), layout.shards)
 
 
 async def test_large_rows_move_in_commits_that_every_log_takes() -> None:
     site = Site(MemoryLog(SettableClock()))
-    town = await site.town()
-    rows = {b"partition:default.d%d" % number: b"1".rjust(1 << 20) for number in range(20)}
+    cluster = await site.cluster()
+    rows = {b"partition:default.d%d\x1ftest\x1f1" % number: b"1".rjust(1 << 20) for number in range(20)}
     for key, value in rows.items():
-        at = home(key, OUTLETS)
-        await town.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
+        at = home(key.partition(SEPARATOR)[0], OUTLETS)
+        await cluster.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
 
     await site.reshard(1)
 
-    assert await table((await site.town()).broker, SEEN_CHANGELOG, 0) == rows
+    assert await table((await site.cluster()).broker, SEEN_CHANGELOG, 0) == rows
     assert site.largest <= 8 << 20
 
 
-async def tale(dice: random.Random, cuts: Mapping[int, int], *, mortal: bool = False) -> list[object]:
-    """The jobs of a tale, whose town gets another number of shards after some of its steps. One that is `mortal` dies
-    over it at the first write, then at the second …, until one comes to the end."""
+async def tale(rng: random.Random, cuts: Mapping[int, int], *, mortal: bool = False) -> list[object]:
+    """The jobs of a tale, whose cluster gets another number of shards after some of its steps. One that is `mortal`
+    dies over it at the first write, then at the second …, until one comes to the end."""
     clock = SettableClock(datetime(2013, 1, 7, tzinfo=UTC))
     site = Site(MemoryLog(clock))
-    town = await site.town()
-    await town.start(QUICK)
+    cluster = await site.cluster()
+    await cluster.start(QUICK)
     names = [f"s{n}" for n in range(8)]
-    triggers = {name: trigger(dice) for name in names}
+    triggers = {name: trigger(rng) for name in names}
     generations = dict.fromkeys(names, 1)
     for name in names:
-        await town.put(schedule(name), triggers[name])
+        await cluster.put(schedule(name), triggers[name])
     for step in range(24):
-        await town.settled()
-        clock.advance(timedelta(minutes=dice.choice((0, 1, 50))))
-        await site.wake(town, clock.now())
-        await town.settled()
-        for number in range(dice.randrange(8)):
-            told = event(dice, step, number)
-            await town.emit(told, partition=home(told.key, OUTLETS))
-            await town.settled()  # what is about different things has no order of its own
-        if dice.random() < 0.3:
-            name = dice.choice(names)
+        await cluster.settled()
+        clock.advance(timedelta(minutes=rng.choice((0, 1, 50))))
+        await site.wake(cluster, clock.now())
+        await cluster.settled()
+        for number in range(rng.randrange(8)):
+            reported = event(rng, step, number)
+            await cluster.emit(reported, partition=home(reported.key, OUTLETS))
+            await cluster.settled()  # what is about different things has no order of its own
+        if rng.random() < 0.3:
+            name = rng.choice(names)
             generations[name] += 1
-            triggers[name] = trigger(dice)
-            await town.put(schedule(name), triggers[name], generations[name], keep=dice.random() < 0.5)
-        burst = [landed(dice.randrange(4), dice.randrange(3), f"b{step}-{n}") for n in range(dice.randrange(6))][:1] * 3
-        for number, told in enumerate(burst):
-            await town.emit(replace(told, id=f"b{step}-{number // 2}"), partition=home(told.key, OUTLETS))
+            triggers[name] = trigger(rng)
+            await cluster.put(schedule(name), triggers[name], generations[name], keep=rng.random() < 0.5)
+        burst = [landed(rng.randrange(4), rng.randrange(3), f"b{step}-{n}") for n in range(rng.randrange(6))][:1] * 3
+        for number, reported in enumerate(burst):
+            await cluster.emit(replace(reported, id=f"b{step}-{number // 2}"), partition=home(reported.key, OUTLETS))
         if step in cuts:
-            await town.stop()  # with whatever is unread
+            await cluster.stop()  # with whatever is unread
             for life in count() if mortal else (1_000_000,):
                 try:
                     await site.reshard(cuts[step], lives=life)
@@ -223,31 +232,31 @@ async def tale(dice: random.Random, cuts: Mapping[int, int], *, mortal: bool = F
                     site.rack.run_out()
                 else:
                     break
-            town = await site.town()
-            assert town.count == cuts[step]
-            await town.start(QUICK)
-    await town.settled()
+            cluster = await site.cluster()
+            assert cluster.count == cuts[step]
+            await cluster.start(QUICK)
+    await cluster.settled()
     clock.advance(timedelta(days=2))
-    while await site.wake(town, clock.now()):
-        await town.settled()
-    jobs = [(str(job.schedule), job.generation, job.sequence, job.key, event_ids(job)) for job in await town.jobs()]
-    shown = [await show(town.broker, schedule(name)) for name in names]
-    await town.stop()
+    while await site.wake(cluster, clock.now()):
+        await cluster.settled()
+    jobs = [(str(job.schedule), job.generation, job.sequence, job.key, event_ids(job)) for job in await cluster.jobs()]
+    shown = [await show(cluster.broker, schedule(name)) for name in names]
+    await cluster.stop()
     return [*jobs, *({key: value for key, value in each.items() if key != "shard"} for each in shown)]
 
 
-def trigger(dice: random.Random) -> Trigger:
+def trigger(rng: random.Random) -> Trigger:
     data = [DatasetRef("default", f"d{n}") for n in range(4)]
-    first = Partitions(dice.choice(data), dice.randint(1, 5))
-    second = CustomEvent(EventName("default", f"e{dice.randrange(3)}"), dice.randint(1, 3))
+    first = Partitions(rng.choice(data), rng.randint(1, 5))
+    second = CustomEvent(EventName("default", f"e{rng.randrange(3)}"), rng.randint(1, 3))
     both = first & second
-    match dice.randrange(6):
+    match rng.randrange(6):
         case 0:
             return first
         case 1:
             return first | second
         case 2:
-            return Within(both, timedelta(hours=1), dice.choice(list(OnExpiry)))
+            return Within(both, timedelta(hours=1), rng.choice(list(OnExpiry)))
         case 3:
             return Quiet(first, timedelta(minutes=10))
         case 4:
@@ -256,13 +265,13 @@ def trigger(dice: random.Random) -> Trigger:
             return both
 
 
-def event(dice: random.Random, step: int, number: int) -> Event:
+def event(rng: random.Random, step: int, number: int) -> Event:
     """Some come twice."""
-    again = dice.random() < 0.1
+    again = rng.random() < 0.1
     name, at = f"{step}-{0 if again else number}", datetime(2013, 1, 7, tzinfo=UTC)
-    if dice.random() < 0.3:
-        return Event(f"c{name}", "test", at, CustomHappened(EventName("default", f"e{dice.randrange(3)}"), {}))
-    return landed(dice.randrange(4), dice.randrange(3), f"p{name}")
+    if rng.random() < 0.3:
+        return Event(f"c{name}", "test", at, CustomHappened(EventName("default", f"e{rng.randrange(3)}"), {}))
+    return landed(rng.randrange(4), rng.randrange(3), f"p{name}")
 
 
 def landed(dataset: int, key: int, name: str) -> Event:
@@ -282,7 +291,7 @@ async def test_a_log_that_was_cut_gives_the_jobs_and_states_of_one_that_was_not(
     assert len(whole) > 20
 
 
-async def test_whoever_dies_half_way_has_changed_nothing_and_the_next_one_comes_to_the_end() -> None:
+async def test_a_process_that_dies_half_way_has_changed_nothing_and_the_next_one_comes_to_the_end() -> None:
     whole = await tale(random.Random(99), {})
 
     assert await tale(random.Random(99), {11: 5}, mortal=True) == whole
@@ -290,13 +299,13 @@ async def test_whoever_dies_half_way_has_changed_nothing_and_the_next_one_comes_
 
 async def test_it_refuses_while_a_worker_runs_or_a_lease_stands() -> None:
     site = Site(MemoryLog())
-    await site.town()
+    await site.cluster()
     site.rack.workers.add("w")
     with pytest.raises(ConflictError, match="workers run: w"):
         await site.reshard(5)
     site.rack.workers.clear()
     await site.rack.claim(["role-relay"], "launcher", TTL)
-    with pytest.raises(ConflictError, match="leases stand: role-relay"):
+    with pytest.raises(ConflictError, match="leases are held: role-relay"):
         await site.reshard(5)
 
     assert await read_layout(MemoryBroker(site.log)) is None
@@ -304,17 +313,18 @@ async def test_it_refuses_while_a_worker_runs_or_a_lease_stands() -> None:
 
 async def test_a_worker_of_before_can_neither_go_on_nor_start_again() -> None:
     site = Site(MemoryLog())
-    before = await site.town()
+    before = await site.cluster()
     await before.start(QUICK)
     asleep = before.shards
     await site.reshard(5)
+    assert {site.rack.formats[shard_lease(shard)] for shard in range(5)} == {NEWEST}  # older releases do not read it
     await before.emit(event(random.Random(1), 1, 1))
 
     with pytest.raises(ConfigurationError, match="was retired"):
         await before.start(QUICK)
     for shard in (*asleep, *before.shards):
         await shard.stop()
-    after = await site.town()
+    after = await site.cluster()
     await after.start(QUICK)
     await after.settled()
     await after.stop()
@@ -340,3 +350,33 @@ def test_what_reads_back_otherwise_is_not_published() -> None:
     assert compared(wanted, wanted, wanted) == 0
     with pytest.raises(ConflictError, match="reads back 0 of 1 rows"):
         compared(wanted, {}, wanted)
+
+
+def test_known_ids_move_with_their_event_keys() -> None:
+    """Those of closed buckets, of an open one, and of a bucket that is half sealed."""
+    hour = 3_600_000
+    tables, everything = {shard: IdTable() for shard in range(3)}, list[tuple[bytes, bytes, int]]()
+    for shard, kept in tables.items():
+        ids = KnownIds(kept.write, 24 * hour)
+        for number in range(9_000):
+            key = b"event:default.go-%d" % number
+            if home(key, 3) == shard:
+                digest, time_ms = codec.digest(key, b"test", b"1"), number * hour // 500
+                ids.add(digest, time_ms, key_hash(key), now_ms=time_ms)
+                everything.append((key, digest, time_ms))
+                if number % 100 == 0:
+                    ids.flush()
+        ids.flush()
+
+    before = {shard: table.changelog for shard, table in tables.items()}
+    moved = rehomed_ids(before, 3, 2)
+
+    after = {shard: KnownIds(lambda key, value: None, 24 * hour) for shard in moved}
+    for shard, rows in moved.items():
+        asyncio.run(after[shard].restore(dict(rows)))
+    for key, digest, time_ms in everything:
+        assert [after[shard].first_ms(digest) for shard in (home(key, 2), 1 - home(key, 2))] == [time_ms, None]
+    assert sum(map(len, after.values())) == len(everything) == 9_000
+    assert rehomed_ids(before, 3, 2) == moved
+    with pytest.raises(ConflictError, match="knows an id whose home is"):
+        rehomed_ids({1: before[0]}, 3, 2)

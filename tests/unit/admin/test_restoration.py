@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.admin.portions import Room, portions
+from streamsched.admin.batching import BatchLimits, batches
 from streamsched.admin.restoration import changes
 from streamsched.ports.broker import Outgoing
 
@@ -18,19 +18,19 @@ rows = st.dictionaries(
     st.sampled_from(ROOTS).flatmap(lambda root: st.sampled_from([root, *(b"%s\x1f%d" % (root, n) for n in range(4))])),
     st.binary(max_size=4),
 )
-rooms = st.builds(Room, st.integers(1, 6), st.integers(1, 60))
+batch_limits = st.builds(BatchLimits, st.integers(1, 6), st.integers(1, 60))
 
 
 def of(root: bytes, table: Rows) -> Rows:
     return {key: value for key, value in table.items() if key.startswith(root)}
 
 
-@given(rows, rows, rooms)
-def test_between_two_commits_no_schedule_is_half_of_this_and_half_of_that(has: Rows, want: Rows, room: Room) -> None:
+@given(rows, rows, batch_limits)
+def test_no_schedule_is_incomplete_between_two_commits(has: Rows, want: Rows, limits: BatchLimits) -> None:
     table = dict(has)
-    for portion in portions(changes("t", 0, has, want, room), room):
-        assert len(portion) == 1 or room.takes(portion)
-        for row in portion:
+    for batch in batches(changes("t", 0, has, want, limits), limits):
+        assert len(batch) == 1 or limits.fit(batch)
+        for row in batch:
             assert row.key is not None
             if row.value is None:
                 table.pop(row.key)
@@ -43,16 +43,16 @@ def test_between_two_commits_no_schedule_is_half_of_this_and_half_of_that(has: R
     assert table == want
 
 
-@given(st.lists(st.lists(st.binary(max_size=9).map(lambda value: Outgoing("t", 0, b"k", value)))), rooms)
-def test_rows_keep_their_order_and_groups_stay_together(groups: list[list[Outgoing]], room: Room) -> None:
-    found = list(portions(groups, room))
+@given(st.lists(st.lists(st.binary(max_size=9).map(lambda value: Outgoing("t", 0, b"k", value)))), batch_limits)
+def test_rows_keep_their_order_and_groups_stay_together(groups: list[list[Outgoing]], limits: BatchLimits) -> None:
+    found = list(batches(groups, limits))
 
-    assert [row for portion in found for row in portion] == [row for group in groups for row in group]
+    assert [row for batch in found for row in batch] == [row for group in groups for row in group]
     assert all(found)
-    assert all(len(portion) == 1 or room.takes(portion) for portion in found)
+    assert all(len(batch) == 1 or limits.fit(batch) for batch in found)
     ends = {sum(map(len, found[:nth])) for nth in range(1, len(found))}
     place = 0
     for group in groups:
-        if room.takes(group):
+        if limits.fit(group):
             assert not ends & set(range(place + 1, place + len(group)))
         place += len(group)

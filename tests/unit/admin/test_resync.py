@@ -1,4 +1,4 @@
-"""Telling the shards again what they do not know makes them agree, from wherever they were."""
+"""Repairs make the shards agree with PostgreSQL, whatever their tables were."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from streamsched.admin.resync import Known, compared
 from streamsched.admin.started import Started
-from streamsched.catalog.control import judge
-from streamsched.domain.fold import TriggerState, fold
+from streamsched.catalog.control import definition_signal
+from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.pause import Pause
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.signal import Signal, Subscribe, Unsubscribe
-from streamsched.domain.subscription import Subscriptions, route
-from streamsched.domain.trigger import Partitions, event_keys
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.signals.signal import Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.subscription import Subscriptions, route
+from streamsched.domain.triggers.trigger import Partitions, event_keys
 from streamsched.ports.catalog import ScheduleRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,25 +42,25 @@ records = st.builds(
 
 
 def state(record: ScheduleRecord) -> TriggerState:
-    found = fold(None, judge(record), at=NOW).state
+    found = fold(None, definition_signal(record), at=NOW).state
     assert found is not None
     return found
 
 
 @st.composite
 def known(draw: st.DrawFn) -> Known:
-    """Whatever shards may have come to know."""
+    """Any tables of the shards."""
     states = {record.definition.ref: state(record) for record in draw(st.lists(records, max_size=3))}
     keys = sorted({key for leaf in KEYS for key in event_keys(leaf)})
     listeners = draw(st.dictionaries(st.sampled_from(keys), st.dictionaries(st.sampled_from(REFS), st.integers(1, 5))))
     return Known({key: found for key, found in listeners.items() if found}, states)
 
 
-standings = st.lists(records, max_size=3).map(lambda some: {record.definition.ref: record for record in some})
+record_maps = st.lists(records, max_size=3).map(lambda some: {record.definition.ref: record for record in some})
 
 
-def told(shards: Known, signal: Signal) -> Known:
-    """The shards after a signal came to its home."""
+def applied(shards: Known, signal: Signal) -> Known:
+    """The shards after a signal was processed at its home."""
     if isinstance(signal, Subscribe | Unsubscribe):
         has = shards.listeners.get(signal.key)
         after = route(None if has is None else Subscriptions(signal.key, has), signal)
@@ -75,31 +75,31 @@ def told(shards: Known, signal: Signal) -> Known:
 jobs = st.dictionaries(st.tuples(st.sampled_from(REFS), st.integers(1, 5)), st.integers(1, 9))
 
 
-@given(standings, known(), jobs)
-def test_what_is_told_cures_every_fault_that_telling_can_cure(
-    standing: dict[ScheduleRef, ScheduleRecord], shards: Known, started: Started
+@given(record_maps, known(), jobs)
+def test_repairs_remove_every_repairable_fault(
+    expected: dict[ScheduleRef, ScheduleRecord], shards: Known, started: Started
 ) -> None:
-    faults = list(compared(standing, shards, started))
+    faults = list(compared(expected, shards, started))
     for fault in faults:
-        for signal in fault.cure:
-            shards = told(shards, signal)
+        for signal in fault.repair:
+            shards = applied(shards, signal)
 
-    left = list(compared(standing, shards, started))
+    left = list(compared(expected, shards, started))
 
-    assert left == [fault for fault in faults if not fault.cure]
-    for ref, record in standing.items():
+    assert left == [fault for fault in faults if not fault.repair]
+    for ref, record in expected.items():
         if not any(fault.schedule == ref for fault in left):
             assert shards.states[ref].generation == record.generation
             assert shards.states[ref].sequence >= started.get((ref, record.generation), 0)
-            heard = {key for key, listeners in shards.listeners.items() if ref in listeners}
-            assert heard == (event_keys(record.definition.trigger) if record.listens else frozenset())
+            subscribed = {key for key, listeners in shards.listeners.items() if ref in listeners}
+            assert subscribed == (event_keys(record.definition.trigger) if record.listens else frozenset())
 
 
-@given(standings)
-def test_shards_that_know_everything_are_found_without_fault(standing: dict[ScheduleRef, ScheduleRecord]) -> None:
+@given(record_maps)
+def test_complete_shards_have_no_faults(expected: dict[ScheduleRef, ScheduleRecord]) -> None:
     listeners: dict[str, dict[ScheduleRef, int]] = {}
-    for ref, record in standing.items():
+    for ref, record in expected.items():
         for key in event_keys(record.definition.trigger) if record.listens else ():
             listeners.setdefault(key, {})[ref] = record.generation
 
-    assert not list(compared(standing, Known(listeners, {ref: state(record) for ref, record in standing.items()}), {}))
+    assert not list(compared(expected, Known(listeners, {ref: state(record) for ref, record in expected.items()}), {}))

@@ -15,7 +15,7 @@ def test_hosts_and_ports() -> None:
     assert Address.parse("kafka://a").servers == ("a:9092",)
 
 
-def test_a_user_means_sasl_over_tls_unless_said_otherwise() -> None:
+def test_a_user_means_sasl_over_tls_by_default() -> None:
     secured = Address.parse("kafka://me:p%40ss@a:1/")
 
     assert (secured.user, secured.password, secured.security) == ("me", "p@ss", "sasl_ssl")
@@ -45,8 +45,8 @@ def test_options_are_read_in_their_units() -> None:
     [
         ("kafka://", "kafka://host:port"),
         ("postgresql://a/", "kafka://host:port"),
-        ("kafka://a/?retention=1", "option 'retention' nobody knows; there are cafile"),
-        ("kafka://a/?replication=many", "replication=many, which is no number"),
+        ("kafka://a/?retention=1", "unknown option 'retention'; known are cafile"),
+        ("kafka://a/?replication=many", "replication=many, which is not a number"),
         ("kafka://a/?security=tls", "security must be one of plaintext, ssl"),
         ("kafka://me:x@a/?mechanism=MD5", "mechanism must be one of PLAIN"),
         ("kafka://a/?security=sasl_ssl", "user:password@"),

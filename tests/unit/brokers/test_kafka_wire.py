@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from streamsched_brokers.kafka.wire import watchful
+from streamsched_brokers.kafka.wire import detect_dead_connections
 
 
 class Client:
-    """What is looked at of aiokafka's client: a look takes a moment, and one at a time is under way."""
+    """What is checked of aiokafka's client: a look takes a moment, and one at a time is under way."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -34,7 +34,7 @@ class Client:
 
 async def test_who_asks_without_a_pause_is_answered_now_and_then() -> None:
     client: Any = Client()
-    watchful(client)
+    detect_dead_connections(client)
     loop = asyncio.get_running_loop()
     began, asked = loop.time(), 0
     while loop.time() - began < 0.3 or asked < 6:
@@ -46,16 +46,16 @@ async def test_who_asks_without_a_pause_is_answered_now_and_then() -> None:
 
 async def test_those_who_ask_together_share_a_look() -> None:
     client: Any = Client()
-    watchful(client)
+    detect_dead_connections(client)
     await client.force_metadata_update()
 
     assert await asyncio.gather(*(client.force_metadata_update() for _ in range(100))) == [True] * 100
     assert client.looks in (2, 3)  # one more where the machine stood still while they asked
 
 
-async def test_nobody_waits_for_a_client_that_was_closed() -> None:
+async def test_no_caller_waits_for_a_client_that_was_closed() -> None:
     client: Any = Client()
-    watchful(client)
+    detect_dead_connections(client)
     await client.force_metadata_update()
     waiting = client.force_metadata_update()
     client._sync_task = None

@@ -1,4 +1,4 @@
-"""What the log is told of a change, and in which order."""
+"""What the log is given a change, and in which order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 
 from streamsched.catalog.control import control
-from streamsched.codec import signal as signal_codec
+from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
-from streamsched.domain.pause import Pause
-from streamsched.domain.schedule import Schedule
-from streamsched.domain.signal import Drop, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import Cron, CustomEvent, Partitions, Trigger, event_keys
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions, Trigger, event_keys
 from streamsched.ports.catalog import ScheduleRecord
-from streamsched.testing.definitions import triggers
+from tests.support.definitions import triggers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 REF = ScheduleRef("default", "flights", "weekly")
@@ -35,7 +35,7 @@ def keeping(trigger: Trigger, generation: int = 1, *, kept_from: int | None = No
     return replace(record(trigger, generation, enabled=False, kept_from=kept_from), pause=Pause(keep=True))
 
 
-def told(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
+def reported(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
     return [signal_codec.decode(key.encode(), value) for _, key, value in control(before, after)]
 
 
@@ -99,10 +99,10 @@ def told(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
         "no keys",
     ],
 )
-def test_the_judge_is_told_first_then_who_begins_then_who_ceases_to_forward(
+def test_the_judge_is_notified_first_then_who_begins_then_who_ceases_to_forward(
     before: ScheduleRecord | None, after: ScheduleRecord, expected: list[Signal]
 ) -> None:
-    assert told(before, after) == expected
+    assert reported(before, after) == expected
 
 
 @given(triggers, triggers)
@@ -110,7 +110,7 @@ def test_the_homes_end_up_forwarding_exactly_what_the_new_trigger_wants(old: Tri
     before, after = record(old), replace(record(new), generation=2)
 
     forwarding = set(event_keys(old))
-    for signal in told(before, after):
+    for signal in reported(before, after):
         match signal:
             case Subscribe(key=key):
                 forwarding.add(key)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.catalog.change import DISABLED, create, pause
+from streamsched.catalog.change import create, disable
 from streamsched.catalog.deployment import deploy
-from streamsched.domain.app import AppDefinition
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program, Schedule
-from streamsched.domain.trigger import Cron, Every, Partitions, ProgramStatus
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.triggers.trigger import Cron, Every, Partitions, ProgramStatus, Within
 from streamsched.ports.catalog import Action, AppChange, AppRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 APP = AppRef("default", "a")
+DAY = timedelta(days=1)
 
 programs = st.sets(st.sampled_from(["p", "q", "r"]), min_size=1).flatmap(
     lambda names: st.tuples(
@@ -130,7 +131,7 @@ def test_a_disabled_schedule_stays_disabled_though_the_deployment_names_it_enabl
     schedule = Schedule(ScheduleRef("default", "a", "s"), program.ref, Every(interval=NOW - NOW.replace(year=2025)))
     wanted = AppDefinition(APP, (program,), (schedule,), frozenset({"s"}))
     app = deployed(wanted)
-    app = after(app, pause(app, schedule.ref, DISABLED, now=NOW))
+    app = after(app, disable(app, schedule.ref, now=NOW))
 
     app = after(
         app,
@@ -158,3 +159,23 @@ def test_a_cron_that_never_matches_is_refused_though_no_codec_saw_it() -> None:
 
     with pytest.raises(InvalidDefinitionError):
         create(app, never, enabled=False, now=NOW)
+
+
+@pytest.mark.parametrize(("said", "keeps"), [(None, True), (True, True), (False, False)])
+def test_a_file_deployed_again_that_now_counts_a_partition_once_keeps_what_has_come(
+    said: bool | None, keeps: bool
+) -> None:
+    lines = DatasetRef("default", "x")
+    program = Program(ProgramRef("default", "a", "p"), BashJob("true"))
+    before = Schedule(ScheduleRef("default", "a", "s"), program.ref, Within(Partitions(lines, 2, distinct=False), DAY))
+    once = replace(before, trigger=Within(Partitions(lines, 2), DAY))
+    app = deployed(AppDefinition(APP, (program,), (before,), frozenset({"s"})))
+
+    (changed,) = deploy(
+        app, AppDefinition(APP, (program,), (once,)), update_schedules=True, keep=said, now=NOW
+    ).schedules
+    assert (changed.action, changed.keeps) == (Action.UPDATED, keeps)
+
+    more = replace(before, trigger=Within(Partitions(lines, 3), DAY))
+    (changed,) = deploy(app, AppDefinition(APP, (program,), (more,)), update_schedules=True, now=NOW).schedules
+    assert not changed.keeps, "another amount is a change as any other"

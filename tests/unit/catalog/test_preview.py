@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamsched.catalog.change import create, delete, update
-from streamsched.catalog.preview import Difference, Stake, foreseen
-from streamsched.codec import explanation
-from streamsched.domain.event import Event, PartitionsAdded
-from streamsched.domain.explain import explain
-from streamsched.domain.fold import fold
+from streamsched.catalog.preview import Difference, PotentialLoss, foreseen
+from streamsched.codec.views import explanation
+from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.fold.explain import explain
+from streamsched.domain.fold.fold import fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedule import BashJob, Program, Schedule
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.triggers.trigger import Partitions
 from streamsched.ports.catalog import Action, AppRecord, ScheduleRecord, ScheduleStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,8 +49,8 @@ def test_what_a_new_trigger_loses_and_what_keeping_saves() -> None:
 
         assert (seen.action, seen.keeps, seen.waiting_jobs) == (Action.UPDATED, keep, 2)
         assert seen.stakes == (
-            Stake("7 new partitions of default.flights", 3, 7, fits=True),
-            Stake("7 new partitions of default.weather", 1, 7, fits=False),
+            PotentialLoss("7 new partitions of default.flights", 3, 7, fits=True),
+            PotentialLoss("7 new partitions of default.weather", 1, 7, fits=False),
         )
         assert Difference("description", "", "less") in seen.fields
         assert Difference("when", str(WEEKLY.trigger), str(wanted.trigger)) in seen.fields

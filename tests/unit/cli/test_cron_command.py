@@ -1,4 +1,4 @@
-"""`streamsched cron next`: runs without a server and marks odd days."""
+"""`streamsched cron next` and the printing of forecasts. Needs no server."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from streamsched.cli.cron import print_forecast
+from streamsched.cli.commands.cron import print_forecast
 from streamsched.cli.main import make_app
+from streamsched.define.combinators import TriggerExpression
+from streamsched.define.triggers import every
+from streamsched.domain.names import AppRef
 
 BERLIN = ("--zone", "Europe/Berlin", "--after", "2026-03-28T12:00Z", "--count", "2")
+WIDE = {"COLUMNS": "200"}
 
 
-def test_odd_days_are_marked() -> None:
-    found = CliRunner().invoke(make_app(), ["cron", "next", "30 2 * * *", *BERLIN])
+def test_days_changed_by_daylight_saving_have_a_note() -> None:
+    found = CliRunner(env=WIDE).invoke(make_app(), ["cron", "next", "30 2 * * *", *BERLIN])
     assert found.exit_code == 0, found.output
-    title, _, odd, usual, *_ = found.output.splitlines()
+    title, heads, changed, usual, *_ = found.output.splitlines()
     assert title.strip() == "cron '30 2 * * *' in Europe/Berlin"
-    assert odd.startswith("Sun 2026-03-29 03:00:00 +0200  2026-03-29 01:00:00Z")
-    assert "02:30 does not come that day" in odd
+    assert heads.split() == ["Europe/Berlin", "UTC", "note"]
+    assert changed.startswith("Sun 2026-03-29 03:00:00 +0200  2026-03-29 01:00:00Z")
+    assert "02:30" in changed.partition("Z")[2]
     assert usual.strip() == "Mon 2026-03-30 02:30:00 +0200  2026-03-30 00:30:00Z"
 
 
-def test_days_left_out_stand_in_their_place() -> None:
-    found = CliRunner().invoke(make_app(), ["cron", "next", "0 30 2 * * *", "--dialect", "dapr", *BERLIN])
+def test_omitted_days_are_listed_in_order() -> None:
+    found = CliRunner(env=WIDE).invoke(make_app(), ["cron", "next", "0 30 2 * * *", "--dialect", "dapr", *BERLIN])
     assert [line.split()[0] for line in found.output.splitlines()[2:4]] == ["2026-03-29", "Mon"]
 
 
-def test_programs_read_json() -> None:
+def test_json_has_the_ticks() -> None:
     found = CliRunner().invoke(
         make_app(), ["cron", "next", "0 12 ? * FRI#3", "--dialect", "quartz", *BERLIN, "-o", "json"]
     )
@@ -41,9 +46,9 @@ def test_programs_read_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["0 0 30 2 *"], "$.expression: '0 0 30 2 *' never matches"),
-        (["0 4 * * *", "--zone", "Mars"], "$.zone: 'Mars' is no IANA time zone"),
-        (["0 4 * * *", "--after", "soon"], "--after: 'soon' is no instant"),
+        (["0 0 30 2 *"], "expression: '0 0 30 2 *' never matches"),
+        (["0 4 * * *", "--zone", "Mars"], "error: zone: 'Mars' is no IANA time zone"),
+        (["0 4 * * *", "--after", "soon"], "--after: 'soon' is not an instant"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
@@ -52,14 +57,34 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: st
     assert message in found.output
 
 
-def test_what_fires_later_says_by_how_much(capsys: pytest.CaptureFixture[str]) -> None:
+def test_jitter_is_shown_as_a_delay(capsys: pytest.CaptureFixture[str]) -> None:
     tick = {"at": "2026-01-01T04:00:00Z", "local": "2026-01-01T04:00:00+00:00", "firesAt": "2026-01-01T04:07:29.7Z"}
     print_forecast({"when": "[x]", "zone": "UTC", "ticks": [{**tick, "notes": []}], "omitted": []})
-    title, _, line = capsys.readouterr().out.splitlines()
+    title, heads, line = capsys.readouterr().out.splitlines()
     assert title.strip() == "[x]"
-    assert line.split() == ["Thu", "2026-01-01", "04:00:00", "+0000", "2026-01-01", "04:00:00Z", "+7m30s"]
+    assert heads.split() == ["UTC", "delay"]
+    assert line.split() == ["Thu", "2026-01-01", "04:00:00Z", "+7m30s"]
 
 
-def test_what_never_ticks_again_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_zone_has_its_own_column_even_at_offset_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    tick = {"at": "2026-01-01T04:00:00Z", "local": "2026-01-01T04:00:00+00:00", "firesAt": "2026-01-01T04:00:00Z"}
+    print_forecast({"when": "x", "zone": "Europe/London", "ticks": [{**tick, "notes": []}], "omitted": []})
+    _, heads, line = capsys.readouterr().out.splitlines()
+    assert heads.split() == ["Europe/London", "UTC"]
+    assert line.split() == ["Thu", "2026-01-01", "04:00:00", "+0000", "2026-01-01", "04:00:00Z"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "title"), [(every("90m"), "every 1h30m"), (every("1d"), "every 1d"), (every("2s"), "every 2s")]
+)
+def test_an_interval_is_shown_with_units(
+    trigger: TriggerExpression, title: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leaf = trigger.build(AppRef("default", "a"))
+    print_forecast({"when": str(leaf), "zone": "UTC", "ticks": [], "omitted": []})
+    assert capsys.readouterr().out.splitlines()[0] == title
+
+
+def test_a_trigger_without_further_ticks(capsys: pytest.CaptureFixture[str]) -> None:
     print_forecast({"when": "at …", "zone": "UTC", "ticks": [], "omitted": []})
-    assert "it never ticks again" in capsys.readouterr().out
+    assert "no further ticks" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What a command refuses before it opens anything."""
+"""Options that a command refuses before it opens anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamsched.cli.main import make_app
 DATABASE = {"STREAMSCHED_DATABASE_URL": "postgresql://localhost/none"}
 
 
-def test_the_api_listens_where_its_options_say() -> None:
+def test_the_listen_address_of_the_api_is_checked() -> None:
     found = CliRunner().invoke(make_app(), ["api", "--host", "::1", "--port", "70000"], env=DATABASE)
 
     assert found.exit_code == 2
@@ -20,7 +20,7 @@ def test_the_api_listens_where_its_options_say() -> None:
 
 
 @pytest.mark.parametrize(("file", "words"), [("gone.jsonl", "No such file"), (".", "Is a directory")])
-def test_a_file_to_import_that_is_none_is_one_line(tmp_path: Path, file: str, words: str) -> None:
+def test_an_unreadable_import_file_is_a_one_line_error(tmp_path: Path, file: str, words: str) -> None:
     found = CliRunner().invoke(make_app(), ["state", "import", str(tmp_path / file)], env=DATABASE)
 
     assert found.exit_code == 2

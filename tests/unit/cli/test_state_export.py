@@ -1,14 +1,14 @@
-"""An export on the disk is whole, or what was there before."""
+"""Exports replace a file atomically."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
 
-from streamsched.cli.admin import whole_file
+from streamsched.cli.commands.admin import whole_file
 
 
-def test_what_was_there_stays_until_the_new_is_whole(tmp_path: Path) -> None:
+def test_an_existing_export_is_replaced_atomically(tmp_path: Path) -> None:
     file = tmp_path / "state.jsonl"
     file.write_bytes(b"yesterday's")
 
@@ -24,7 +24,7 @@ def test_what_was_there_stays_until_the_new_is_whole(tmp_path: Path) -> None:
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"today's"]
 
 
-def test_what_is_no_plain_file_is_written_as_it_is(tmp_path: Path) -> None:
+def test_a_special_file_is_written_directly(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "far")
 

@@ -1,4 +1,4 @@
-"""`streamsched top` goes on while it cannot see, and says so."""
+"""`streamsched top` while log or database are unavailable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from streamsched.cli.top import frames
+from streamsched.cli.overview import frames
 from streamsched.domain.errors import UnavailableError
 
 SHARD = {
@@ -34,28 +34,28 @@ def text(frame: RenderableType) -> str:
     return captured.get()
 
 
-async def test_while_the_far_end_is_away_it_shows_how_it_was() -> None:
-    looks: Iterator[dict[str, Any] | UnavailableError] = iter(
+async def test_the_last_overview_is_shown_while_log_or_database_are_unavailable() -> None:
+    results: Iterator[dict[str, Any] | UnavailableError] = iter(
         [
-            UnavailableError("PostgreSQL does not answer"),
+            UnavailableError("PostgreSQL is unavailable"),
             {"shards": [SHARD], "queues": []},
-            UnavailableError("Kafka [1] does not answer"),
+            UnavailableError("Kafka [1] is unavailable"),
             {"shards": [], "queues": []},
         ]
     )
 
-    async def look() -> dict[str, Any]:
-        found = next(looks)
-        if isinstance(found, UnavailableError):
-            raise found
-        return found
+    async def read() -> dict[str, Any]:
+        result = next(results)
+        if isinstance(result, UnavailableError):
+            raise result
+        return result
 
-    shown = frames(look)
-    blind, seen, away, again = [text(await anext(shown)) for _ in range(4)]
+    shown = frames(read)
+    before, first, during, after = [text(await anext(shown)) for _ in range(4)]
     await shown.aclose()  # type: ignore[attr-defined]
 
-    assert "PostgreSQL does not answer" in blind
-    assert "unowned for 12 s" in seen
-    assert "Kafka [1] does not answer" in away
-    assert "unowned for 12 s" in away
-    assert "unowned" not in again
+    assert "PostgreSQL is unavailable" in before
+    assert "unowned for 12 s" in first
+    assert "Kafka [1] is unavailable" in during
+    assert "unowned for 12 s" in during
+    assert "unowned" not in after

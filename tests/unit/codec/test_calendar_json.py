@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from streamsched.codec import calendar as codec
-from streamsched.codec import trigger as trigger_codec
-from streamsched.codec.schedule import app_from_json, app_to_json
-from streamsched.domain.calendar import Calendar, OnClosed
+from streamsched.codec.schedules.schedule import app_from_json, app_to_json
+from streamsched.codec.triggers import calendar as codec
+from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.match import Match, OneOf
-from streamsched.domain.tick import Cron
-from streamsched.domain.trigger import AllOf, Partitions
-from streamsched.domain.window import TimeWindow
-from streamsched.testing.definitions import calendars
+from streamsched.domain.events.match import Match, OneOf
+from streamsched.domain.time.calendar import Calendar, OnClosed
+from streamsched.domain.triggers.time_leaf import Cron
+from streamsched.domain.triggers.trigger import AllOf, Partitions
+from tests.support.definitions import calendars
 
 EXCHANGE = Calendar.of(
     "exchange",
@@ -76,7 +76,7 @@ def test_a_refused_calendar_names_the_field(changed: dict[str, Any], message: st
     [
         ({"calendar": {}}, "$.calendar: closes no day"),
         ({"calendar": "exchange"}, "$.calendar: names 'exchange', but only the `calendars` of an app have names"),
-        ({"onClosed": "next"}, "$.onClosed: is said, but no calendar closes any day"),
+        ({"onClosed": "next"}, "$.onClosed: is set, but there is no calendar"),
         (
             {"cronExpression": "0 4 * * 6", "calendar": {"weekdays": ["SAT"]}},
             "$.calendar: closes every day on which '0 4 * * 6' matches",
@@ -92,7 +92,7 @@ def test_a_refused_calendar_names_the_field(changed: dict[str, Any], message: st
         ({"jitter": "-5m"}, "$.jitter: '-5m' is no duration"),
         (
             {"type": "EVERY", "interval": "5m", "timeZone": "Asia/Tokyo"},
-            "$.timeZone: is said, but an interval has none",
+            "$.timeZone: is set, but an interval has none",
         ),
         (
             {"type": "EVERY", "interval": "5m", "timeZone": "Mars", "calendar": WRITTEN},
@@ -148,11 +148,11 @@ def test_an_app_names_a_calendar_once_and_triggers_and_windows_ask_for_it() -> N
         ),
         (
             {**_app({}), "calendars": {"exchange": {**WRITTEN, "name": "other"}}},
-            "$.calendars.exchange.name: is not 'exchange', by which the app knows it",
+            "$.calendars.exchange.name: is not 'exchange', its name in the app",
         ),
     ],
 )
-def test_a_wrong_name_is_told(app: dict[str, Any], message: str) -> None:
+def test_a_wrong_name_is_reported(app: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidError) as refused:
         app_from_json(app)
     assert str(refused.value).startswith(message)

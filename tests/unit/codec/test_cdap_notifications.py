@@ -14,11 +14,11 @@ from hypothesis import given
 
 from streamsched.codec import event as events
 from streamsched.codec.cdap.notification import from_json, to_json
-from streamsched.codec.native import plain
+from streamsched.codec.events.native import plain
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import Event, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.events.event import Event, PartitionsAdded, ProgramReached, Ticked
 from streamsched.domain.names import ScheduleRef
-from streamsched.testing import strategies as world
+from tests.support import strategies as world
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap" / "notifications.json"
 NOW = datetime(2017, 5, 9, 22, 24, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_what_cdap_sends_is_read_and_written_as_it_was(said: Any) -> None:
     assert (written["id"], written["source"]) == ("n1", "cdap")
 
 
-def test_a_tick_is_cdaps_time_which_nobody_may_send_us() -> None:
+def test_a_tick_is_cdaps_time_which_clients_may_not_send() -> None:
     tick = Event("t", "timers", NOW, Ticked(ScheduleRef("default", "orders", "nightly"), 1, "cron:0 4 * * *@UTC", NOW))
 
     said = plain(to_json(tick))

@@ -18,12 +18,13 @@ from streamsched.codec.cdap import specification
 from streamsched.codec.cdap.extension import extensions, readable
 from streamsched.codec.cdap.trigger import to_json as trigger_to_json
 from streamsched.codec.cdap.zone import iana
-from streamsched.domain.constraint import Concurrency, Delay, LastRun, TimeWindow
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun, TimeWindow
+from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.schedule import Misfire, OnTimeout, Overlap, Schedule
-from streamsched.domain.trigger import (
+from streamsched.domain.schedules.schedule import Misfire, OnTimeout, Overlap, Schedule
+from streamsched.domain.time.zone import zone_of
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
     AtLeast,
@@ -36,8 +37,7 @@ from streamsched.domain.trigger import (
     Trigger,
     Within,
 )
-from streamsched.domain.zone import zone_of
-from streamsched.testing.definitions import schedules
+from tests.support.definitions import schedules
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"
 NIGHTLY = ScheduleRef("default", "orders", "nightly")
@@ -131,7 +131,7 @@ def test_what_cdap_has_no_word_for_stands_beside_its_fields_where_it_is_not_our_
     wide = replace(
         small,
         trigger=Partitions(DatasetRef("default", "lines"), 5) & Every(timedelta(hours=1)),
-        overlap=Overlap.QUEUE,
+        overlap=Overlap.COALESCE,
         misfire=Misfire.SKIP,
         on_timeout=OnTimeout.LAUNCH,
         consumption=Consumption.PAIRED,
@@ -140,6 +140,7 @@ def test_what_cdap_has_no_word_for_stands_beside_its_fields_where_it_is_not_our_
 
     assert [*extensions(codec.to_json(small))] == []
     assert [*extensions(codec.to_json(wide))] == [
+        "$.trigger.triggers[0].distinct",
         "$.trigger.triggers[1].type",
         "$.timeout",
         "$.overlap",
@@ -217,7 +218,49 @@ def test_a_new_trigger_gets_the_limit_that_stands() -> None:
 
     changed = codec.changed(schedule, {"trigger": {**LINES, "numPartitions": 6}})
 
-    assert changed.trigger == Within(Partitions(DatasetRef("default", "lines"), 6), HOUR)
+    assert changed.trigger == Within(Partitions(DatasetRef("default", "lines"), 6, distinct=False), HOUR)
+
+
+def test_each_satisfaction_is_a_job_and_each_commit_counts_by_default() -> None:
+    schedule = codec.from_json({**SMALL, "trigger": LINES}, NIGHTLY)
+    assert schedule.overlap is Overlap.QUEUE
+    assert schedule.trigger == Within(Partitions(DatasetRef("default", "lines"), 5, distinct=False), 24 * HOUR)
+
+    reported = codec.from_json({**SMALL, "trigger": {**LINES, "distinct": True}, "overlap": "coalesce"}, NIGHTLY)
+    assert reported.overlap is Overlap.COALESCE
+    assert reported.trigger == Within(Partitions(DatasetRef("default", "lines"), 5), 24 * HOUR)
+
+
+@pytest.mark.parametrize(
+    "program", [{"programType": "Workflow"}, {"programName": "OrderWF"}, {}, {"programType": "SPARK"}]
+)
+def test_an_update_that_names_its_program_in_part_keeps_the_rest(program: dict[str, str]) -> None:
+    schedule = codec.from_json(SMALL, NIGHTLY)
+
+    assert codec.changed(schedule, {"program": program}) == schedule
+
+
+def test_an_update_to_another_program_is_refused() -> None:
+    schedule = codec.from_json(SMALL, NIGHTLY)
+
+    with pytest.raises(DecodeError, match="with the same program as"):
+        codec.changed(schedule, {"program": {"programName": "other"}})
+
+
+@pytest.mark.parametrize("kind", ["CONCURRENCY", "concurrency", "Concurrency"])
+def test_the_type_of_a_constraint_is_read_in_any_case_of_letters(kind: str) -> None:
+    limit = {"type": kind, "maxConcurrency": 2}
+
+    assert codec.from_json({**SMALL, "constraints": [limit]}, NIGHTLY).constraints == (Concurrency(2, wait=False),)
+
+
+@pytest.mark.parametrize("kind", ["TIME_RANGE", "time-range"])
+def test_a_time_range_without_a_zone_is_refused(kind: str) -> None:
+    hours = {"type": kind, "startTime": "22:00", "endTime": "06:00"}
+
+    with pytest.raises(DecodeError) as refused:
+        codec.from_json({**SMALL, "constraints": [hours]}, NIGHTLY)
+    assert refused.value.path == "$.constraints[0].timeZone"
 
 
 @pytest.mark.parametrize(

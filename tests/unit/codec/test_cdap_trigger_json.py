@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.codec.cdap import notification
 from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.cdap.trigger import from_json, to_json
-from streamsched.domain.cron import next_fire
-from streamsched.domain.dialect import Dialect
+from streamsched.codec.events.native import dumps
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.event import Outcome
+from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.trigger import Cron, ProgramStatus, Trigger
-from streamsched.testing.definitions import triggers
+from streamsched.domain.ticks.fire_times import next_fire
+from streamsched.domain.time.dialect import Dialect
+from streamsched.domain.triggers.trigger import Cron, ProgramStatus, Trigger
+from tests.support.definitions import triggers
 
 ORDERS = AppRef("shop", "orders")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -120,6 +122,21 @@ def test_a_program_is_shown_with_its_kind_and_version() -> None:
         "entity": "PROGRAM",
     }
     assert from_json(shown) == waits
+
+
+@pytest.mark.parametrize("program_type", ["Workflow", "SPARK", "Mapreduce"])
+def test_a_program_type_is_not_part_of_a_program_s_identity(program_type: str) -> None:
+    names = {"namespace": "default", "application": "up", "program": "join", "type": program_type}
+    trigger = from_json({"type": "PROGRAM_STATUS", "programId": names, "programStatuses": ["COMPLETED"]})
+    run = dumps({**names, "run": "r1", "version": "-SNAPSHOT"}).decode()
+    event = notification.from_json(
+        {"notificationType": "PROGRAM_STATUS", "properties": {"programRunId": run, "programStatus": "COMPLETED"}},
+        fallback_id="e1",
+        fallback_time=NOON,
+    )
+
+    assert trigger == ProgramStatus(ProgramRef("default", "up", "join"))
+    assert event.key == "program:default.up.join:succeeded"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from streamsched import App, every, finish_by, start_by, takes_at_most
-from streamsched.codec import deadline as codec
-from streamsched.codec.schedule import app_from_json, app_to_json
-from streamsched.domain.deadline import Deadline, OnMiss, Promise
+from streamsched.codec.schedules import deadline as codec
+from streamsched.codec.schedules.schedule import app_from_json, app_to_json
 from streamsched.domain.errors import InvalidError
-from streamsched.testing.definitions import deadlines
+from streamsched.domain.schedules.deadline import Deadline, OnMiss, Promise
+from tests.support.definitions import deadlines
 
 HALF_HOUR = timedelta(minutes=30)
 
@@ -91,7 +91,7 @@ def test_they_are_defined_beside_the_other_policies() -> None:
     assert app_from_json(app_to_json(definition)) == definition
 
 
-def test_a_program_nobody_defines_cannot_be_started() -> None:
+def test_a_program_that_is_not_defined_cannot_be_started() -> None:
     app = App("app")
     app.schedule("s", app.bash("load", "true"), when=every("1d"), deadlines=[start_by("30m", then="rescue")])
 

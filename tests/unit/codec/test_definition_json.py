@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import constraint as constraint_codec
-from streamsched.codec import schedule as codec
-from streamsched.codec import trigger as trigger_codec
-from streamsched.domain.app import AppDefinition
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
-from streamsched.domain.duration import duration_text, parse_duration
+from streamsched.codec.schedules import constraint as constraint_codec
+from streamsched.codec.schedules import schedule as codec
+from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.load import Hysteresis, Load
+from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.rate import Rate, RateScope
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.group import Group
-from streamsched.domain.load import Band, Load
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.plugin import PlugIn
-from streamsched.domain.pool import Pool
-from streamsched.domain.rate import Metered, Rate
-from streamsched.domain.schedule import Executable, Program
-from streamsched.domain.window import TimeWindow
-from streamsched.testing.definitions import app_definitions, constraints, executables
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Executable, Program
+from streamsched.domain.time.duration import duration_text, parse_duration
+from tests.support.definitions import app_definitions, constraints, executables
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cdap"
 ORDERS = AppRef("default", "orders")
@@ -70,7 +70,8 @@ def test_what_cdap_answers_for_a_schedule_is_read() -> None:
     detail = golden("schedule_detail")
     schedule = codec.schedule_from_json(detail)
     assert str(schedule.trigger) == (
-        "cron '0 4 * * *' in UTC and (5 new partitions of default.lines or default.up.UpWF failed or succeeded)"
+        "cron '0 4 * * *' in UTC and (5 new partitions of default.lines (every commit) or "
+        "default.up.UpWF failed or succeeded)"
     )
     assert schedule.constraints == (
         Concurrency(3),
@@ -103,16 +104,16 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ({"type": "RATE", "maxRuns": 3, "per": "1h"}, Rate(3, timedelta(hours=1))),
         (
             {"type": "RATE", "maxRuns": 3, "per": "1h", "burst": 1, "group": "api", "waitUntilMet": False},
-            Rate(3, timedelta(hours=1), wait=False, burst=1, of=Metered.GROUP, group="api"),
+            Rate(3, timedelta(hours=1), wait=False, burst=1, of=RateScope.GROUP, group="api"),
         ),
-        ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=Metered.KEY)),
+        ({"type": "RATE", "maxRuns": 3, "per": "1h", "of": "key"}, Rate(3, timedelta(hours=1), of=RateScope.KEY)),
         ({"type": "GROUP", "group": "w", "limit": 4}, Group("w", 4)),
         ({"type": "POOL", "pool": "p", "size": 4}, Pool("p", 4)),
         ({"type": "PLUGIN", "name": "quiet", "config": {"b": 1, "a": []}}, PlugIn("quiet", '{"a":[],"b":1}')),
-        ({"type": "LOAD", "cluster": "main", "running": 5}, Load("main", running=Band(5, 5))),
+        ({"type": "LOAD", "cluster": "main", "running": 5}, Load("main", running=Hysteresis(5, 5))),
         (
             {"type": "LOAD", "cluster": "main", "freeCores": {"enter": 8, "leave": 4}, "startsPerReading": 2},
-            Load("main", free_cores=Band(8, 4), starts=2),
+            Load("main", free_cores=Hysteresis(8, 4), starts=2),
         ),
         ({"type": "POOL", "pool": "p", "size": 4, "priority": -9, "waitUntilMet": False}, Pool("p", 4, -9, wait=False)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
@@ -167,7 +168,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
             {"type": "POOL", "pool": "p", "size": 1, "priority": 1001},
             "$.priority: must be from -1000 to 1000",
         ),
-        ({"type": "RATE", "maxRuns": 1000001, "per": "1h"}, "$.maxRuns: must be 1 to 1000000 but is 1000001"),
+        ({"type": "RATE", "maxRuns": 1000001, "per": "1h"}, "$.maxRuns: must be from 1 to 1000000 but is 1000001"),
         ({"type": "GROUP", "limit": 1}, "$.group: is missing"),
         ({"type": "GROUP", "group": "w", "limit": 0}, "$.limit: must be at least 1 but is 0"),
         ({"type": "GROUP", "group": "w", "limit": 2, "weight": 3}, "$.weight: must be 1 to 2, the limit, but is 3"),
@@ -238,6 +239,10 @@ def _changed(**fields: Any) -> dict[str, Any]:
         ({**APP, "application": "a.b"}, "$: app name 'a.b' may only hold"),
         ({**APP, "programs": []}, "$.schedules[0].program: schedule 'hourly' starts unknown program 'load'"),
         ({**APP, "programs": APP["programs"] * 2}, "$.programs[1]: 'load' is defined twice"),
+        (
+            {**APP, "programs": [*APP["programs"], {"name": "load", "type": "http", "url": "http://h/"}]},
+            "$.programs[1]: 'load' is defined twice",
+        ),
         ({**APP, "progams": []}, "$.progams: is no field we know here"),
         ({**APP, "programs": [{"name": "x", "type": "spark"}]}, "$.programs[0].main: is missing"),
         (

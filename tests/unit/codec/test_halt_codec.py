@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import halt as halt_codec
+from streamsched.codec.records import halt as halt_codec
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.halt import Halt
+from streamsched.domain.fold.halt import Halt
 
 INSTANTS = st.integers(0, 1 << 32).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)

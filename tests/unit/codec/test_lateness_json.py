@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.codec import lateness
-from streamsched.codec.schedule import schedule_from_json
+from streamsched.codec.schedules import lateness
+from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.define.yaml import read_yaml
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.events.lateness import Late, OnLate
 
 SCHEDULE = """
 application: flights
@@ -48,7 +48,7 @@ def test_a_schedule_says_from_when_on_an_event_is_late(said: str, meant: Late) -
         ("[1h]", "$.late: must be an object"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_path(said: str, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_path(said: str, message: str) -> None:
     with pytest.raises(InvalidError) as refused:
         schedule_from_json(read_yaml(f"{SCHEDULE}late: {said}\n".encode()))
 

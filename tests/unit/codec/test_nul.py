@@ -1,4 +1,4 @@
-"""A NUL in a text is refused where JSON is read, wherever it stands and whoever reads: PostgreSQL could not hold it."""
+"""A NUL in a text is refused where JSON is read, in every field and for every reader: PostgreSQL could not hold it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.scalar import loads, parsed
+from streamsched.codec.json.scalar import loads, parsed
 from streamsched.domain.errors import DecodeError
 
 # Backslashes, and what looks like an escape behind them, are no NUL.

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec import trigger as codec
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
+from streamsched.codec.triggers import trigger as codec
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.trigger import Cron, TimeLeaf, leaf_id
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.triggers.trigger import Cron, TimeLeaf, leaf_id
 
 DAILY = {"type": "TIME", "cronExpression": "0 4 * * *"}
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from streamsched.codec.trigger import from_json, to_json
+from streamsched.codec.triggers.trigger import from_json, to_json
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.event import Outcome
+from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
-from streamsched.domain.trigger import At, CustomEvent, Every, Partitions, ProgramStatus, StreamGrowth, Trigger
-from streamsched.testing.definitions import triggers
+from streamsched.domain.triggers.correlation import OnFull, Per
+from streamsched.domain.triggers.trigger import At, CustomEvent, Every, Partitions, ProgramStatus, StreamGrowth, Trigger
+from tests.support.definitions import triggers
 
 
 @given(triggers)
@@ -24,11 +25,17 @@ def test_a_trigger_survives_the_way_through_json(trigger: Trigger) -> None:
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ({"type": "partition", "dataset": "lines", "numPartitions": 5}, Partitions(DatasetRef("shop", "lines"), 5)),
-        ({"type": "PARTITION", "dataset": "raw.a.b", "numPartitions": 1}, Partitions(DatasetRef("raw", "a.b"), 1)),
+        (
+            {"type": "partition", "dataset": "lines", "numPartitions": 5},
+            Partitions(DatasetRef("shop", "lines"), 5, distinct=False),
+        ),
+        (
+            {"type": "PARTITION", "dataset": "raw.a.b", "numPartitions": 1},
+            Partitions(DatasetRef("raw", "a.b"), 1, distinct=False),
+        ),
         (
             {"type": "Partition", "dataset": {"dataset": "lines"}, "numPartitions": 2},
-            Partitions(DatasetRef("shop", "lines"), 2),
+            Partitions(DatasetRef("shop", "lines"), 2, distinct=False),
         ),
         (
             {"type": "program-status", "programId": "join", "programStatuses": ["completed", "FAILED"]},
@@ -112,7 +119,7 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
         ),
         (
             {**ONE, "count": 3},
-            "$.trigger.count: is no field we know here (known: dataset, match, numPartitions, type)",
+            "$.trigger.count: is no field we know here (known: dataset, distinct, match, numPartitions, type)",
         ),
         ({"type": "OR", "triggers": []}, "$.trigger.triggers: must name at least one trigger"),
         ({"type": "OR", "triggers": [None]}, "$.trigger.triggers[0]: must be an object but is null"),
@@ -154,3 +161,20 @@ def test_a_refusal_names_the_offending_field(written: object, message: str) -> N
     with pytest.raises(InvalidError) as refused:
         from_json(written, "$.trigger")
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("full", list(OnFull))
+def test_what_happens_when_the_keys_are_full_is_written_only_where_it_loses_something(full: OnFull) -> None:
+    per = Per(Partitions(DatasetRef("default", "flights"), 2), ("date",), at_most=5, full=full)
+
+    written = to_json(per)
+
+    assert from_json(written) == per
+    assert written.get("then") == (None if full is OnFull.REFUSE else "drop_oldest")
+
+
+def test_a_word_that_says_nothing_about_full_keys_is_refused_with_its_path() -> None:
+    written = {**to_json(Per(Partitions(DatasetRef("default", "flights"), 2), ("date",))), "then": "explode"}
+
+    with pytest.raises(InvalidError, match=r"\$\.then: .*refuse.*drop_oldest"):
+        from_json(written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from streamsched.codec import native
+from streamsched.codec.events import native
 
 
 def test_kept_bytes_do_not_keep_the_buffer_they_were_written_in() -> None:

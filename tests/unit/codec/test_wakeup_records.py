@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.codec import signal as signal_codec
-from streamsched.codec import wakeup as wakeup_codec
-from streamsched.domain.effect import Wake
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import wakeup as wakeup_codec
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.fold.effect import Wake
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signal import Put, Woken
-from streamsched.domain.trigger import Partitions
+from streamsched.domain.signals.signal import Put, Woken
+from streamsched.domain.triggers.trigger import Partitions
 
 SCHEDULE = ScheduleRef("default", "shop", "report")
 AT = datetime(2013, 1, 7, 4, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The builder: what users write becomes the same values as any other way, and mistakes name schedule and field."""
+"""The builder makes the same definitions as other formats, and its errors name the schedule and the field."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from hypothesis import given
 
 import streamsched
 from streamsched import App, at, catch_up, cron, event, every, failures, partitions, program, stream_size
-from streamsched.codec.schedule import app_from_json, app_to_json
-from streamsched.define.quantity import size
-from streamsched.domain.catchup import CatchUp
-from streamsched.domain.constraint import Concurrency, Delay, LastRun
+from streamsched.codec.schedules.schedule import app_from_json, app_to_json, program_from_json
+from streamsched.define.units import size
+from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.event import Outcome
-from streamsched.domain.lateness import Late, OnLate
+from streamsched.domain.events.event import Outcome
+from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.overlap import Overlap
-from streamsched.domain.pause import PauseAfter
-from streamsched.domain.schedule import BashJob, HttpJob, Misfire, OnTimeout, PublishJob, SparkJob
-from streamsched.domain.trigger import (
+from streamsched.domain.schedules.catchup import CatchUp
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import PauseAfter
+from streamsched.domain.schedules.schedule import BashJob, HttpJob, Misfire, OnTimeout, PublishJob, SparkJob
+from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
     At,
@@ -35,13 +36,12 @@ from streamsched.domain.trigger import (
     StreamGrowth,
     Trigger,
 )
-from streamsched.domain.window import TimeWindow
-from streamsched.testing.definitions import triggers
+from tests.support.definitions import triggers
 
 SHOP = AppRef("prod", "shop")
 
 
-def test_a_request_and_an_event_are_programs_too() -> None:
+def test_http_and_publish_programs() -> None:
     app = App("shop", namespace="prod")
     app.http(
         "tell", "https://chat/hooks/{room}", method="put", headers={"X": "1"}, timeout="5s", defaults={"room": "a"}
@@ -63,7 +63,7 @@ def test_a_request_and_an_event_are_programs_too() -> None:
         (lambda app: app.publish("x", "a b"), "$.programs.x.event: dataset, stream or event name 'a b'"),
     ],
 )
-def test_what_no_request_and_no_event_can_be_is_said(make: Callable[[App], object], why: str) -> None:
+def test_invalid_http_and_publish_programs_are_refused(make: Callable[[App], object], why: str) -> None:
     with pytest.raises(InvalidError) as caught:
         make(App("shop"))
     assert str(caught.value).startswith(why)
@@ -135,18 +135,18 @@ def test_twelve_lines_make_an_app(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_trigger_in_words_is_the_trigger(written: streamsched.When, meant: Trigger) -> None:
+def test_an_expression_builds_the_trigger(written: streamsched.TriggerExpression, meant: Trigger) -> None:
     assert written.build(SHOP) == meant
 
 
 @given(triggers)
-def test_a_trigger_of_the_domain_may_be_given_as_it_is(trigger: Trigger) -> None:
+def test_a_domain_trigger_is_accepted(trigger: Trigger) -> None:
     app = App("shop")
     app.schedule("s", app.bash("p", "true"), when=trigger)
     assert app._schedules["s"].trigger == trigger
 
 
-def test_constraints_and_policies_are_said_in_words() -> None:
+def test_constraints_and_policies_from_strings() -> None:
     app = App("shop", namespace="prod")
     app.bash("tidy", "rm -rf scratch", defaults={"days": "7"})
     app.schedule(
@@ -184,7 +184,7 @@ def test_constraints_and_policies_are_said_in_words() -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_wait_is_for_all_of_them(wait: bool) -> None:
+def test_wait_applies_to_all_constraint_parameters(wait: bool) -> None:
     app = App("shop")
     app.schedule(
         "s",
@@ -244,7 +244,7 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
             "$.schedules.s.when: must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') "
             "but is '0 4 * * *'",
         ),
-        ({"program": "q"}, "$.schedules.s.program: 'q' is no program of default.shop (known: p)"),
+        ({"program": "q"}, "$.schedules.s.program: 'q' is not a program of default.shop (known: p)"),
         ({"name": "taken"}, "$.schedules.taken: is defined twice"),
         (
             {"name": "a.b"},
@@ -257,7 +257,7 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
         ({"since_last_run": "x"}, "$.schedules.s.since_last_run: 'x' is no duration"),
         ({"window": ("22:00", "22:00")}, "$.schedules.s.window.end: must not equal the start, 22:00"),
         ({"window": ("22", "23")}, "$.schedules.s.window.start: must be a time of day such as '22:00' but is '22'"),
-        ({"window": "22:00"}, "$.schedules.s.window: must be (opening, closing) or (opening, closing, zone)"),
+        ({"window": "22:00"}, "$.schedules.s.window: must be (start, end) or (start, end, zone)"),
         ({"window": ("1:00", "2:00", "UCT2")}, "$.schedules.s.window.zone: 'UCT2' is no IANA time zone"),
         ({"properties": {"n": 7}}, "$.schedules.s.properties.n: must be a text but is 7"),
         (
@@ -271,7 +271,7 @@ def test_wait_is_for_all_of_them(wait: bool) -> None:
         ({"late": "-1h"}, "$.schedules.s.late: '-1h' is no duration"),
         ({"late": timedelta(0)}, "$.schedules.s.late: must be at least 0:00:01 but is 0:00:00"),
         ({"late": ("1h", "keep")}, "$.schedules.s.late: must be one of accept, drop, side but is 'keep'"),
-        ({"late": ("1h",)}, "$.schedules.s.late: must be a duration, or (duration, 'drop') or the like"),
+        ({"late": ("1h",)}, "$.schedules.s.late: must be a duration or a pair such as ('6h', 'side')"),
         ({"timeout": timedelta(0)}, "$.schedules.s.timeout: must be positive but is 0:00:00"),
     ],
 )
@@ -304,7 +304,7 @@ def test_a_mistake_in_a_program_names_it(build: Callable[[], object], message: s
     assert str(refused.value).startswith(message)
 
 
-def test_a_program_of_the_app_that_is_waited_for_must_be_defined_and_one_of_another_app_need_not() -> None:
+def test_a_trigger_needs_programs_of_its_own_app_to_be_defined() -> None:
     app = App("shop")
     app.schedule("after", app.bash("p", "true"), when=program("other.app.join") | program("gone"))
     with pytest.raises(InvalidDefinitionError, match="schedule 'after' waits for unknown program 'gone'"):
@@ -318,7 +318,7 @@ def test_a_program_that_is_defined_twice_is_refused() -> None:
         app.spark("p", main="p.py")
 
 
-def test_main_files_with_an_address_or_an_absolute_path_stay_where_they_are(tmp_path: Path) -> None:
+def test_urls_and_absolute_paths_of_main_files_are_not_changed(tmp_path: Path) -> None:
     app = App("shop")
     for name, main in (("a", "s3a://jobs/a.py"), ("b", "/srv/b.py"), ("c", "lib/../c.py")):
         app.spark(name, main=main)
@@ -329,7 +329,7 @@ def test_main_files_with_an_address_or_an_absolute_path_stay_where_they_are(tmp_
 @pytest.mark.parametrize(
     ("text", "amount"), [("1", 1), ("64MB", 64_000_000), ("64 MiB", 67_108_864), ("2k", 2000), ("1TiB", 1 << 40)]
 )
-def test_sizes_are_decimal_unless_they_say_otherwise(text: str, amount: int) -> None:
+def test_sizes_are_decimal_or_binary(text: str, amount: int) -> None:
     assert size(text, "$") == amount
 
 
@@ -337,19 +337,19 @@ def test_sizes_are_decimal_unless_they_say_otherwise(text: str, amount: int) -> 
     ("bounds", "path"),
     [
         ({"window": "0s"}, "$.window"),
-        ({"at_most": 0}, "$.atMost"),
+        ({"at_most": 0}, "$.at_most"),
         ({"spacing": "x"}, "$.spacing"),
         ({"at_most": True}, "$.at_most"),
     ],
 )
-def test_bounds_for_missed_ticks_that_make_no_sense_are_refused(bounds: dict[str, Any], path: str) -> None:
+def test_invalid_catch_up_limits_are_refused(bounds: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidError) as refused:
         catch_up(**bounds)
 
     assert refused.value.path == path
 
 
-def test_a_schedule_may_pause_itself_after_failures() -> None:
+def test_a_schedule_can_pause_itself_after_failures() -> None:
     app = App("app")
     load = app.bash("load", "true")
     app.schedule("plainly", load, when=every("1d"), pause_after=3)
@@ -359,5 +359,34 @@ def test_a_schedule_may_pause_itself_after_failures() -> None:
 
     assert plainly.pause_after == PauseAfter(3, keep=True)
     assert for_a_time.pause_after == PauseAfter(2, keep=False, lasting=timedelta(hours=1))
-    with pytest.raises(InvalidError, match="must be 1 to"):
+    with pytest.raises(InvalidError, match="must be from 1 to"):
         app.schedule("never", load, when=every("1d"), pause_after=0)
+
+
+@pytest.mark.parametrize("mode", ["cluster", "Cluster", " cluster ", "", "client;cluster"])
+def test_cluster_mode_is_refused_in_the_builder(mode: str) -> None:
+    """Drivers run beside the launcher, so cluster mode would have no effect."""
+    with pytest.raises(InvalidDefinitionError, match="client mode") as caught:
+        App("shop").spark("join", main="join.py", conf={"spark.submit.deployMode": mode})
+    assert caught.value.path == '$.programs.join.conf["spark.submit.deployMode"]'
+
+    program = {"name": "join", "type": "spark", "main": "j.py", "conf": {"spark.submit.deployMode": mode}}
+    tidy = {"name": "tidy", "type": "bash", "command": "true"}
+    with pytest.raises(InvalidDefinitionError, match="client mode") as caught:
+        app_from_json({"application": "shop", "programs": [tidy, program]})
+    assert caught.value.path == '$.programs[1].conf["spark.submit.deployMode"]'
+
+
+@pytest.mark.parametrize("mode", ["client", "CLIENT"])
+def test_client_mode_is_accepted(mode: str) -> None:
+    app = App("shop")
+    app.spark("join", main="join.py", conf={"spark.submit.deployMode": mode})
+
+    assert app_from_json(app_to_json(app.definition())) == app.definition()
+
+
+def test_a_stored_program_with_cluster_mode_is_readable() -> None:
+    stored = {"application": "shop", "name": "join", "type": "spark", "main": "j.py"}
+    conf = {"spark.submit.deployMode": "cluster"}
+
+    assert program_from_json({**stored, "conf": conf}).executable == SparkJob("j.py", conf=conf)

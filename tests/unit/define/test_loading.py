@@ -1,4 +1,4 @@
-"""Loading an app from Python, YAML and JSON: what is found, and what is said when it is not."""
+"""Loading of apps from Python, YAML and JSON, and the errors of invalid files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.codec.schedule import app_to_json
+from streamsched.codec.schedules.schedule import app_to_json
 from streamsched.define.loading import load_app
 from streamsched.define.yaml import YamlError, read_yaml
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidError, NotFoundError
-from streamsched.domain.schedule import SparkJob
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.schedules.schedule import SparkJob
 
 PIPELINE = """
 from streamsched import App, partitions
@@ -62,18 +62,18 @@ def _main(target: str) -> str:
 
 
 @pytest.mark.parametrize("target", ["pipe.py", "./pipe.py", "pipe.py:app", "pipe", "pipe:app"])
-def test_python_is_found_by_file_and_by_module(folder: Path, target: str) -> None:
+def test_python_is_loaded_by_file_and_by_module(folder: Path, target: str) -> None:
     Path("pipe.py").write_text(PIPELINE)
     assert _main(target) == str(folder / "jobs" / "join.py")
 
 
-def test_a_module_in_a_package_counts_its_main_files_from_its_own_folder(folder: Path) -> None:
+def test_main_files_are_relative_to_the_folder_of_the_module(folder: Path) -> None:
     (folder / "town").mkdir()
     (folder / "town" / "pipes.py").write_text(PIPELINE)
     assert _main("town.pipes:app") == str(folder / "town" / "jobs" / "join.py")
 
 
-def test_a_file_may_import_its_neighbours_and_leaves_the_path_as_it_was(folder: Path) -> None:
+def test_a_file_can_import_from_its_folder_and_the_import_path_is_restored(folder: Path) -> None:
     Path("names.py").write_text("NAME = 'flights'\n")
     Path("pipe.py").write_text(PIPELINE.replace('App("flights")', "App(__import__('names').NAME)"))
     before = list(sys.path)
@@ -86,7 +86,7 @@ def test_the_same_app_under_two_names_is_one_app(folder: Path) -> None:
     assert str(load_app("pipe.py").ref) == "default.flights"
 
 
-def test_yaml_and_json_say_the_same(folder: Path) -> None:
+def test_yaml_and_json_define_the_same_app(folder: Path) -> None:
     Path("pipe.yaml").write_text(PIPELINE_YAML)
     app = load_app("pipe.yaml")
     Path("pipe.json").write_text(json.dumps(app_to_json(app)))
@@ -122,9 +122,9 @@ def test_a_missing_module_is_named(folder: Path, target: str) -> None:
             "pipe.py",
             "pipe.py: defines several Apps, choose one: pipe.py:app, pipe.py:second",
         ),
-        (PIPELINE, "pipe.py:nope", "pipe.py: 'nope' is not there"),
+        (PIPELINE, "pipe.py:nope", "pipe.py: 'nope' does not exist"),
         (PIPELINE, "pipe.py:join", "pipe.py: 'join' is a ProgramRef, not an App"),
-        ("def broken(:\n", "pipe.py", "pipe.py:1: is no Python: invalid syntax"),
+        ("def broken(:\n", "pipe.py", "pipe.py:1: is not valid Python: invalid syntax"),
         ("\n\nx = 1 / 0\n", "pipe.py", "pipe.py:3: failed when it was executed: ZeroDivisionError: division by zero"),
         (
             "import not_installed_here\n",
@@ -143,7 +143,7 @@ def test_a_missing_module_is_named(folder: Path, target: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_in_python_is_told_with_its_line(folder: Path, text: str, target: str, message: str) -> None:
+def test_an_error_in_python_has_its_line(folder: Path, text: str, target: str, message: str) -> None:
     Path("pipe.py").write_text(text)
     with pytest.raises(InvalidError) as refused:
         load_app(target)
@@ -172,34 +172,34 @@ def test_what_is_wrong_in_python_is_told_with_its_line(folder: Path, text: str, 
             ("type: bash", "type: perl"),
             "$.programs.tidy.type: is no program we know: 'perl' (known: bash, http, publish, spark)",
         ),
-        (("  join: {", "  join: {name: j, "), "$.programs.join.name: is said already by the field it stands in"),
+        (("  join: {", "  join: {name: j, "), "$.programs.join.name: is given already by the name of the field"),
         (("application: flights", "app: flights"), "$.application: is missing"),
         (("enabled: false", "enabled: no"), "$.schedules.cleanup.enabled: must be true or false but is 'no'"),
-        (("weekly:", "weekly: {"), "is no YAML: while parsing a flow mapping"),
-        (("  tidy:", "  join:"), "is no YAML: 'join' stands twice"),
+        (("weekly:", "weekly: {"), "is not valid YAML: while parsing a flow mapping"),
+        (("  tidy:", "  join:"), "is not valid YAML: duplicate name 'join'"),
     ],
 )
-def test_what_is_wrong_in_yaml_is_told_with_file_and_path(folder: Path, change: tuple[str, str], message: str) -> None:
+def test_an_error_in_yaml_has_its_file_and_path(folder: Path, change: tuple[str, str], message: str) -> None:
     Path("pipe.yml").write_text(PIPELINE_YAML.replace(*change, 1))
     with pytest.raises(InvalidError) as refused:
         load_app("pipe.yml")
     assert re.sub(r"^pipe\.yml:? ", "", str(refused.value)).startswith(message)
 
 
-def test_json_that_is_none_says_where(folder: Path) -> None:
+def test_invalid_json_has_its_position(folder: Path) -> None:
     Path("pipe.json").write_text('{"application": }')
-    with pytest.raises(InvalidError, match=r"^pipe\.json: is no JSON: Expecting value: line 1 column 17"):
+    with pytest.raises(InvalidError, match=r"^pipe\.json: is not valid JSON: Expecting value: line 1 column 17"):
         load_app("pipe.json")
 
 
 @pytest.mark.parametrize("text", ["[]", "", "7", "- a"])
-def test_a_file_that_holds_no_object_is_refused(folder: Path, text: str) -> None:
+def test_a_file_without_an_object_is_refused(folder: Path, text: str) -> None:
     Path("pipe.yaml").write_text(text)
     with pytest.raises(InvalidError, match=r"^pipe\.yaml: must be an object but is"):
         load_app("pipe.yaml")
 
 
-def test_yaml_reads_what_people_mean() -> None:
+def test_yaml_scalars_follow_the_core_schema() -> None:
     assert read_yaml(b"{a: 22:00, b: no, c: 2013-01-08, d: 7, e: 1.5, f: true, g: ~, h: , i: 0o7, j: 1_000}") == {
         "a": "22:00",
         "b": "no",
@@ -217,6 +217,15 @@ def test_yaml_reads_what_people_mean() -> None:
 @pytest.mark.parametrize(
     "raw", [b"a: 1\na: 2", b"1: 2", b"a: 1\n---\nb: 2", b"!!python/object:os.system {}", b"\xff\x00"]
 )
-def test_yaml_refuses_what_it_cannot_mean(raw: bytes) -> None:
+def test_invalid_yaml_is_refused(raw: bytes) -> None:
     with pytest.raises(YamlError):
         read_yaml(raw)
+
+
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+def test_a_file_that_is_nested_too_deeply_is_refused(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"app.{ending}"
+    path.write_text("[" * 20_000 + "]" * 20_000)
+
+    with pytest.raises(InvalidError, match="nested too deeply"):
+        load_app(str(path))

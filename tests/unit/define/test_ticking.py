@@ -1,4 +1,4 @@
-"""Time leaves in their owner's words."""
+"""Expressions of time triggers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streamsched import App, When, calendar, cron, every, window
+from streamsched import App, TriggerExpression, calendar, cron, every, window
 from streamsched.define.loading import load_app
-from streamsched.domain.calendar import Calendar, OnClosed
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.names import AppRef
-from streamsched.domain.trigger import Cron, Every, Trigger
-from streamsched.domain.window import TimeWindow
+from streamsched.domain.time.calendar import Calendar, OnClosed
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.triggers.trigger import Cron, Every, Trigger
 
 EXCHANGE = calendar("exchange", weekdays=["sat", "sun"], dates=[date(2026, 4, 3), ("2026-12-24", "2027-01-03")])
 SHOP = AppRef("default", "shop")
@@ -39,17 +39,17 @@ SHOP = AppRef("default", "shop")
         ),
     ],
 )
-def test_a_time_leaf_in_words_is_the_leaf(written: When, meant: Trigger) -> None:
+def test_an_expression_builds_the_time_trigger(written: TriggerExpression, meant: Trigger) -> None:
     assert written.build(SHOP) == meant
 
 
 @pytest.mark.parametrize(
     ("when", "message"),
     [
-        (cron("0 4 * * *", on_closed="next"), "$.schedules.s.when.on_closed: is said, but no calendar closes any day"),
+        (cron("0 4 * * *", on_closed="next"), "$.schedules.s.when.on_closed: is set, but there is no calendar"),
         (cron("0 4 * * *", jitter="-5m"), "$.schedules.s.when.jitter: '-5m' is no duration"),
         (every("5m", jitter=-timedelta(1)), "$.schedules.s.when.jitter: must not be negative"),
-        (every("5m", zone="Asia/Tokyo"), "$.schedules.s.when.zone: is said, but an interval has none without a cale"),
+        (every("5m", zone="Asia/Tokyo"), "$.schedules.s.when.zone: is set, but an interval has none without a cale"),
         (
             cron("0 4 * * SUN", calendar=EXCHANGE),
             "$.schedules.s.when.calendar: closes every day on which '0 4 * * SUN' matches",
@@ -59,7 +59,7 @@ def test_a_time_leaf_in_words_is_the_leaf(written: When, meant: Trigger) -> None
         (cron("0 4 1 * 1", dialect="quartz"), "$.schedules.s.when.expression: exactly one of day of month and"),
     ],
 )
-def test_a_mistake_is_told_where_it_is_made(when: When, message: str) -> None:
+def test_an_invalid_time_trigger_is_refused_with_its_path(when: TriggerExpression, message: str) -> None:
     app = App("shop")
     program = app.bash("p", "true")
     with pytest.raises(InvalidDefinitionError) as refused:
@@ -67,7 +67,7 @@ def test_a_mistake_is_told_where_it_is_made(when: When, message: str) -> None:
     assert str(refused.value).startswith(message)
 
 
-def test_days_in_words_are_the_calendar() -> None:
+def test_a_calendar_from_strings() -> None:
     made = Calendar.of(
         "exchange",
         weekdays=[5, 6],
@@ -78,7 +78,7 @@ def test_days_in_words_are_the_calendar() -> None:
         calendar(dates=["24.12.2026"])
 
 
-def test_a_window_may_have_a_calendar() -> None:
+def test_a_window_with_a_calendar() -> None:
     hours = window("09:00", "17:00", "Europe/Berlin", calendar=EXCHANGE)
     assert hours == TimeWindow(time(9), time(17), "Europe/Berlin", calendar=EXCHANGE)
     assert str(hours) == "window 09:00–17:00 Europe/Berlin but for calendar exchange"
@@ -99,7 +99,7 @@ schedules:
 """
 
 
-def test_in_yaml_a_calendar_is_named_once(tmp_path: Path) -> None:
+def test_yaml_calendars_are_defined_once_by_name(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(YAML)
     nightly = load_app(str(tmp_path / "shop.yaml")).schedules[0]
     exchange = calendar(

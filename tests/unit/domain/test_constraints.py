@@ -7,21 +7,30 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, WaitUntil, check, check_all
-from streamsched.domain.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.rate import Rate
+from streamsched.domain.constraints.window import TimeWindow
+from streamsched.domain.decisions.admission import (
+    ConstraintInput,
+    ConstraintVerdict,
+    Satisfied,
+    Unsatisfiable,
+    WaitFor,
+    WaitUntil,
+    check,
+    check_all,
+)
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.rate import Rate
-from streamsched.domain.window import TimeWindow
 
 NOW = datetime(2013, 1, 8, 12, tzinfo=UTC)
 JOIN = ProgramRef("default", "app", "join")
 HOUR = timedelta(hours=1)
 
 
-def facts(*active: str, satisfied_ago: timedelta = HOUR, completed_ago: timedelta | None = None) -> Facts:
+def facts(*active: str, satisfied_ago: timedelta = HOUR, completed_ago: timedelta | None = None) -> ConstraintInput:
     completed = None if completed_ago is None else NOW - completed_ago
-    return Facts(NOW - satisfied_ago, active_runs=active, last_completed_at=completed, program=JOIN)
+    return ConstraintInput(NOW - satisfied_ago, active_runs=active, last_completed_at=completed, program=JOIN)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,7 @@ def facts(*active: str, satisfied_ago: timedelta = HOUR, completed_ago: timedelt
         (TimeWindow(time(12), time(12, 1)), facts(), Satisfied("window 12:00–12:01 UTC is open")),
     ],
 )
-def test_a_verdict_says_why(constraint: Constraint, known: Facts, verdict: Verdict) -> None:
+def test_a_verdict_says_why(constraint: Constraint, known: ConstraintInput, verdict: ConstraintVerdict) -> None:
     assert check(constraint, known, NOW) == verdict
 
 
@@ -120,8 +129,8 @@ def test_one_that_cannot_be_met_ends_the_job_also_while_another_waits_and_all_re
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Rate(0, HOUR), "$.limit: must be 1 to 1000000 but is 0"),
-        (lambda: Rate(1, HOUR, burst=0), "$.burst: must be 1 to 1000000 but is 0"),
+        (lambda: Rate(0, HOUR), "$.limit: must be from 1 to 1000000 but is 0"),
+        (lambda: Rate(1, HOUR, burst=0), "$.burst: must be from 1 to 1000000 but is 0"),
         (lambda: Rate(1, HOUR, group="api"), "$.group: is for rates of a group, and this is one of a program"),
         (lambda: Rate(1, timedelta(0)), "$.per: must be positive but is 0:00:00"),
         (lambda: Concurrency(0), "$.limit: must be at least 1 but is 0"),

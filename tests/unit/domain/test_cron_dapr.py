@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.cron import check_cron, next_fire, previous_fire
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
-from streamsched.domain.duration import parse_go_duration
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.trigger import Cron
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.time.duration import parse_go_duration
+from streamsched.domain.triggers.trigger import Cron
 
 FRIDAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.cron import next_fire, previous_fire
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
-from streamsched.domain.trigger import Cron, Every
+from streamsched.domain.ticks.fire_times import next_fire, previous_fire
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.triggers.trigger import Cron, Every
 
 BERLIN, NEW_YORK, LORD_HOWE, KOLKATA = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamsched.domain.cron import check_cron, next_fire, parse_cron
-from streamsched.domain.dialect import Dialect
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.trigger import Cron
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, parse_cron
+from streamsched.domain.time.dialect import Dialect
+from streamsched.domain.triggers.trigger import Cron
 
 FRIDAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

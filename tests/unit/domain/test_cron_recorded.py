@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.domain.cron import check_cron, next_fire, previous_fire
-from streamsched.domain.dialect import Dialect
-from streamsched.domain.tick import Cron
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire
+from streamsched.domain.time.dialect import Dialect
+from streamsched.domain.triggers.time_leaf import Cron
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cron"
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.cron import check_cron, check_zone, next_fire
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.trigger import At, Cron, Every
+from streamsched.domain.ticks.fire_times import check_cron, check_zone, next_fire
+from streamsched.domain.triggers.trigger import At, Cron, Every
 
 FRIDAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

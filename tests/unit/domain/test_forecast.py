@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.calendar import Calendar, OnClosed
-from streamsched.domain.dialect import Dialect, InGap, InOverlap
-from streamsched.domain.forecast import forecast
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.tick import At, Cron, Every, TimeLeaf
+from streamsched.domain.ticks.forecast import forecast
+from streamsched.domain.time.calendar import Calendar, OnClosed
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.triggers.time_leaf import At, Cron, Every, TimeLeaf
 
 BERLIN = "Europe/Berlin"
 FEAST = Calendar.of("feast", weekdays=[5, 6], spans=[(date(2026, 12, 24), date(2026, 12, 26))])
@@ -154,14 +154,14 @@ def test_odd_days_are_marked(leaf: TimeLeaf, after: str, lines: list[str]) -> No
     created_at = datetime(2026, 1, 1, tzinfo=UTC)
     wanted = [line for line in lines if "T" in line.split(" ", 1)[0]]
     found = forecast(leaf, datetime.fromisoformat(after), max(len(wanted), 1), created_at=created_at)
-    told = [
+    reported = [
         " ".join([tick.local.isoformat(), "; ".join(f"{note.kind} {note.text}" for note in tick.notes)]).strip()
         for tick in found.ticks
     ]
-    told += [f"{each.day} {each.note.kind} {each.note.text}" for each in found.omitted]
+    reported += [f"{each.day} {each.note.kind} {each.note.text}" for each in found.omitted]
     if not isinstance(leaf, At):
-        told = told[: len(wanted)] + told[len(found.ticks) :]
-    assert sorted(told) == sorted(lines)
+        reported = reported[: len(wanted)] + reported[len(found.ticks) :]
+    assert sorted(reported) == sorted(lines)
 
 
 def test_a_schedule_says_when_its_ticks_fire() -> None:
@@ -175,7 +175,7 @@ def test_a_schedule_says_when_its_ticks_fire() -> None:
     ]
 
 
-def test_a_year_of_closed_days_is_told_no_longer_than_a_hundred() -> None:
+def test_a_year_of_closed_days_is_reported_no_longer_than_a_hundred() -> None:
     closed, after = Calendar.of(spans=[(date(2026, 1, 1), date(2030, 12, 31))]), datetime(2026, 1, 1, tzinfo=UTC)
     found = forecast(Cron("* * * * *", calendar=closed), after, 1, created_at=after)
     assert found.ticks[0].due_at == datetime(2031, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Named groups: who fits, and what is said when nobody does."""
+"""Named groups: which job fits, and the reason when none does."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from datetime import UTC, datetime
 import pytest
 
 from streamsched import App, cron, group
-from streamsched.domain.admission import Facts, Satisfied, Unsatisfiable, Verdict, WaitFor, check
+from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy, groups_of_manual_run
+from streamsched.domain.decisions.admission import (
+    ConstraintInput,
+    ConstraintVerdict,
+    Satisfied,
+    Unsatisfiable,
+    WaitFor,
+    check,
+)
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.group import Group, Occupancy, Slot, taken_by_hand
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-TWO = (Slot("a", 1), Slot("b", 2))
+TWO = (GroupSlot("a", 1), GroupSlot("b", 2))
 
 
 @pytest.mark.parametrize(
@@ -30,10 +37,12 @@ TWO = (Slot("a", 1), Slot("b", 2))
         (Group("w", 3), Occupancy(0), WaitFor(("group w",), "0 of 0 slots of group w are taken")),
     ],
 )
-def test_a_group_has_room_or_says_who_is_in_it(constraint: Group, standing: Occupancy | None, verdict: Verdict) -> None:
+def test_a_group_has_room_or_says_who_is_in_it(
+    constraint: Group, standing: Occupancy | None, verdict: ConstraintVerdict
+) -> None:
     groups = {} if standing is None else {"w": standing}
 
-    assert check(constraint, Facts(NOW, groups=groups), NOW) == verdict
+    assert check(constraint, ConstraintInput(NOW, groups=groups), NOW) == verdict
 
 
 def test_a_run_that_could_never_fit_is_refused_where_it_is_written() -> None:
@@ -51,4 +60,4 @@ def test_a_schedule_asks_for_a_group_once() -> None:
 def test_a_run_by_hand_takes_of_each_group_what_the_heaviest_schedule_takes() -> None:
     light, heavy, tight = Group("a", 9), Group("a", 9, weight=4), Group("a", 5, weight=4)
 
-    assert taken_by_hand([light, heavy, Group("b", 1), tight]) == (tight, Group("b", 1))
+    assert groups_of_manual_run([light, heavy, Group("b", 1), tight]) == (tight, Group("b", 1))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.define.again import retry
+from streamsched.define.retries import retry
+from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.pace import Bucket, Pace
-from streamsched.domain.retry import Failure, Retry, failure_of
-from streamsched.domain.run import TERMINAL, RunState
-from streamsched.testing.definitions import retries
+from streamsched.domain.jobs.run import TERMINAL, RunState
+from streamsched.domain.schedules.retry import Failure, Retry, failure_of
+from tests.support.definitions import retries
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -74,7 +74,7 @@ def test_a_policy_that_makes_no_sense_is_refused(given_: dict[str, object], path
     st.lists(st.tuples(st.timedeltas(timedelta(0), timedelta(seconds=20)), st.integers(0, 40)), max_size=30),
 )
 def test_no_stretch_of_time_sees_more_than_the_pace(pace: Pace, asked: list[tuple[timedelta, int]]) -> None:
-    bucket, now = Bucket(float(pace.burst), NOW), NOW
+    bucket, now = BucketLevel(float(pace.burst), NOW), NOW
     through: list[tuple[datetime, int]] = []
     for passed, wanted in asked:
         now += passed
@@ -90,7 +90,7 @@ def test_no_stretch_of_time_sees_more_than_the_pace(pace: Pace, asked: list[tupl
 
 @given(st.builds(Pace, st.floats(0.5, 50), st.integers(1, 30)), st.floats(0, 30))
 def test_the_time_of_the_next_is_the_first_at_which_one_may_go(pace: Pace, left: float) -> None:
-    bucket = Bucket(min(left, pace.burst), NOW)
+    bucket = BucketLevel(min(left, pace.burst), NOW)
     at = pace.next_at(bucket, NOW)
 
     assert pace.available(bucket, at + timedelta(microseconds=2)) >= 1
@@ -99,7 +99,7 @@ def test_the_time_of_the_next_is_the_first_at_which_one_may_go(pace: Pace, left:
 
 def test_a_clock_that_went_back_fills_nothing_twice() -> None:
     pace = Pace(1, 10)
-    bucket = pace.taken(Bucket(10.0, NOW), 10, NOW)
+    bucket = pace.taken(BucketLevel(10.0, NOW), 10, NOW)
     back = pace.taken(bucket, 0, NOW - timedelta(seconds=60))
 
     assert pace.available(back, NOW) == 0

@@ -1,6 +1,6 @@
 """The state machines of jobs and runs: walked, compared with the database's lists, and drawn.
 
-`docs/states.md` is made from the tables: `UPDATE_DOCS=1 pytest tests/unit/domain/test_states.py` writes it anew.
+`docs/reference/states.md` is made from the tables; `make docs` writes it again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain import job, run
 from streamsched.domain.errors import IllegalTransitionError
-from streamsched.domain.event import Outcome
+from streamsched.domain.events.event import Outcome
+from streamsched.domain.jobs import job, run
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs" / "states.md"
+DOCS = ROOT / "docs" / "reference" / "states.md"
 MIGRATIONS = sorted((ROOT / "migrations" / "versions").glob("*.sql"))
 
 Table = Mapping[tuple[Any, Any], Any]
@@ -29,7 +29,7 @@ Advance = Callable[[Any, Any], StrEnum]
 
 
 class Machine:
-    """One of the two, so that every test is told of both."""
+    """One of the two, so that every test is given both."""
 
     def __init__(self, noun: str, states: type[StrEnum], facts: type[StrEnum], *, module: Any) -> None:
         self.noun, self.states, self.facts = noun, states, facts
@@ -68,7 +68,7 @@ def test_the_ends_are_exactly_the_states_without_a_way_on(machine: Machine) -> N
 
 
 @both
-def test_every_fact_can_be_told_to_some_state(machine: Machine) -> None:
+def test_every_fact_can_be_reported_to_some_state(machine: Machine) -> None:
     assert {fact for _, fact in machine.table} == set(machine.facts)
 
 
@@ -91,7 +91,7 @@ def test_a_walk_never_leaves_the_table_and_a_refused_fact_changes_nothing(
         assert state in machine.states
 
 
-def test_every_end_of_a_run_is_told_to_triggers_and_every_outcome_is_some_state() -> None:
+def test_every_end_of_a_run_is_reported_to_triggers_and_every_outcome_is_some_state() -> None:
     assert set(run.OUTCOMES) >= run.TERMINAL
     assert set(run.OUTCOMES.values()) == set(Outcome)
 
@@ -139,7 +139,7 @@ def _page() -> str:
         [
             "# States",
             "",
-            "Made from the tables in `streamsched/domain/{job,run}.py`; a test keeps it true.",
+            "Made from the tables in `streamsched/domain/jobs/`; `make docs` writes it again.",
             "",
             "## A job: one satisfaction of one schedule",
             "",
@@ -149,7 +149,7 @@ def _page() -> str:
             "",
             "## A run: one execution of a program",
             "",
-            "What triggers are told: "
+            "What triggers receive: "
             + ", ".join(f"`{state}` as *{outcome}*" for state, outcome in run.OUTCOMES.items())
             + ".",
             "",
@@ -161,6 +161,6 @@ def _page() -> str:
 
 def test_the_diagrams_show_the_tables() -> None:
     if os.environ.get("UPDATE_DOCS"):
-        DOCS.parent.mkdir(exist_ok=True)
+        DOCS.parent.mkdir(parents=True, exist_ok=True)
         DOCS.write_text(_page())
-    assert DOCS.read_text() == _page(), "docs/states.md is stale: run with UPDATE_DOCS=1"
+    assert DOCS.read_text() == _page(), "docs/reference/states.md is stale: run `make docs`"

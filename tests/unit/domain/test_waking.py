@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamsched.domain.waking import send_at
+from streamsched.domain.ticks.wakeups import send_at
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

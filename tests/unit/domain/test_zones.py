@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from streamsched.domain.zone import first_instant, jumps
+from streamsched.domain.time.zone import first_instant, jumps
 
 BERLIN = ZoneInfo("Europe/Berlin")
 FORWARD, BACK = datetime(2024, 3, 31, 1, tzinfo=UTC), datetime(2024, 10, 27, 1, tzinfo=UTC)

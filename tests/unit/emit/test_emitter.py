@@ -19,20 +19,20 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.codec import event as codec
 from streamsched.domain.errors import ConfigurationError, InvalidError, RefusedError, UnavailableError
-from streamsched.domain.event import Event, Outcome, ProgramReached
-from streamsched.domain.home import home
+from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef
-from streamsched.emit import AsyncEmitter, Emitter, Patience, custom, drain, partitions_added, program_status
-from streamsched.emit.delivery import Parcel
+from streamsched.domain.signals.home import home
+from streamsched.emit import AsyncEmitter, Emitter, RetryLimits, custom, drain, partitions_added, program_status
+from streamsched.emit.delivery import EncodedEvent
 from streamsched.emit.draft import stamped
-from streamsched.emit.log import LogLink
+from streamsched.emit.log import LogTransport
 from streamsched.emit.spool import Spool
+from streamsched.log.topics import PARTITIONS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.topics import PARTITIONS, topic_specs
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
-HASTY = Patience(deadline=timedelta(milliseconds=30), first=timedelta(milliseconds=5))
+HASTY = RetryLimits(deadline=timedelta(milliseconds=30), first=timedelta(milliseconds=5))
 
 
 class FarEnd:
@@ -142,6 +142,15 @@ def test_a_far_end_that_stumbles_is_tried_again_with_the_same_ids(far: FarEnd) -
     assert len(set(far.ids)) == 2
 
 
+@pytest.mark.parametrize("unheard", [[], ["event:default.e"], None])
+def test_what_without_listeners_is_said(far: FarEnd, unheard: list[str] | None) -> None:
+    far.script = [(202, {"accepted": 1, "errors": [], "unheard": unheard})]
+
+    with Emitter(far.url, source="test") as emitter:
+        assert emitter.emit(custom("e")).unheard == tuple(unheard or ())
+        assert emitter.emit(custom("e")).unheard == ()  # an older server does not say
+
+
 def test_a_refused_event_raises_with_its_path_and_the_others_are_taken(far: FarEnd, tmp_path: Path) -> None:
     far.script = [
         (202, {"accepted": 1, "errors": [{"index": 1, "path": "$[1].data.count", "reason": "must be positive"}]})
@@ -157,7 +166,7 @@ def test_a_refused_event_raises_with_its_path_and_the_others_are_taken(far: FarE
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refusal_without_details_is_told_as_it_came(far: FarEnd) -> None:
+def test_a_refusal_without_details_is_reported_as_it_came(far: FarEnd) -> None:
     far.script = [(400, {"type": "urn:streamsched:problem:bad-request", "detail": "what is this?"})]
 
     with Emitter(far.url, source="test") as emitter, pytest.raises(RefusedError, match=r"^\$\[0\]: what is this\?$"):
@@ -255,7 +264,9 @@ def test_what_was_kept_behind_another_process_goes_out_though_that_was_done_just
     assert far.ids == ["1", "2"]
 
 
-def test_a_folder_is_drained_by_whoever_finds_the_far_end_back(nowhere: str, far: FarEnd, tmp_path: Path) -> None:
+def test_a_folder_is_drained_by_the_process_that_finds_the_far_end_back(
+    nowhere: str, far: FarEnd, tmp_path: Path
+) -> None:
     with Emitter(nowhere, source="test", spool=tmp_path, patience=HASTY) as emitter:
         emitter.emit(custom("e", event_id="1"), custom("e", event_id="2"))
     far.script = [(202, {"accepted": 1, "errors": [{"index": 0, "path": "$", "reason": "bad"}]})]
@@ -290,9 +301,9 @@ async def test_an_event_straight_to_the_log_lies_at_its_home() -> None:
     async def opened() -> Broker:
         return broker
 
-    link = LogLink(opened)
+    link = LogTransport(opened)
     event = stamped(partitions_added("flights", ["day=1"], event_id="commit-1"), source="test", now=NOW)
-    await asyncio.to_thread(link.send, [Parcel(event, link.encode(event))])
+    await asyncio.to_thread(link.send, [EncodedEvent(event, link.encode(event))])
     await asyncio.to_thread(link.close)
 
     at = TopicPartition(PARTITIONS, home("partition:default.flights", 4))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamsched.domain.errors import Refusal
-from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
 from streamsched.emit.spool import Spool
 from streamsched.ports.clock import SystemClock
@@ -86,7 +86,7 @@ def test_what_is_left_of_a_file_stays_and_what_was_refused_lies_beside_it(spool:
     assert b'"reason":"bad"' in aside.read_bytes()
 
 
-def test_a_torn_last_line_is_skipped_and_costs_nobody_else(spool: Spool, tmp_path: Path) -> None:
+def test_a_torn_last_line_is_skipped_and_costs_no_other(spool: Spool, tmp_path: Path) -> None:
     spool.keep([event("a")])
     (path,) = (tmp_path / "spool").iterdir()
     with path.open("ab") as file:

@@ -90,9 +90,9 @@ def test_the_time_line_is_in_the_order_things_happened() -> None:
         Commit(START, "weather", ("2013-03-01", "2013-03-02"), 144),
     ]
 
-    told = time_line(commits, Moment((), (join,), (run("join", join, start=3, end=9),)))
+    reported = time_line(commits, Moment((), (join,), (run("join", join, start=3, end=9),)))
 
-    assert [(each.kind, each.text) for each in told] == [
+    assert [(each.kind, each.text) for each in reported] == [
         ("event", "flights: 2013-03-01 (958 rows)"),
         ("event", "weather: 2013-03-01 … 2013-03-02 (144 rows)"),
         ("job", "weekly-join.1.1 is ready"),

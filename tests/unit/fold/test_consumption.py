@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from streamsched import App, event
-from streamsched.codec import signal as signal_codec
-from streamsched.codec import state as state_codec
-from streamsched.domain.consumption import Consumption
-from streamsched.domain.draft import JOBS_AT_ONCE
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import state as state_codec
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.event import CustomHappened, Event, Fact, Partition, PartitionsAdded, StreamSize
-from streamsched.domain.explain import explain
-from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.job import ReadyJob
+from streamsched.domain.events.event import CustomHappened, Event, Fact, Partition, PartitionsAdded, StreamSize
+from streamsched.domain.fold.cell_update import JOBS_AT_ONCE
+from streamsched.domain.fold.explain import explain
+from streamsched.domain.fold.fold import TriggerState, fold
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import AtLeast, CustomEvent, Measure, Partitions, StreamGrowth, Total, Trigger
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import AtLeast, CustomEvent, Measure, Partitions, StreamGrowth, Total, Trigger
 
 AT = datetime(2013, 1, 7, 12, tzinfo=UTC)
 SCHEDULE = ScheduleRef("default", "app", "s")
@@ -45,7 +45,7 @@ def after(consumption: Consumption, trigger: Trigger, *facts: Fact | str) -> tup
     return state, jobs
 
 
-def told(job: ReadyJob) -> dict[str, tuple[int, list[str]]]:
+def reported(job: ReadyJob) -> dict[str, tuple[int, list[str]]]:
     return {part.leaf.split(":")[1]: (part.count, [each.id for each in part.events]) for part in job.contributions}
 
 
@@ -56,7 +56,7 @@ def landed(count: int, *parts: Partition) -> PartitionsAdded:
 def test_x_x_y_y_under_and_fires_twice_each_with_its_own_pair() -> None:
     _, jobs = after(PAIRED, named("x") & named("y"), "x", "x", "y", "y")
 
-    assert [[told(job) for job in some] for some in jobs] == [
+    assert [[reported(job) for job in some] for some in jobs] == [
         [],
         [],
         [{"default.x": (1, ["e0"]), "default.y": (1, ["e2"])}],
@@ -101,7 +101,10 @@ def test_of_alternatives_that_hold_the_one_written_first_is_used_and_the_other_s
 
     _, jobs = after(PAIRED, trigger, "y", "x", "z", "z")
 
-    assert [[*told(job)] for some in jobs for job in some] == [["default.x", "default.z"], ["default.y", "default.z"]]
+    assert [[*reported(job)] for some in jobs for job in some] == [
+        ["default.x", "default.z"],
+        ["default.y", "default.z"],
+    ]
 
 
 def test_two_of_three_use_two() -> None:
@@ -109,7 +112,7 @@ def test_two_of_three_use_two() -> None:
 
     state, jobs = after(PAIRED, trigger, "x", "z", "y")
 
-    assert [[*told(job)] for some in jobs for job in some] == [["default.y", "default.z"]]
+    assert [[*reported(job)] for some in jobs for job in some] == [["default.y", "default.z"]]
     assert explain(state).children[0].have == 1, "the x that was not used stays"
 
 
@@ -118,7 +121,7 @@ def test_a_streams_growth_is_divided_byte_by_byte_and_its_level_stays_known() ->
 
     state, jobs = after(PAIRED, StreamGrowth(CLICKS, 30), *whole)
 
-    assert [[told(job)["default.clicks"] for job in some] for some in jobs] == [
+    assert [[reported(job)["default.clicks"] for job in some] for some in jobs] == [
         [],
         [(30, ["e1"]), (30, ["e1"])],
         [],
@@ -142,7 +145,7 @@ def test_latest_keeps_no_more_than_is_wanted_and_drops_the_oldest() -> None:
     state, jobs = after(LATEST, Partitions(FLIGHTS, 3) & named("go"), landed(4, *parts), landed(1), "go")
 
     (job,) = jobs[-1]
-    assert told(job) == {"default.flights": (3, ["e0", "e1"]), "default.go": (1, ["e2"])}
+    assert reported(job) == {"default.flights": (3, ["e0", "e1"]), "default.go": (1, ["e2"])}
     assert job.contributions[0].events[0].fact == landed(2, *parts[2:])
     assert state.accumulations == {}
 
@@ -164,7 +167,7 @@ def test_a_definition_carries_its_policy_through_the_log(consumption: Consumptio
     assert (b"consumption" in signal_codec.encode(put)[1]) is (consumption is not Consumption.CUMULATIVE)
 
 
-def test_a_policy_nobody_knows_is_refused_with_its_path() -> None:
+def test_a_policy_that_is_unknown_is_refused_with_its_path() -> None:
     key, value = signal_codec.encode(Put(SCHEDULE, 1, True, named("x"), PAIRED))
     with pytest.raises(InvalidError) as refused:
         signal_codec.decode(key, value.replace(b"paired", b"greedy"))

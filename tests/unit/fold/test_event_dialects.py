@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamsched.codec import cloudevents, event
+from streamsched.codec import event
+from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Fact,
@@ -261,7 +262,7 @@ def test_a_dialect_says_a_fact(said: dict[str, Any], fact: Fact) -> None:
             notification("PROGRAM_STATUS", programRunId=run_id(), programStatus="SUSPENDED"),
             "$.properties.programStatus",
             "is none a trigger can ask for",
-            id="CDAP's status nobody can ask for",
+            id="CDAP's status that cannot be requested",
         ),
         pytest.param(
             notification("PROGRAM_STATUS", programRunId=run_id(run=None), programStatus="FAILED"),

@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from streamsched.domain.accumulation import LIMIT
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Fact,
@@ -18,12 +17,13 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.explain import explain
-from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.job import ReadyJob
+from streamsched.domain.fold.accumulation import LIMIT
+from streamsched.domain.fold.explain import explain
+from streamsched.domain.fold.fold import TriggerState, fold
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.trigger import (
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.triggers.trigger import (
     Cron,
     CustomEvent,
     Partitions,
@@ -76,7 +76,7 @@ def contributed(job: ReadyJob) -> dict[str, tuple[int, list[str]]]:
     return {each.leaf: (each.count, [event.id for event in each.events]) for each in job.contributions}
 
 
-def test_seven_partitions_where_five_were_wanted_start_one_job_told_of_seven() -> None:
+def test_seven_partitions_where_five_were_wanted_start_one_job_given_seven() -> None:
     line = Line(Partitions(FLIGHTS, 5))
 
     assert line.see(landed(3)) == []
@@ -84,7 +84,7 @@ def test_seven_partitions_where_five_were_wanted_start_one_job_told_of_seven() -
 
     assert job.id == "default.flights.join.1.1"
     assert job.satisfied_at == AT
-    assert contributed(job) == {"partitions:default.flights:5": (7, ["e1", "e2"])}
+    assert contributed(job) == {"partitions:default.flights:5:distinct": (7, ["e1", "e2"])}
     assert line.see(landed(4)) == [], "the two beyond five went with the job"
 
 
@@ -95,17 +95,17 @@ def test_a_satisfied_branch_stays_satisfied_until_the_whole_fires_and_goes_on_co
     (job,) = line.see(landed(1, WEATHER))
 
     assert contributed(job) == {
-        "partitions:default.flights:2": (3, ["e1", "e2"]),
-        "partitions:default.weather:1": (1, ["e3"]),
+        "partitions:default.flights:2:distinct": (3, ["e1", "e2"]),
+        "partitions:default.weather:1:distinct": (1, ["e3"]),
     }
 
 
-def test_a_job_is_told_of_the_branch_that_was_not_complete() -> None:
+def test_a_job_is_given_the_branch_that_was_not_complete() -> None:
     line = Line(Partitions(FLIGHTS, 6) | ProgramStatus(LOAD))
 
     (job,) = line.see(landed(5), reached(Outcome.SUCCEEDED))
 
-    assert contributed(job)["partitions:default.flights:6"] == (5, ["e1"])
+    assert contributed(job)["partitions:default.flights:6:distinct"] == (5, ["e1"])
     assert line.see(landed(5)) == [], "the count restarted"
 
 
@@ -115,8 +115,8 @@ def test_one_event_counts_in_every_leaf_that_listens_to_it() -> None:
     (job,) = line.see(landed(1), landed(1))
 
     assert contributed(job) == {
-        "partitions:default.flights:1": (2, ["e1", "e2"]),
-        "partitions:default.flights:2": (2, ["e1", "e2"]),
+        "partitions:default.flights:1:distinct": (2, ["e1", "e2"]),
+        "partitions:default.flights:2:distinct": (2, ["e1", "e2"]),
     }
 
 
@@ -229,7 +229,7 @@ def test_a_put_or_drop_of_an_older_generation_changes_nothing() -> None:
     assert line.state is None
 
 
-def test_an_event_nobody_listens_to_leaves_the_very_same_state() -> None:
+def test_an_event_without_listeners_leaves_the_very_same_state() -> None:
     line = Line(Partitions(FLIGHTS, 2))
     before = line.state
 
@@ -254,7 +254,7 @@ def test_an_explanation_says_what_is_there_and_what_is_missing() -> None:
     assert [child.holds for child in either.children] == [True, False]
 
 
-def test_a_home_that_forgot_what_it_started_is_told_and_its_numbers_go_on_from_there() -> None:
+def test_a_home_that_forgot_what_it_started_is_reported_and_its_numbers_go_on_from_there() -> None:
     line = Line(Partitions(FLIGHTS, 2))
     line.see(landed(2), landed(1))
 

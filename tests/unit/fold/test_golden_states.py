@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.codec import state
-from streamsched.domain.accumulation import Accumulation
-from streamsched.domain.arrivals import Arrivals
-from streamsched.domain.cell import Clock, cell_of
-from streamsched.domain.consumption import Consumption
+from streamsched.codec.records import state
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import (
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Outcome,
@@ -23,12 +19,17 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.fold import Definition, TriggerState
-from streamsched.domain.lateness import Late, OnLate
-from streamsched.domain.match import Glob, Match, OneOf
+from streamsched.domain.events.event_list import EventList
+from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
+from streamsched.domain.fold.accumulation import Accumulation
+from streamsched.domain.fold.cell import TimedNodeState, cell_of
+from streamsched.domain.fold.fold import Definition, TriggerState
+from streamsched.domain.fold.plan import planned
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.plan import planned
-from streamsched.domain.trigger import (
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import (
+    AllOf,
     At,
     AtLeast,
     Cron,
@@ -47,7 +48,7 @@ from streamsched.domain.trigger import (
     Within,
     leaf_id,
 )
-from streamsched.testing.states import state_of
+from tests.support.states import state_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "state"
 SCHEDULE = ScheduleRef("default", "flights", "join")
@@ -69,7 +70,7 @@ LANDED = Event(
     ),
 )
 UNNAMED = Event("log:partitions/0/17", "unknown", NOON, PartitionsAdded(WEATHER, (), 5))
-NINE = Arrivals(Event(f"e{n}", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition(f"day={n}"),), 1)) for n in range(9))
+NINE = EventList(Event(f"e{n}", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition(f"day={n}"),), 1)) for n in range(9))
 SMALLER = Event("e3", "sizes", NOON, StreamSize(StreamRef("default", "clicks"), 20, absolute=False))
 GROWN = Event("e3", "sizes", NOON, StreamSize(StreamRef("default", "clicks"), 70, absolute=True))
 FAILED = Event(
@@ -82,10 +83,16 @@ APPROVED = Event("e5 “é”", "people", NOON, CustomHappened(EventName("defaul
 NIGHTLY = Cron("0 4 * * *", "Europe/Berlin")
 TICK = Event("t6", "timers", NOON, Ticked(SCHEDULE, 3, leaf_id(NIGHTLY), datetime(2013, 1, 7, 3, tzinfo=UTC)))
 
+
+def commits(dataset: DatasetRef, count: int = 1, match: Match = ANYTHING) -> Partitions:
+    """What a PARTITION means that does not say `distinct`: it was stored before there was a choice."""
+    return Partitions(dataset, count, match, distinct=False)
+
+
 EVERYTHING = (
-    Partitions(FLIGHTS, 7)
-    & Partitions(FLIGHTS, 2)
-    & (Partitions(WEATHER, 9) | ProgramStatus(LOAD, frozenset({Outcome.FAILED, Outcome.KILLED}), 2))
+    commits(FLIGHTS, 7)
+    & commits(FLIGHTS, 2)
+    & (commits(WEATHER, 9) | ProgramStatus(LOAD, frozenset({Outcome.FAILED, Outcome.KILLED}), 2))
     & StreamGrowth(StreamRef("default", "clicks"), 2**31 + 1)
     & CustomEvent(EventName("default", "approved"), 2)
     & (NIGHTLY | Every(timedelta(minutes=90)) | At(datetime(2014, 1, 1, tzinfo=UTC)))
@@ -101,32 +108,32 @@ EASTERN = Event(
 WIDER = AtLeast(
     2,
     (
-        Partitions(FLIGHTS, 2, EAST),
-        Total(FLIGHTS, Measure.BYTES, 500, EAST),
-        Total(WEATHER, Measure.ROWS, 9),
+        commits(FLIGHTS, 2, EAST),
+        Total(FLIGHTS, Measure.BYTES, 500, EAST, distinct=False),
+        Total(WEATHER, Measure.ROWS, 9, distinct=False),
         CustomEvent(EventName("default", "approved"), 2, Match.of({"by": OneOf(frozenset({"Zoë"}))})),
     ),
 )
 
 CLICKS = StreamGrowth(StreamRef("default", "clicks"), 50)
 STATES = {
-    "v1-new": state_of(SCHEDULE, Partitions(FLIGHTS)),
+    "v1-new": state_of(SCHEDULE, commits(FLIGHTS)),
     "v1-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
     "v1-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
     "v1-wider-leaves": state_of(
         SCHEDULE,
         WIDER,
         {
-            leaf_id(WIDER.triggers[0]): Accumulation(1, None, Arrivals([EASTERN])),  # type: ignore[arg-type]
-            leaf_id(WIDER.triggers[1]): Accumulation(60, None, Arrivals([EASTERN])),  # type: ignore[arg-type]
-            leaf_id(WIDER.triggers[3]): Accumulation(1, None, Arrivals([APPROVED])),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[0]): Accumulation(1, None, EventList([EASTERN])),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[1]): Accumulation(60, None, EventList([EASTERN])),  # type: ignore[arg-type]
+            leaf_id(WIDER.triggers[3]): Accumulation(1, None, EventList([APPROVED])),  # type: ignore[arg-type]
         },
         generation=4,
     ),
     "v1-paired": state_of(
         SCHEDULE,
-        Partitions(FLIGHTS, 5),
-        {"partitions:default.flights:5": Accumulation(2, None, Arrivals([LANDED]))},
+        commits(FLIGHTS, 5),
+        {"partitions:default.flights:5": Accumulation(2, None, EventList([LANDED]))},
         sequence=7,
         consumption=Consumption.PAIRED,
     ),
@@ -134,34 +141,36 @@ STATES = {
         SCHEDULE,
         EVERYTHING,
         {
-            "partitions:default.flights:7": Accumulation(2, None, Arrivals([LANDED])),
-            "partitions:default.flights:2": Accumulation(2, None, Arrivals([LANDED])),
-            "partitions:other.weather.hourly:9": Accumulation(5, None, Arrivals([UNNAMED])),
-            "program:default.flights.load:failed+killed:2": Accumulation(1, None, Arrivals([FAILED])),
-            "stream:default.clicks:2147483649": Accumulation(30, 70, Arrivals([GROWN])),
-            "event:default.approved:2": Accumulation(1, None, Arrivals([APPROVED])),
-            leaf_id(NIGHTLY): Accumulation(1, None, Arrivals([TICK])),
+            "partitions:default.flights:7": Accumulation(2, None, EventList([LANDED])),
+            "partitions:default.flights:2": Accumulation(2, None, EventList([LANDED])),
+            "partitions:other.weather.hourly:9": Accumulation(5, None, EventList([UNNAMED])),
+            "program:default.flights.load:failed+killed:2": Accumulation(1, None, EventList([FAILED])),
+            "stream:default.clicks:2147483649": Accumulation(30, 70, EventList([GROWN])),
+            "event:default.approved:2": Accumulation(1, None, EventList([APPROVED])),
+            leaf_id(NIGHTLY): Accumulation(1, None, EventList([TICK])),
         },
         generation=3,
         sequence=5,
     ),
 }
-WAITING = Within(Quiet(Partitions(FLIGHTS), timedelta(minutes=10), timedelta(hours=1)), timedelta(hours=6))
+WAITING = Within(Quiet(commits(FLIGHTS), timedelta(minutes=10), timedelta(hours=1)), timedelta(hours=6))
 SILENT = Silence(CustomEvent(EventName("default", "beat")), timedelta(days=1))
 TIMED = WAITING & SILENT & Unless(Then(CLICKS, WAITING, timedelta(hours=2)), ProgramStatus(LOAD))
+AGAIN = Event("e8", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition("year=2013/month=1", rows=7),), 1))
+DISTINCT = AllOf((Partitions(FLIGHTS, 7), Total(FLIGHTS, Measure.ROWS, 9)))
 STATES |= {
     "v2-everything": STATES["v1-everything"],
     "v2-fired-stream": STATES["v1-fired-stream"],
     "v2-paired": state_of(
         SCHEDULE,
-        Partitions(FLIGHTS, 5),
-        {"partitions:default.flights:5": Accumulation(4, None, Arrivals([LANDED, LANDED, UNNAMED]).without(1))},
+        commits(FLIGHTS, 5),
+        {"partitions:default.flights:5": Accumulation(4, None, EventList([LANDED, LANDED, UNNAMED]).without(1))},
         consumption=Consumption.PAIRED,
     ),
     "v2-cut": state_of(
         SCHEDULE,
         CLICKS,
-        {leaf_id(CLICKS): Accumulation(20, 170, Arrivals([GROWN, GROWN]).without(1, SMALLER))},
+        {leaf_id(CLICKS): Accumulation(20, 170, EventList([GROWN, GROWN]).without(1, SMALLER))},
         consumption=Consumption.PAIRED,
     ),
     "v2-timed": TriggerState(
@@ -169,18 +178,27 @@ STATES |= {
         2,
         cell_of(
             planned(TIMED),
-            {"partitions:default.flights:1#1.2": Accumulation(2, None, Arrivals([LANDED]))},
-            {0: Clock(NOON, NOON), 1: Clock(NOON), 2: Clock(last=NOON, held=True)},
+            {"partitions:default.flights:1#1.2": Accumulation(2, None, EventList([LANDED]))},
+            {0: TimedNodeState(NOON, NOON), 1: TimedNodeState(NOON), 2: TimedNodeState(last=NOON, held=True)},
             asked=NOON + timedelta(minutes=10),
         ),
     ),
     "v2-pausing": TriggerState(
-        Definition(SCHEDULE, 4, False, Partitions(FLIGHTS, 5), keeping=True),
+        Definition(SCHEDULE, 4, False, commits(FLIGHTS, 5), keeping=True),
         0,
-        cell_of(planned(Partitions(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
+        cell_of(planned(commits(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
+    ),
+    "v2-distinct": state_of(
+        SCHEDULE,
+        DISTINCT,
+        {
+            leaf_id(DISTINCT.triggers[0]): Accumulation(2, None, EventList([LANDED, AGAIN])),  # type: ignore[arg-type]
+            leaf_id(DISTINCT.triggers[1]): Accumulation(7, None, EventList([LANDED, AGAIN])),  # type: ignore[arg-type]
+        },
+        generation=2,
     ),
     "v2-correlating": TriggerState(
-        Definition(SCHEDULE, 1, True, Per(Partitions(FLIGHTS) & Partitions(WEATHER), ("year", "month"))), 12, lost=2
+        Definition(SCHEDULE, 1, True, Per(commits(FLIGHTS) & commits(WEATHER), ("year", "month"))), 12, lost=2
     ),
 }
 
@@ -210,8 +228,8 @@ def test_every_golden_file_is_expected_to_be_something() -> None:
     ],
 )
 def test_a_state_that_contradicts_itself_is_refused(old: bytes, new: bytes, path: str) -> None:
-    leaf = leaf_id(Partitions(FLIGHTS))
-    raw = state.encode(state_of(SCHEDULE, Partitions(FLIGHTS), {leaf: Accumulation(1, None, Arrivals([LANDED]))}))
+    leaf = leaf_id(commits(FLIGHTS))
+    raw = state.encode(state_of(SCHEDULE, commits(FLIGHTS), {leaf: Accumulation(1, None, EventList([LANDED]))}))
     assert old in raw
 
     with pytest.raises(DecodeError) as refused:

@@ -1,10 +1,10 @@
-"""Leaves are told apart by their value."""
+"""Leaves are given apart by their value."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from streamsched.domain.trigger import Every, leaf_id
+from streamsched.domain.triggers.trigger import Every, leaf_id
 
 
 def test_long_intervals_that_differ_are_different_leaves() -> None:

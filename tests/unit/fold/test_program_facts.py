@@ -1,11 +1,11 @@
-"""What a program is told about why it runs."""
+"""What a program is given about why it runs."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from streamsched.codec import facts
-from streamsched.domain.event import (
+from streamsched.codec.views import trigger_context as facts
+from streamsched.domain.events.event import (
     CustomHappened,
     Event,
     Fact,
@@ -16,9 +16,18 @@ from streamsched.domain.event import (
     StreamSize,
     Ticked,
 )
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.trigger import Cron, CustomEvent, Every, Leaf, Partitions, ProgramStatus, StreamGrowth, leaf_id
+from streamsched.domain.triggers.trigger import (
+    Cron,
+    CustomEvent,
+    Every,
+    Leaf,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    leaf_id,
+)
 
 NOON = datetime(2017, 5, 9, 12, tzinfo=UTC)
 NOON_MS = 1494331200000
@@ -47,9 +56,9 @@ def tick(leaf: Cron | Every, hours: int = 0) -> Ticked:
 def test_our_own_shape_tells_everything_per_leaf() -> None:
     day = PartitionsAdded(DatasetRef("default", "lines"), (Partition("day=7", {"day": "7"}, 10, 2),), 7)
 
-    told = facts.native(job(part(LINES, 7, day), part(NIGHTLY, 2, tick(NIGHTLY), tick(NIGHTLY, 24))))
+    reported = facts.native(job(part(LINES, 7, day), part(NIGHTLY, 2, tick(NIGHTLY), tick(NIGHTLY, 24))))
 
-    assert told == {
+    assert reported == {
         "job": "default.orders.nightly.3.7",
         "schedule": "default.orders.nightly",
         "generation": 3,
@@ -58,7 +67,7 @@ def test_our_own_shape_tells_everything_per_leaf() -> None:
         "logical_start_time": "2017-05-10T12:00:00Z",
         "leaves": [
             {
-                "leaf": "partitions:default.lines:5",
+                "leaf": "partitions:default.lines:5:distinct",
                 "count": 7,
                 "events": [
                     {

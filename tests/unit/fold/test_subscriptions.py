@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamsched.codec import subscriptions as codec
+from streamsched.codec.records import subscriptions as codec
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.event import CustomHappened, Event
+from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName, ScheduleRef
-from streamsched.domain.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.subscription import Subscriptions, route
-from streamsched.domain.trigger import CustomEvent
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.subscription import Subscriptions, route
+from streamsched.domain.triggers.trigger import CustomEvent
 
 GO = EventName("default", "go")
 KEY = "event:default.go"

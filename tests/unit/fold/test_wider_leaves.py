@@ -1,4 +1,4 @@
-"""Filters on keys and attributes, totals, and k of n: what they count, what the job is told, how they are written."""
+"""Filters on keys and attributes, totals, and k of n: what they count, what the job is given, how they are written."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from streamsched import App, at_least, event, glob, partitions, total
-from streamsched.codec.trigger import from_json, to_json
-from streamsched.define.phrase import When
+from streamsched.codec.triggers.trigger import from_json, to_json
+from streamsched.define.combinators import TriggerExpression
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.event import CustomHappened, Event, Fact, Partition, PartitionsAdded
-from streamsched.domain.explain import explain
-from streamsched.domain.fold import TriggerState, fold
-from streamsched.domain.job import ReadyJob
-from streamsched.domain.match import Glob, Match, OneOf
+from streamsched.domain.events.event import CustomHappened, Event, Fact, Partition, PartitionsAdded
+from streamsched.domain.events.match import Glob, Match, OneOf
+from streamsched.domain.fold.explain import explain
+from streamsched.domain.fold.fold import TriggerState, fold
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import DatasetRef, EventName, ScheduleRef
-from streamsched.domain.signal import Occurred, Put
-from streamsched.domain.trigger import AtLeast, CustomEvent, Measure, Partitions, Total, Trigger, leaf_id
+from streamsched.domain.signals.signal import Occurred, Put
+from streamsched.domain.triggers.trigger import AtLeast, CustomEvent, Measure, Partitions, Total, Trigger, leaf_id
 
 AT = datetime(2013, 1, 7, 12, tzinfo=UTC)
 FLIGHTS = DatasetRef("default", "flights")
@@ -51,12 +51,12 @@ def test_a_filtered_leaf_counts_the_partitions_it_asked_for_and_tells_of_these_a
     assert jobs == []
 
     _, (job,) = after(Partitions(FLIGHTS, 2, EAST), landed(part("EU"), part("US")), landed(part("AP"), part("US")))
-    (told,) = job.contributions
-    assert (told.leaf, told.count) == ("partitions:default.flights:2?region=AP|EU", 2)
-    assert [each.fact for each in told.events] == [landed(part("EU")), landed(part("AP"))]
+    (reported,) = job.contributions
+    assert (reported.leaf, reported.count) == ("partitions:default.flights:2:distinct?region=AP|EU", 2)
+    assert [each.fact for each in reported.events] == [landed(part("EU")), landed(part("AP"))]
 
 
-def test_partitions_nobody_named_match_nothing_but_count_without_a_filter() -> None:
+def test_partitions_that_are_not_named_match_nothing_but_count_without_a_filter() -> None:
     assert (
         after(Partitions(FLIGHTS, 9, EAST), landed(part("EU"), count=4))[0]
         .accumulations[leaf_id(Partitions(FLIGHTS, 9, EAST))]
@@ -97,11 +97,11 @@ def test_two_of_three_fire_once_two_hold_and_tell_of_the_third() -> None:
         "at least 2 of (3 new partitions of default.flights, event default.pushed, 9 new rows in default.flights)"
     )
 
-    _, (job,) = after(trigger, landed(part("EU", rows=4)), CustomHappened(PUSHED), landed(part("US"), part("US")))
+    _, (job,) = after(trigger, landed(part("EU", rows=4)), CustomHappened(PUSHED), landed(part("US"), part("AP")))
     assert {each.leaf: each.count for each in job.contributions} == {
-        "partitions:default.flights:3": 3,
+        "partitions:default.flights:3:distinct": 3,
         "event:default.pushed:1": 1,
-        "total:default.flights:rows:9": 4,
+        "total:default.flights:rows:9:distinct": 4,
     }
 
 
@@ -146,7 +146,7 @@ def test_matches_are_written_as_text_list_or_glob() -> None:
     assert to_json(from_json(written))["match"] == wanted
 
 
-def built(when: When) -> Trigger:
+def built(when: TriggerExpression) -> Trigger:
     app = App("app")
     app.schedule("s", app.bash("p", "true"), when=when)
     return app.definition().schedules[0].trigger
@@ -172,7 +172,7 @@ def test_the_builder_takes_values_sets_and_globs() -> None:
         (at_least(3, event("a"), event("b")), "$.schedules.s.when.count"),
     ],
 )
-def test_the_builder_tells_mistakes_where_they_are_made(when: When, path: str) -> None:
+def test_the_builder_tells_mistakes_where_they_are_made(when: TriggerExpression, path: str) -> None:
     with pytest.raises(InvalidError) as refused:
         built(when)
 

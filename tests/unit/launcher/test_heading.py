@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streamsched.codec import launch
+from streamsched.codec.records import launch
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.job import ReadyJob
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
 
 READY = ReadyJob(ScheduleRef("default", "app", "x"), 2, 3, datetime(2026, 3, 1, 12, tzinfo=UTC), ())

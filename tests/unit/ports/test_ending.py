@@ -1,4 +1,4 @@
-"""What is told of a run's end can be stored, shown and sent, whatever its program wrote."""
+"""What is given a run's end can be stored, shown and sent, whatever its program wrote."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.run import RunState
-from streamsched.ports.runs import Ending
+from streamsched.domain.jobs.run import RunState
+from streamsched.ports.runs import RunEnd
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def told(reason: str) -> str:
-    return Ending(RunState.FAILED, reason, NOW).reason
+def reported(reason: str) -> str:
+    return RunEnd(RunState.FAILED, reason, NOW).reason
 
 
 @given(st.text(st.characters(), max_size=50))
 def test_a_reason_is_text_of_the_same_length_without_control_characters(reason: str) -> None:
-    kept = told(reason)
+    kept = reported(reason)
 
     assert len(kept) == len(reason)
     assert orjson.loads(orjson.dumps(kept)) == kept
@@ -29,4 +29,4 @@ def test_a_reason_is_text_of_the_same_length_without_control_characters(reason: 
 
 
 def test_what_cannot_be_kept_is_seen_to_be_missing() -> None:
-    assert told("one\n\ttwo\0 \x1b[1mthree \udcff") == "one\n\ttwo\ufffd \ufffd[1mthree \ufffd"
+    assert reported("one\n\ttwo\0 \x1b[1mthree \udcff") == "one\n\ttwo\ufffd \ufffd[1mthree \ufffd"

@@ -8,8 +8,8 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.errors import NotFoundError, UnavailableError
+from streamsched.log.records import newest, records
 from streamsched.ports.broker import Chunk, Outgoing, Reader, TopicPartition, TopicSpec
-from streamsched.ports.records import newest, records
 
 AT = TopicPartition("topic", 0)
 

@@ -9,10 +9,10 @@ import pytest
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedule import BashJob, Executable, Program, SparkJob
-from streamsched.domain.template import filled
+from streamsched.domain.schedules.schedule import BashJob, Executable, Program, SparkJob
+from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
-from streamsched.spark.command import Site, command, find_java
+from streamsched.spark.command import RunEnvironment, command, find_java
 
 REF = ProgramRef("default", "app", "load")
 
@@ -22,7 +22,7 @@ def assignment(executable: Executable, **arguments: str) -> Assignment:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path) -> RunEnvironment:
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text("")
@@ -33,20 +33,21 @@ def site(tmp_path: Path) -> Site:
         "JAVA_HOME": str(tmp_path / "jdk"),
         "STREAMSCHED_DATABASE_URL": "postgresql://u:secret@h/d",
     }
-    return Site(data_dir=tmp_path, spark_master="local[2]", emit_url="http://e", environ=environ)
+    return RunEnvironment(data_dir=tmp_path, spark_master="local[2]", emit_url="http://e", environ=environ)
 
 
-def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(site: Site) -> None:
+def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(site: RunEnvironment) -> None:
     made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), site, Path("/told"))
 
     assert made.argv[1:] == ("-c", "x")
     assert made.env["STREAMSCHED_ARG_TRIGGER_JOB"] == "j"
     assert made.env["STREAMSCHED_RUN_FILE"] == "/told"
     assert made.env["STREAMSCHED_EMIT_URL"] == "http://e"
+    assert made.env["STREAMSCHED_NAMESPACE"] == "default"
     assert "STREAMSCHED_DATABASE_URL" not in made.env
 
 
-def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: Site, tmp_path: Path) -> None:
+def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: RunEnvironment, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("")
     job = SparkJob(str(main), ("--day", "{day}"), conf={"spark.ui.enabled": "true"})
@@ -61,7 +62,7 @@ def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: S
     assert made.env["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_the_programs_own_master_wins(site: Site, tmp_path: Path) -> None:
+def test_the_programs_own_master_wins(site: RunEnvironment, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text("")
 
@@ -71,13 +72,13 @@ def test_the_programs_own_master_wins(site: Site, tmp_path: Path) -> None:
     assert "SPARK_LOCAL_IP" not in made.env
 
 
-def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(site: Site, tmp_path: Path) -> None:
+def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(site: RunEnvironment, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"main file {tmp_path}/gone.py does not exist"):
         command(assignment(SparkJob(f"{tmp_path}/gone.py")), site, Path("/told"))
 
 
 @pytest.mark.parametrize("main", ["s3a://jobs/{day}/join.py", "http://jobs/{day}/join.py"])
-def test_a_main_file_with_a_url_is_fetched_by_spark_submit(site: Site, main: str) -> None:
+def test_a_main_file_with_a_url_is_fetched_by_spark_submit(site: RunEnvironment, main: str) -> None:
     made = command(assignment(SparkJob(main, ("--x",)), day="7"), site, Path("/told"))
 
     assert made.argv[-2:] == (main.format(day="7"), "--x")
@@ -92,7 +93,7 @@ def test_an_unknown_argument_is_named() -> None:
         filled("{day}", {})
 
 
-def test_an_old_java_is_named_with_its_version(site: Site, tmp_path: Path) -> None:
+def test_an_old_java_is_named_with_its_version(site: RunEnvironment, tmp_path: Path) -> None:
     (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
 
     with pytest.raises(ConfigurationError, match=r"Java 17 or newer is needed: .* is Java 8"):

@@ -13,8 +13,8 @@ import pytest
 
 from streamsched.domain.errors import Refusal, RefusedError, UnavailableError
 from streamsched.domain.names import DatasetRef
-from streamsched.durable import sync_folder
 from streamsched.ports.clock import SystemClock
+from streamsched.process.files import sync_folder
 from streamsched.spark import commit as commit_module
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.manifest import Manifest, Mode, visible
@@ -50,7 +50,9 @@ def keys(root: Path) -> list[str]:
 
 def leftovers(root: Path) -> list[str]:
     staged = [path.name for path in (root / "_staging").iterdir()]
-    listed = {file for manifest in store(root).manifests() for piece in manifest.pieces for file in piece.files}
+    listed = {
+        file for manifest in store(root).manifests() for partition in manifest.partitions for file in partition.files
+    }
     stray = [str(path.relative_to(root)) for path in root.glob("day=*/*.parquet")]
     return staged + [path for path in stray if path not in listed]
 
@@ -83,12 +85,12 @@ def test_a_commit_is_visible_with_its_rows_and_bytes(tmp_path: Path) -> None:
     manifest = commit(tmp_path, "one", [1, 2])
 
     assert manifest is not None
-    assert [(piece.key, piece.values, piece.rows) for piece in manifest.pieces] == [
+    assert [(partition.key, partition.values, partition.rows) for partition in manifest.partitions] == [
         ("day=1", {"day": "1"}, 3),
         ("day=2", {"day": "2"}, 3),
     ]
-    for piece in manifest.pieces:
-        assert piece.bytes == sum((tmp_path / file).stat().st_size for file in piece.files)
+    for partition in manifest.partitions:
+        assert partition.bytes == sum((tmp_path / file).stat().st_size for file in partition.files)
     assert keys(tmp_path) == ["day=1", "day=2"]
     assert leftovers(tmp_path) == []
 
@@ -210,7 +212,7 @@ def test_while_the_far_end_is_away_no_commit_is_announced_before_an_older_one(tm
 
     def say(manifest: Manifest) -> None:
         if manifest.commit == "one":
-            raise UnavailableError("nobody there")
+            raise UnavailableError("no server there")
 
     with pytest.raises(UnavailableError):
         store(tmp_path).announce_missing(say)

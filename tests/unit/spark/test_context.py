@@ -11,10 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from streamsched.codec import facts
+from streamsched.codec.views import trigger_context as facts
 from streamsched.domain.errors import ConfigurationError, DecodeError
-from streamsched.domain.event import Event, Outcome, Partition, PartitionsAdded, ProgramReached, Ticked
-from streamsched.domain.job import Contribution, ReadyJob
+from streamsched.domain.events.event import Event, Outcome, Partition, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.spark.context import RUN_FILE, current_run
 
@@ -29,7 +29,7 @@ def landed(dataset: DatasetRef, *keys: str) -> Event:
     return Event("-".join(keys), f"/datasets/{dataset}", NOW, PartitionsAdded(dataset, partitions, len(keys)))
 
 
-def told(tmp_path: Path, **given: Any) -> dict[str, str]:
+def reported(tmp_path: Path, **given: Any) -> dict[str, str]:
     """The environment of a program whose run file says `given`."""
     said = {"run": "default.air.nightly.1.1.r1", "program": "default.air.join", "arguments": {"a": "b"}, **given}
     (tmp_path / "run.json").write_bytes(orjson.dumps(said))
@@ -47,7 +47,7 @@ def test_a_run_knows_every_event_that_started_it(tmp_path: Path) -> None:
     )
     ready = ReadyJob(NIGHTLY, 1, 1, NOW, leaves)
 
-    run = current_run(told(tmp_path, trigger=facts.native(ready), attempt=2))
+    run = current_run(reported(tmp_path, trigger=facts.native(ready), attempt=2))
 
     assert (run.job_id, run.attempt, run.arguments) == (ready.id, 2, {"a": "b"})
     assert run.contributions == leaves
@@ -58,13 +58,13 @@ def test_a_run_knows_every_event_that_started_it(tmp_path: Path) -> None:
 
 
 def test_a_run_started_by_hand_has_no_contributions(tmp_path: Path) -> None:
-    run = current_run(told(tmp_path, trigger=None))
+    run = current_run(reported(tmp_path, trigger=None))
 
     assert (run.job_id, run.schedule, run.contributions, run.new_partitions("flights")) == (None, None, (), ())
 
 
 def test_outside_a_run_the_error_says_what_to_do() -> None:
-    with pytest.raises(ConfigurationError, match="no run of streamsched"):
+    with pytest.raises(ConfigurationError, match="not a run of streamsched"):
         current_run({})
 
 
@@ -75,7 +75,7 @@ def test_a_run_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_a_damaged_run_file_names_the_field(tmp_path: Path) -> None:
     with pytest.raises(DecodeError, match=r"\$\.trigger\.job"):
-        current_run(told(tmp_path, trigger={"leaves": []}))
+        current_run(reported(tmp_path, trigger={"leaves": []}))
 
 
 def test_what_runs_inside_a_job_imports_nothing_heavy() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from streamsched.domain.errors import UnavailableError
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.run import RunState
-from streamsched.domain.schedule import BashJob, Program
+from streamsched.domain.schedules.schedule import BashJob, Program
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.runs import Assignment, Ending, Stop
-from streamsched.spark.command import Site
+from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner, Timing
 
 RUN = "default.app.plain.1.1.r1"
@@ -27,7 +27,7 @@ class DeafBook:
     def __init__(self, command: str = "true") -> None:
         self.program = Program(ProgramRef("default", "app", "load"), BashJob(command))
         self.lost = 0
-        self.ended: list[Ending] = []
+        self.ended: list[RunEnd] = []
 
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         return Assignment(run, 1, self.program, {})
@@ -35,7 +35,7 @@ class DeafBook:
     async def started(self, run: str, *, runner: str, now: datetime) -> None:
         return None
 
-    async def beat(self, run: str, *, runner: str, now: datetime) -> Stop | None:
+    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError as exc:
@@ -45,13 +45,13 @@ class DeafBook:
             raise
         return None
 
-    async def finish(self, run: str, ending: Ending) -> bool:
+    async def finish(self, run: str, ending: RunEnd) -> bool:
         self.ended.append(ending)
         return True
 
 
-async def executed(book: DeafBook, data_dir: Path) -> Ending | None:
-    site = Site(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
+async def executed(book: DeafBook, data_dir: Path) -> RunEnd | None:
+    site = RunEnvironment(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
     return await Runner(book, SystemClock(), site, Timing(heartbeat=timedelta(milliseconds=10))).execute(RUN)
 
 

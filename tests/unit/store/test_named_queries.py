@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
+from streamsched import store
 from streamsched.store.sql import queries
 
-NAMES = sorted(entry.name.removesuffix(".sql") for entry in files("streamsched.store").joinpath("sql").iterdir())
+FOLDER = Path(store.__path__[0])
+NAMES = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.sql"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,4 +30,4 @@ def test_an_unknown_file_is_an_error() -> None:
 
 def test_the_mapping_is_read_only() -> None:
     with pytest.raises(TypeError):
-        queries("outbox")["write"] = "DROP TABLE outbox"  # type: ignore[index]
+        queries("catalog/outbox")["write"] = "DROP TABLE outbox"  # type: ignore[index]

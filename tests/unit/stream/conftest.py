@@ -1,4 +1,4 @@
-"""A town on a log in memory."""
+"""A cluster on a log in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import NOON, Town
+from tests.support.shard_cluster import NOON, ShardCluster
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def town(clock: SettableClock) -> AsyncIterator[Town]:
-    made = await Town.found(MemoryBroker(MemoryLog(clock)))
+async def cluster(clock: SettableClock) -> AsyncIterator[ShardCluster]:
+    made = await ShardCluster.found(MemoryBroker(MemoryLog(clock)))
     yield made
     await made.stop()

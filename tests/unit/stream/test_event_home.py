@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.event import CustomHappened, Event, schedule_key
-from streamsched.domain.home import home
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import subscriptions as subscriptions_codec
+from streamsched.domain.events.event import CustomHappened, Event, schedule_key
 from streamsched.domain.names import EventName, ScheduleRef
-from streamsched.domain.signal import Occurred, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
+from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
-from streamsched.ports.topics import SIGNALS
-from streamsched.stream.emission import Emit
-from streamsched.stream.event_home import EventHome, Seen
-from streamsched.stream.memo import Memo
+from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.emission import Emit
+from streamsched.stream.agents.event_home import EventHome
+from streamsched.stream.dedupe.seen import Deduplicator
+from tests.support.id_table import IdTable
 
 GO = EventName("default", "go")
 KEY = "event:default.go"
@@ -25,14 +28,14 @@ WENT = Occurred(Event("1", "test", NOON, CustomHappened(GO)))
 SHARDS = 3
 
 
-def made(emit: Emit) -> EventHome:
+def made(emit: Emit, subscriptions: MutableMapping[bytes, bytes] | None = None) -> EventHome:
     return EventHome(
         shard=0,
         shards=SHARDS,
-        subscriptions={},
-        seen={},
+        subscriptions={} if subscriptions is None else subscriptions,
+        seen=IdTable(),
         emit=emit,
-        memo=Memo(),
+        decode_cache=DecodeCache(),
         horizon=timedelta(days=1),
     )
 
@@ -46,11 +49,11 @@ def emitted(signals: Sequence[Signal]) -> list[tuple[str, int, bytes | None, byt
 
     station = made(emit)
     records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    station.take(Chunk(SIGNALS, 0, records, len(records)))
+    station.process(Chunk(SIGNALS, 0, records, len(records)))
     return said
 
 
-def test_an_event_goes_as_it_came_to_everyone_who_listens_and_to_nobody_else() -> None:
+def test_an_event_goes_as_it_came_to_everyone_who_listens_and_to_no_other() -> None:
     listening = [Subscribe(KEY, REPORT, 7), Subscribe(KEY, JOIN, 1), Subscribe(KEY, TIDY, 1), Unsubscribe(KEY, TIDY, 1)]
     _, value = signal_codec.encode(WENT)
 
@@ -60,11 +63,11 @@ def test_an_event_goes_as_it_came_to_everyone_who_listens_and_to_nobody_else() -
     assert said == [(SIGNALS, home(key, SHARDS), key, value) for key in keys]
 
 
-def test_an_event_before_anybody_listens_goes_to_nobody() -> None:
+def test_an_event_before_anybody_listens_is_sent_nowhere() -> None:
     assert emitted([WENT, Subscribe(KEY, JOIN, 1)]) == []
 
 
-def test_keys_to_which_nobody_listens_leave_nothing_in_memory() -> None:
+def test_keys_without_listeners_leave_nothing_in_memory() -> None:
     """A key that names a run or a day comes once and never again."""
 
     def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None: ...
@@ -75,13 +78,60 @@ def test_keys_to_which_nobody_listens_leave_nothing_in_memory() -> None:
     signals: list[Signal] = [*before, *once]
 
     records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
-    station.take(Chunk(SIGNALS, 0, records, len(records)))
+    station.process(Chunk(SIGNALS, 0, records, len(records)))
 
     assert len(station._known) == 0
 
 
+class CountedWrites(dict[bytes, bytes]):
+    """A table that counts its writes."""
+
+    writes = 0
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self.writes += 1
+        super().__setitem__(key, value)
+
+
+def processed(events: EventHome, signals: Sequence[Signal]) -> None:
+    records = [Record(place, *signal_codec.encode(signal), 0) for place, signal in enumerate(signals)]
+    events.process(Chunk(SIGNALS, 0, records, len(records)))
+
+
+def test_a_turn_writes_the_row_of_an_event_key_once_and_a_restart_reads_it_back() -> None:
+    said: list[bytes | None] = []
+
+    def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        said.append(key)
+
+    table = CountedWrites()
+    refs = [ScheduleRef("default", "app", f"s{number}") for number in range(300)]
+    processed(made(emit, table), [Subscribe(KEY, ref, 1) for ref in refs])
+    processed(made(emit, table), [Unsubscribe(KEY, refs[0], 1), Subscribe(KEY, refs[1], 2), WENT])
+
+    assert table.writes == 2
+    assert list(subscriptions_codec.decode(KEY, table[KEY.encode()]).listeners.items()) == [
+        (refs[1], 2),
+        *((ref, 1) for ref in refs[2:]),
+    ]
+    assert said == [schedule_key(ref).encode() for ref in refs[1:]]
+
+
+def test_the_row_of_an_event_key_is_removed_with_its_last_listener() -> None:
+    def emit(topic: str, partition: int, key: bytes | None, value: bytes | None) -> None: ...
+
+    table = CountedWrites()
+    events = made(emit, table)
+    processed(events, [Subscribe(KEY, JOIN, 1)])
+    processed(events, [Unsubscribe(KEY, JOIN, 1)])
+    processed(events, [Subscribe(KEY, TIDY, 1), Unsubscribe(KEY, TIDY, 1)])
+
+    assert dict(table) == {}
+    assert table.writes == 1
+
+
 async def test_others_have_their_turn_while_known_ids_are_put_in_order() -> None:
-    table = {b"key\x1ftest\x1f%d" % n: b"%d" % (n % 7) for n in range(20_000)}
+    table = IdTable({b"key\x1ftest\x1f%d" % n: b"%d" % (n % 7) for n in range(20_000)})
     turns = 0
 
     async def other() -> None:
@@ -91,7 +141,7 @@ async def test_others_have_their_turn_while_known_ids_are_put_in_order() -> None
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(other())
-    await Seen(table, timedelta(days=1)).recall()
+    await Deduplicator(table, timedelta(days=1)).recall()
     beside.cancel()
 
     assert turns >= 4

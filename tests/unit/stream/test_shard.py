@@ -9,27 +9,30 @@ from datetime import timedelta
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
 
+from streamsched.codec.records.known_ids import ENTRY, decode_batch, is_row
 from streamsched.domain.errors import FencedError, NotFoundError
 from streamsched.domain.names import DatasetRef, EventName
-from streamsched.domain.trigger import CustomEvent, Partitions
+from streamsched.domain.triggers.trigger import CustomEvent, Partitions
+from streamsched.log.topics import EVENTS, PARTITIONS, SEEN_CHANGELOG, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
-from streamsched.ports.topics import EVENTS, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG
-from streamsched.stream.event_home import Seen
-from streamsched.stream.shard import Shard, ShardSettings
+from streamsched.stream.agents import schedule_home
+from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.state_format import StateFormat
+from streamsched.telemetry.shard_stats import ShardStats
 from streamsched.testing.clock import SettableClock
-from streamsched.testing.town import Town, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 FLIGHTS = DatasetRef("default", "flights")
 
 
-async def test_four_events_fire_a_schedule_that_wants_four(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 4))
+async def test_four_events_fire_a_schedule_that_wants_four(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 4))
 
-    await town.emit(*(landed(n) for n in range(10)))
-    await town.settled()
+    await cluster.emit(*(landed(n) for n in range(10)))
+    await cluster.settled()
 
-    first, second = await town.jobs()
+    first, second = await cluster.jobs()
     assert (event_ids(first), event_ids(second)) == (
         [f"flights-{n}" for n in range(4)],
         [f"flights-{n}" for n in range(4, 8)],
@@ -37,194 +40,241 @@ async def test_four_events_fire_a_schedule_that_wants_four(town: Town) -> None:
     assert (first.id, second.id) == ("default.town.s.1.1", "default.town.s.1.2")
 
 
-async def test_a_restart_goes_on_where_it_was(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 4))
-    await town.emit(landed(0), landed(1), landed(2))
-    await town.settled()
-    await town.stop()
+async def test_a_restart_goes_on_where_it_was(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 4))
+    await cluster.emit(landed(0), landed(1), landed(2))
+    await cluster.settled()
+    await cluster.stop()
 
-    await town.emit(landed(3))
-    await town.start()
-    await town.settled()
+    await cluster.emit(landed(3))
+    await cluster.start()
+    await cluster.settled()
 
-    (job,) = await town.jobs()
+    (job,) = await cluster.jobs()
     assert event_ids(job) == [f"flights-{n}" for n in range(4)]
 
 
-async def test_state_outlives_compaction(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 3))
+async def test_state_outlives_compaction(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 3))
     for number in range(5):
-        await town.emit(landed(number))
-        await town.settled()
-    await town.stop()
-    before = len(await town.records(TRIGGERS_CHANGELOG))
-    await town.broker.maintain()
+        await cluster.emit(landed(number))
+        await cluster.settled()
+    await cluster.stop()
+    before = len(await cluster.records(TRIGGERS_CHANGELOG))
+    await cluster.broker.maintain()
 
-    await town.start()
-    await town.emit(landed(5), landed(0))
-    await town.settled()
+    await cluster.start()
+    await cluster.emit(landed(5), landed(0))
+    await cluster.settled()
 
-    assert len(await town.records(TRIGGERS_CHANGELOG)) < before
-    assert [event_ids(job)[0] for job in await town.jobs()] == ["flights-0", "flights-3"]
+    assert len(await cluster.records(TRIGGERS_CHANGELOG)) < before
+    assert [event_ids(job)[0] for job in await cluster.jobs()] == ["flights-0", "flights-3"]
 
 
-async def test_what_cannot_be_read_becomes_a_dead_letter_and_blocks_nobody(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
+async def test_what_cannot_be_read_becomes_a_dead_letter_and_blocks_no_other(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     bad = [b"{", b'{"id":"a","source":"s","type":"custom","data":{"name":5}}', b'{"id":"t","source":"s","type":"tick"}']
 
-    await town.broker.append([Outgoing(PARTITIONS, 1, b"k", value) for value in bad])
-    await town.emit(landed(0), partition=1)
-    await town.settled()
+    await cluster.broker.append([Outgoing(PARTITIONS, 1, b"k", value) for value in bad])
+    await cluster.emit(landed(0), partition=1)
+    await cluster.settled()
 
-    letters = await town.dead_letters()
+    letters = await cluster.dead_letters()
     assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in letters] == [
         (PARTITIONS, 1, offset) for offset in range(3)
     ]
     assert all(letter["reason"] and letter["path"].startswith("$") for letter in letters)
-    assert len(await town.jobs()) == 1
+    assert len(await cluster.jobs()) == 1
 
 
-async def test_a_bad_signal_becomes_a_dead_letter_too(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
+async def test_a_bad_signal_becomes_a_dead_letter_too(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
 
-    await town.broker.append(
+    await cluster.broker.append(
         [
             Outgoing("signals", n % 3, key, b'{"signal":"put"}')
             for n, key in enumerate([b"schedule:x", b"partition:y", None])
         ]
     )
-    await town.emit(landed(0))
-    await town.settled()
+    await cluster.emit(landed(0))
+    await cluster.settled()
 
-    assert len(await town.dead_letters()) == 3
-    assert len(await town.jobs()) == 1
-
-
-async def test_an_event_nobody_listens_to_is_no_error(town: Town) -> None:
-    await town.start()
-
-    await town.emit(landed(0, "unknown"))
-    await town.settled()
-
-    assert await town.dead_letters() == []
-    assert await town.jobs() == []
+    assert len(await cluster.dead_letters()) == 3
+    assert len(await cluster.jobs()) == 1
 
 
-async def test_a_repeated_id_of_the_same_source_counts_once(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
+async def test_an_event_without_listeners_is_no_error(cluster: ShardCluster) -> None:
+    await cluster.start()
 
-    await town.emit(landed(0), landed(0), landed(0, source="other"), landed(1))
-    await town.settled()
+    await cluster.emit(landed(0, "unknown"))
+    await cluster.settled()
 
-    (job,) = await town.jobs()
+    assert await cluster.dead_letters() == []
+    assert await cluster.jobs() == []
+
+
+async def test_a_repeated_id_of_the_same_source_counts_once(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2, distinct=False))
+
+    await cluster.emit(landed(0), landed(0), landed(0, source="other"), landed(1))
+    await cluster.settled()
+
+    (job,) = await cluster.jobs()
     assert [(event.id, event.source) for c in job.contributions for event in c.events] == [
         ("flights-0", "test"),
         ("flights-0", "other"),
     ]
 
 
-async def test_known_ids_are_in_order_before_the_first_event_comes(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Millions of them in one go, in the middle of a turn, would cost the worker its leases."""
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
-    await town.emit(landed(0))
-    await town.settled()
-    await town.stop()
+async def test_a_repeat_after_a_restart_still_counts_once(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(landed(0))
+    await cluster.settled()
+    await cluster.stop()
 
-    monkeypatch.delattr(Seen, "_ages")
-    await town.start()
-    await town.emit(landed(0), landed(1))
-    await town.settled()
+    await cluster.start()
+    await cluster.emit(landed(0))
+    await cluster.settled()
 
-    assert [event_ids(job) for job in await town.jobs()] == [["flights-0", "flights-1"]]
+    assert await cluster.jobs() == []
 
 
-async def test_a_repeat_after_a_restart_still_counts_once(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
-    await town.emit(landed(0))
-    await town.settled()
-    await town.stop()
+async def test_an_id_is_forgotten_after_the_horizon(cluster: ShardCluster, clock: SettableClock) -> None:
+    await cluster.start(ShardSettings(dedupe_horizon=timedelta(hours=1)))
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2, distinct=False))
 
-    await town.start()
-    await town.emit(landed(0))
-    await town.settled()
-
-    assert await town.jobs() == []
-
-
-async def test_an_id_is_forgotten_after_the_horizon(town: Town, clock: SettableClock) -> None:
-    await town.start(ShardSettings(dedupe_horizon=timedelta(hours=1)))
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
-
-    await town.emit(landed(0))
-    await town.settled()
+    await cluster.emit(landed(0))
+    await cluster.settled()
     clock.advance(timedelta(hours=2))
-    await town.emit(landed(0))
-    await town.settled()
+    await cluster.emit(landed(0))
+    await cluster.settled()
 
-    assert len(await town.jobs()) == 1
+    assert len(await cluster.jobs()) == 1
 
 
-async def test_old_ids_leave_the_table_as_new_ones_come(town: Town, clock: SettableClock) -> None:
-    await town.start(ShardSettings(dedupe_horizon=timedelta(hours=1)))
-    await town.emit(*(landed(n) for n in range(50)))
-    await town.settled()
+async def test_old_ids_leave_the_changelog_as_new_ones_come(cluster: ShardCluster, clock: SettableClock) -> None:
+    await cluster.start(ShardSettings(dedupe_horizon=timedelta(hours=1)))
+    await cluster.emit(*(landed(n) for n in range(50)))
+    await cluster.settled()
     clock.advance(timedelta(hours=2))
-    await town.emit(*(landed(n) for n in range(100, 150)))
-    await town.settled()
-    await town.stop()
+    await cluster.emit(*(landed(n) for n in range(100, 150)))
+    await cluster.settled()
+    await cluster.stop()
     clock.advance(timedelta(days=3))
-    await town.broker.maintain()
+    await cluster.broker.maintain()
 
-    kept = [record for record in await town.records("streamsched-seen-changelog") if record.value is not None]
+    kept = [record.value for record in await cluster.records(SEEN_CHANGELOG) if record.value is not None]
 
-    assert len(kept) == 50
+    assert sum(len(decode_batch(value).body) // ENTRY for value in kept) == 50
 
 
-async def test_events_without_ids_are_told_apart_by_their_place_in_the_log(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 2))
+async def test_ids_that_the_release_before_wrote_are_known_and_become_digests(cluster: ShardCluster) -> None:
+    await cluster.start(ShardSettings(state_format=StateFormat(2)))
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(landed(0))
+    await cluster.settled()
+    await cluster.stop()
+    rows = [record.key for record in await cluster.records(SEEN_CHANGELOG) if record.value is not None]
+    assert rows == [b"partition:default.flights\x1ftest\x1fflights-0"]
+
+    for _ in range(2):
+        await cluster.start()
+        await cluster.emit(landed(0), landed(1))
+        await cluster.settled()
+        await cluster.stop()
+
+    assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0", "flights-1"]]
+    newest = {record.key or b"": record.value for record in await cluster.records(SEEN_CHANGELOG)}
+    kept = [decode_batch(value).body for key, value in newest.items() if value is not None and not is_row(key)]
+    assert sum(map(len, kept)) == 2 * ENTRY
+    assert [newest[key or b""] for key in rows] == [None]
+
+
+async def test_while_an_older_worker_is_alive_ids_are_written_as_it_reads_them(cluster: ShardCluster) -> None:
+    state_format = StateFormat(2)
+    await cluster.start(ShardSettings(state_format=state_format))
+    await cluster.emit(landed(0))
+    await cluster.settled()
+    assert all(is_row(record.key or b"") for record in await cluster.records(SEEN_CHANGELOG))
+
+    state_format.format = 3
+    await cluster.emit(landed(0), landed(1))
+    await cluster.settled()
+
+    newest = {record.key: record.value for record in await cluster.records(SEEN_CHANGELOG)}
+    (batch,) = [value for value in newest.values() if value is not None]
+    assert len(decode_batch(batch).body) == 2 * ENTRY
+
+
+async def test_what_cannot_be_read_among_known_ids_is_left_out_and_removed(
+    cluster: ShardCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = {
+        b"ids/0/batch/0": b"\x01?",
+        b"ids/0/part/0": b"",
+        b"ids/x/part/0": b"\x01",
+        b"what": b"",
+        b"a\x1fb\x1fc": b"soon",
+    }
+    await cluster.broker.append([Outgoing(SEEN_CHANGELOG, 0, key, value) for key, value in damaged.items()])
+
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(*(landed(0, f"d{n}") for n in range(9)), landed(0), landed(0), landed(1))
+    await cluster.settled()
+
+    assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0", "flights-1"]]
+    assert capsys.readouterr().out.count("known_ids.unreadable") == len(damaged)
+    newest = {r.key: r.value for r in await cluster.records(SEEN_CHANGELOG)}
+    first, *others = damaged
+    assert [newest[key] for key in others] == [None] * len(others)
+    assert decode_batch(newest[first] or b"").body  # a new one of this name
+
+
+async def test_events_without_ids_are_distinguished_by_their_place_in_the_log(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2, distinct=False))
     nameless = b'{"type":"partitions.added","data":{"dataset":"flights","partitions":["day=1"]}}'
 
-    await town.broker.append([Outgoing(PARTITIONS, 2, None, nameless), Outgoing(PARTITIONS, 2, None, nameless)])
-    await town.settled()
+    await cluster.broker.append([Outgoing(PARTITIONS, 2, None, nameless), Outgoing(PARTITIONS, 2, None, nameless)])
+    await cluster.settled()
 
-    (job,) = await town.jobs()
+    (job,) = await cluster.jobs()
     assert event_ids(job) == ["log:partitions/2/0", "log:partitions/2/1"]
 
 
-async def test_any_public_topic_and_partition_leads_an_event_home(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 3))
+async def test_any_public_topic_and_partition_leads_an_event_home(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 3))
 
     for partition in range(3):
-        await town.emit(landed(partition), partition=partition)
-        await town.settled()
+        await cluster.emit(landed(partition), partition=partition)
+        await cluster.settled()
 
-    (job,) = await town.jobs()
+    (job,) = await cluster.jobs()
     assert event_ids(job) == ["flights-0", "flights-1", "flights-2"]
 
 
-async def test_whoever_was_fenced_makes_nothing_visible_any_more(town: Town) -> None:
-    await town.start()
-    await town.put(schedule(), Partitions(FLIGHTS, 1))
-    await town.settled()
-    old = town.shards
+async def test_a_fenced_writer_makes_nothing_visible_any_more(cluster: ShardCluster) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), Partitions(FLIGHTS, 1))
+    await cluster.settled()
+    old = cluster.shards
 
-    await town.start()
-    await town.emit(*(landed(n) for n in range(20)))
-    await town.settled()
+    await cluster.start()
+    await cluster.emit(*(landed(n) for n in range(20)))
+    await cluster.settled()
 
-    assert len(await town.jobs()) == 20
-    assert len({job.id for job in await town.jobs()}) == 20
+    assert len(await cluster.jobs()) == 20
+    assert len({job.id for job in await cluster.jobs()}) == 20
     for shard in old:
-        await town.broker.append([Outgoing(EVENTS, shard.number, None, b"?")])
+        await cluster.broker.append([Outgoing(EVENTS, shard.number, None, b"?")])
         with pytest.raises(FencedError):
             await asyncio.wait_for(asyncio.shield(shard.ended), 5)
         await shard.stop()
@@ -238,25 +288,25 @@ async def test_a_shard_needs_its_topics() -> None:
     await shard.stop()
 
 
-async def test_a_shard_can_be_stopped_before_it_was_started_and_twice(town: Town) -> None:
-    shard = Shard(town.broker, 0)
+async def test_a_shard_can_be_stopped_before_it_was_started_and_twice(cluster: ShardCluster) -> None:
+    shard = Shard(cluster.broker, 0)
     await shard.stop()
     await shard.stop()
 
-    again = Shard(town.broker, 0)
+    again = Shard(cluster.broker, 0)
     await again.start()
     await asyncio.gather(again.stop(), again.stop())
 
 
 async def test_faust_says_nothing_and_leaves_nothing_running(
-    town: Town, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    cluster: ShardCluster, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = asyncio.all_tasks()
     with caplog.at_level("DEBUG"):
-        await town.start()
-        await town.emit(landed(0))
-        await town.settled()
-        await town.stop()
+        await cluster.start()
+        await cluster.emit(landed(0))
+        await cluster.settled()
+        await cluster.stop()
 
     assert caplog.records == []
     assert asyncio.all_tasks() == before
@@ -271,15 +321,15 @@ async def test_faust_says_nothing_and_leaves_nothing_running(
         rb'{"source":"s","id":"a","type":"custom","data":{"name":"n"},"signal":"put"}',
     ],
 )
-async def test_an_event_cannot_pass_for_control(town: Town, raw: bytes) -> None:
-    await town.start()
-    await town.put(schedule(), CustomEvent(EventName("default", "n")))
+async def test_an_event_cannot_pass_for_control(cluster: ShardCluster, raw: bytes) -> None:
+    await cluster.start()
+    await cluster.put(schedule(), CustomEvent(EventName("default", "n")))
 
-    await town.broker.append([Outgoing(EVENTS, 0, None, raw)])
-    await town.settled()
+    await cluster.broker.append([Outgoing(EVENTS, 0, None, raw)])
+    await cluster.settled()
 
-    assert len(await town.jobs()) + len(await town.dead_letters()) == 1
-    for record in await town.records(SIGNALS):
+    assert len(await cluster.jobs()) + len(await cluster.dead_letters()) == 1
+    for record in await cluster.records(SIGNALS):
         assert record.value is not None
         if record.value.startswith(b'{"id"'):
             assert b"ignal" not in record.value
@@ -303,9 +353,26 @@ class DeafBroker(MemoryBroker):
 
 
 async def test_a_shard_stops_although_the_cancellation_of_its_read_was_lost() -> None:
-    town = await Town.found(DeafBroker(MemoryLog()), 1)
-    await town.start()
-    await town.settled()
+    cluster = await ShardCluster.found(DeafBroker(MemoryLog()), 1)
+    await cluster.start()
+    await cluster.settled()
     await asyncio.sleep(0)
 
-    await asyncio.wait_for(town.stop(), 5)
+    await asyncio.wait_for(cluster.stop(), 5)
+
+
+async def test_the_loop_goes_on_while_a_long_turn_is_folded(
+    cluster: ShardCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_home, "STEP_S", -1.0)  # each signal is a step, and each row that is written
+    await cluster.put(schedule(), Partitions(FLIGHTS, 2))
+    await cluster.emit(*(landed(n) for n in range(400)))
+    signs = [ShardStats() for _ in range(cluster.count)]
+    cluster.shards = [Shard(cluster.broker, number, stats=each) for number, each in enumerate(signs)]
+    await asyncio.gather(*(shard.start() for shard in cluster.shards))
+    await cluster.settled()
+
+    pairs = [[f"flights-{n}", f"flights-{n + 1}"] for n in range(0, 400, 2)]
+    assert [event_ids(job) for job in await cluster.jobs()] == pairs
+    assert max(each.progress for each in signs) > 400
+    assert sum(each.turns for each in signs) < 50

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from structlog.testing import capture_logs
 
-from streamsched.stream.signs import Signs
-from streamsched.stream.watchdog import STUCK, Watchdog
+from streamsched.stream.shards.watchdog import STUCK, Watchdog
+from streamsched.telemetry.shard_stats import ShardStats
 
 LOOKS = 100
 
 
-class Told:
+class Reports:
     """Stands in for the end of the process."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Told:
 
 async def first_stuck(dog: Watchdog, between: Callable[[], None] = lambda: None) -> str | None:
     for _ in range(LOOKS):
-        if (stuck := dog.look()) is not None:
+        if (stuck := dog.check()) is not None:
             return stuck
         await asyncio.sleep(0)
         between()
@@ -36,33 +36,33 @@ async def first_stuck(dog: Watchdog, between: Callable[[], None] = lambda: None)
 
 
 async def test_a_shard_that_goes_on_is_not_stuck_even_when_nothing_comes() -> None:
-    signs = Signs()
+    signs = ShardStats()
 
-    assert await first_stuck(Watchdog(lambda: {0: signs}, patience_s=1), lambda: signs.at("reading")) is None
+    assert await first_stuck(Watchdog(lambda: {0: signs}, patience_s=1), lambda: signs.enter("reading")) is None
 
 
 async def test_a_shard_that_hangs_is_stuck_whatever_the_others_do() -> None:
-    hangs, works = Signs(doing="reading"), Signs()
+    hangs, works = ShardStats(doing="reading"), ShardStats()
 
     assert (
-        await first_stuck(Watchdog(lambda: {0: works, 3: hangs}, patience_s=1), lambda: works.at("reading"))
+        await first_stuck(Watchdog(lambda: {0: works, 3: hangs}, patience_s=1), lambda: works.enter("reading"))
         == "shard 3"
     )
 
 
 async def test_shards_that_wait_for_a_log_that_is_away_are_excused() -> None:
-    assert await first_stuck(Watchdog(lambda: {0: Signs()}, patience_s=1, excused=lambda: True)) is None
+    assert await first_stuck(Watchdog(lambda: {0: ShardStats()}, patience_s=1, excused=lambda: True)) is None
 
 
 async def test_a_loop_that_is_blocked_is_stuck() -> None:
     dog = Watchdog(dict, patience_s=1)
 
-    assert [dog.look() for _ in range(LOOKS)][-1] == "loop"
+    assert [dog.check() for _ in range(LOOKS)][-1] == "loop"
 
 
 async def test_the_process_ends_with_a_last_line_that_says_where_it_hung() -> None:
-    ended = Told()
-    dog = Watchdog(lambda: {7: Signs(doing="reading")}, patience_s=0.2, end=ended)
+    ended = Reports()
+    dog = Watchdog(lambda: {7: ShardStats(doing="reading")}, patience_s=0.2, end=ended)
     with capture_logs() as lines, dog.watching():
         await asyncio.wait_for(ended.over.wait(), 20)
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec import signal as signal_codec
-from streamsched.domain.event import Ticked
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.events.event import Ticked
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedule import Misfire
-from streamsched.domain.signal import Occurred
-from streamsched.domain.trigger import At, Every, TimeLeaf, leaf_id
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.signals.signal import Occurred
+from streamsched.domain.triggers.trigger import At, Every, TimeLeaf, leaf_id
 from streamsched.ports.timers import DueTimer
 from streamsched.timers.firing import firing
 
@@ -41,7 +41,7 @@ def test_ticks_are_never_of_the_future_and_the_next_one_always_is(interval: int,
         assert first <= signal.event.fact.due_at <= now
 
 
-def test_the_same_tick_has_the_same_bytes_whoever_fires_it_and_when() -> None:
+def test_the_same_tick_has_the_same_bytes_from_any_process_at_any_time() -> None:
     timer = due(Every(timedelta(minutes=1)), START + timedelta(minutes=1))
 
     (prompt,) = firing(timer, START + timedelta(minutes=1)).records

@@ -1,4 +1,4 @@
-"""A task that loses a cancellation ends all the same, and whoever ends it does not wait for ever."""
+"""A task that loses a cancellation ends all the same, and the caller that ends it does not wait forever."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from streamsched.cancellation import cancel
 from streamsched.domain.errors import UnavailableError
-from streamsched.membership.part import Part
-from streamsched.supervisor import supervise
+from streamsched.membership.singleton_role import SingletonRole
+from streamsched.process.cancellation import cancel
+from streamsched.process.supervision import supervise
 from streamsched.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.timeout(60)
@@ -46,7 +46,7 @@ async def test_a_task_that_swallows_its_first_cancellation_is_asked_again() -> N
     task = asyncio.create_task(deaf.run())
     await deaf.begun.wait()
 
-    await cancel(task, other, again_s=0.01)
+    await cancel(task, other, retry_s=0.01)
 
     assert task.cancelled()
     assert other.cancelled()
@@ -55,14 +55,14 @@ async def test_a_task_that_swallows_its_first_cancellation_is_asked_again() -> N
 
 async def test_one_that_ended_before_keeps_its_end() -> None:
     async def fails() -> None:
-        raise UnavailableError("nobody there")
+        raise UnavailableError("no server there")
 
     failed = asyncio.create_task(fails())
     await asyncio.wait((failed,))
     await cancel(failed)
     await cancel()
 
-    with pytest.raises(UnavailableError, match="nobody there"):
+    with pytest.raises(UnavailableError, match="no server there"):
         await failed
 
 
@@ -79,7 +79,7 @@ async def test_one_that_tidies_up_has_the_time_it_was_given() -> None:
 
     task = asyncio.create_task(tidy())
     await begun.wait()
-    ending = asyncio.create_task(cancel(task, again_s=30))
+    ending = asyncio.create_task(cancel(task, retry_s=30))
     await asked.wait()
     assert not ending.done()
     tidied.set()
@@ -89,7 +89,7 @@ async def test_one_that_tidies_up_has_the_time_it_was_given() -> None:
 
 
 class Held:
-    """Leases that nobody else wants, until `lost`."""
+    """Leases that no other member wants, until `lost`."""
 
     def __init__(self) -> None:
         self.lost = False
@@ -105,7 +105,7 @@ class Held:
 
 
 async def test_a_part_that_is_lost_is_left_by_work_that_was_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsched.membership.part.TIDYING_UP", 0.01)
+    monkeypatch.setattr("streamsched.membership.singleton_role.CLOSING_S", 0.01)
     leases, deaf, ended = Held(), Deaf(), asyncio.Event()
 
     async def work() -> None:
@@ -114,7 +114,7 @@ async def test_a_part_that_is_lost_is_left_by_work_that_was_deaf(monkeypatch: py
         finally:
             ended.set()
 
-    part = Part(leases, "relay", "me", ttl=timedelta(milliseconds=40))  # type: ignore[arg-type]
+    part = SingletonRole(leases, "relay", "me", ttl=timedelta(milliseconds=40))  # type: ignore[arg-type]
     running = asyncio.create_task(part.run(work))
     await deaf.begun.wait()
     leases.lost = True
@@ -133,7 +133,7 @@ async def test_a_supervised_loop_that_fails_instead_of_ending_is_not_started_aga
 
     supervising = asyncio.create_task(supervise({"deaf": loop}, metrics=Metrics()))
     await deaf.begun.wait()
-    await cancel(supervising, again_s=30)
+    await cancel(supervising, retry_s=30)
 
     assert supervising.cancelled()
     assert (deaf.asked, len(lives)) == (1, 1)

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.supervisor import once_there, supervise
+from streamsched.process.supervision import supervise, wait_until_available
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -60,15 +60,15 @@ async def test_what_is_away_is_waited_for_and_said_once() -> None:
     async def opened() -> str:
         asked.append(1)
         if len(asked) < 4:
-            raise UnavailableError("nobody there")
+            raise UnavailableError("no server there")
         return "open"
 
     with capture_logs() as said:
-        found = await asyncio.wait_for(once_there("log", opened), 30)
+        found = await asyncio.wait_for(wait_until_available("log", opened), 30)
 
     assert (found, len(asked)) == ("open", 4)
     assert [(line["event"], line["what"]) for line in said] == [("role.waits", "log"), ("role.waited", "log")]
-    assert said[0]["reason"] == "nobody there"
+    assert said[0]["reason"] == "no server there"
 
 
 async def test_what_cannot_become_right_by_waiting_is_not_waited_for() -> None:
@@ -76,4 +76,4 @@ async def test_what_cannot_become_right_by_waiting_is_not_waited_for() -> None:
         raise ConfigurationError("wrong password")
 
     with pytest.raises(ConfigurationError, match="wrong password"):
-        await asyncio.wait_for(once_there("database", refused), 5)
+        await asyncio.wait_for(wait_until_available("database", refused), 5)

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from streamsched.telemetry.logs import QUIETED, configure_logs
-from streamsched.telemetry.metrics import TABLE, Kind, Metrics
+from streamsched.telemetry.metrics import TABLE, MetricKind, Metrics
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_library_goes_the_same_way_and_keeps_its_words(lines: io.StringIO) -> 
     logging.getLogger("faust.worker").info("chatter")
     logging.getLogger("faust.worker").error("lost %s", "it")
     line = orjson.loads(lines.getvalue())
-    assert (line["action"], line["message"], line["level"]) == ("faust.worker.said", "lost it", "error")
+    assert (line["action"], line["message"], line["level"]) == ("faust.worker.message", "lost it", "error")
 
 
 def test_an_exception_is_in_its_line(lines: io.StringIO) -> None:
@@ -77,5 +77,5 @@ def test_a_gauge_forgets_what_its_new_picture_does_not_name() -> None:
 
 def test_names_say_their_unit() -> None:
     for metric in TABLE:
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER), metric
-        assert (metric.kind is Kind.HISTOGRAM) == bool(metric.buckets), metric
+        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER), metric
+        assert (metric.kind is MetricKind.HISTOGRAM) == bool(metric.buckets), metric

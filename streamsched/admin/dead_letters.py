@@ -1,0 +1,247 @@
+"""Dead letters: list, show, replay and archive records that could not be processed.
+
+The id of a dead letter is its position in topic `dead-letter`, `partition/offset`. The log deletes them after its
+retention time. Archiving hides older ones by a position stored in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import orjson
+
+from streamsched.catalog.paging import moment_cursor, page, read_moment_cursor
+from streamsched.codec import event as event_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
+from streamsched.domain.events.event import Event, Ticked
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred
+from streamsched.log.records import records
+from streamsched.log.topics import DEAD_LETTER, PUBLIC, SIGNALS, public_topic
+from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One dead letter.
+
+    Attributes:
+        id: `partition/offset` of the dead letter.
+        topic, partition, offset: position of the original record; `at` (UTC) is when it was appended there.
+        path, reason: where the error is, and what it is.
+        key, value: of the original record.
+        cut: size in bytes of a large original record, whose `key` and `value` are truncated here; otherwise None.
+    """
+
+    id: str
+    topic: str
+    partition: int
+    offset: int
+    at: datetime
+    path: str
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    cut: int | None = None
+
+
+class ArchivedLetters(Protocol):
+    """The positions below which dead letters are archived."""
+
+    async def hidden(self, topic: str) -> Mapping[int, int]:
+        """The position of each partition; partitions without one are missing."""
+        ...
+
+    async def hide(self, topic: str, positions: Mapping[int, int]) -> None:
+        """Archives everything below these positions; positions never decrease."""
+        ...
+
+
+async def dead_letters(
+    broker: Broker, archive: ArchivedLetters, *, limit: int = 100, before: tuple[datetime, str] | None = None
+) -> Sequence[DeadLetter]:
+    """The newest dead letters that are not archived, newest first; with `before`, only those that sort after the dead
+    letter with this time and id.
+
+    Raises:
+        UnavailableError: the log or PostgreSQL is unreachable.
+    """
+    hidden = await archive.hidden(DEAD_LETTER)
+    at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
+    ends = await broker.ends(at)
+    found: list[DeadLetter] = []
+    for partition in at:
+        async for record in records(broker, partition, start=hidden.get(partition.partition, 0), end=ends[partition]):
+            letter = _decoded(partition, record)
+            if before is not None and (letter.at, letter.id) >= before:
+                continue
+            found.append(letter)
+            if len(found) > 2 * limit:  # bounds memory
+                found = _newest(found, limit)
+    return _newest(found, limit)
+
+
+async def letters_page(broker: Broker, archive: ArchivedLetters, *, limit: int, after: str) -> dict[str, Any]:
+    """A page of them as JSON, `{"letters", "next"?}`; `after` is `next` of the previous page, or empty.
+
+    Raises:
+        DecodeError: `after` is not a cursor.
+        UnavailableError: the log or PostgreSQL is unreachable.
+    """
+    found = await dead_letters(broker, archive, limit=limit + 1, before=read_moment_cursor(after))
+    return page("letters", found, limit, to_json, lambda one: moment_cursor(one.at, one.id))
+
+
+async def dead_letter(broker: Broker, name: str) -> DeadLetter:
+    """One dead letter by its id, archived or not.
+
+    Raises:
+        InvalidError: the id is malformed.
+        NotFoundError: no such dead letter, or it was deleted by retention.
+        UnavailableError: the log is unreachable.
+    """
+    partition, offset = _parsed(name)
+    if partition.partition >= await broker.partitions(DEAD_LETTER):
+        raise NotFoundError("dead letter", name)
+    end = (await broker.ends([partition]))[partition]
+    async for record in records(broker, partition, start=offset, end=min(offset + 1, end)):
+        if record.offset == offset:
+            return _decoded(partition, record)
+    raise NotFoundError("dead letter", name)
+
+
+async def replay(broker: Broker, one: DeadLetter) -> TopicPartition:
+    """Appends the original record again, unchanged and to its original partition; an event that failed at the home of
+    its event key is appended to its public topic instead. Returns the partition. An event that was accepted meanwhile
+    is recognised as a duplicate by its id; a record that fails again becomes a new dead letter. An event that one
+    schedule refused is sent to that schedule alone and counts with each replay, because schedules do not dedupe.
+
+    Raises:
+        ConflictError: the record comes from an internal topic, whose records must not be repeated.
+        NotFoundError: the dead letter is truncated, and the original record no longer exists.
+        UnavailableError: the log is unreachable.
+    """
+    partition = TopicPartition(one.topic, one.partition)
+    key, value = one.key, one.value
+    if one.cut is not None:
+        key, value = await _whole(broker, partition, one.offset)
+    if one.topic == SIGNALS and key is not None and key.startswith(b"schedule:"):
+        _event(one, key, value)
+        partition = TopicPartition(SIGNALS, home(key, await broker.partitions(SIGNALS)))
+    elif one.topic not in PUBLIC:
+        event = _event(one, key, value)
+        partition = TopicPartition(public_topic(event.fact), 0)
+        partition = partition._replace(partition=home(event.key.encode(), await broker.partitions(partition.topic)))
+        key, value = event.key.encode(), event_codec.encode(event)
+    await broker.append([Outgoing(*partition, key, value)])
+    return partition
+
+
+async def purge(broker: Broker, archive: ArchivedLetters) -> int:
+    """Archives all current dead letters; returns how many.
+
+    Raises:
+        UnavailableError: the log or PostgreSQL is unreachable.
+    """
+    hidden = await archive.hidden(DEAD_LETTER)
+    at = [TopicPartition(DEAD_LETTER, number) for number in range(await broker.partitions(DEAD_LETTER))]
+    ends = await broker.ends(at)
+    count = 0
+    for partition in at:
+        async for _ in records(broker, partition, start=hidden.get(partition.partition, 0), end=ends[partition]):
+            count += 1
+    await archive.hide(DEAD_LETTER, {partition.partition: ends[partition] for partition in at})
+    return count
+
+
+async def _whole(broker: Broker, partition: TopicPartition, offset: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value of a record.
+
+    Raises:
+        NotFoundError: the log no longer has it.
+    """
+    end = (await broker.ends([partition]))[partition]
+    async for record in records(broker, partition, start=offset, end=min(offset + 1, end)):
+        if record.offset == offset:
+            return record.key, record.value
+    raise NotFoundError("record", f"{partition.topic}/{partition.partition}/{offset}")
+
+
+def _event(one: DeadLetter, key: bytes | None, value: bytes | None) -> Event:
+    """The event of a signal that failed at the home of its event key or of a schedule.
+
+    Raises:
+        ConflictError: the record is not such a signal.
+    """
+    refused = f"'{one.topic}' is not a public topic: its records are part of turns and are never repeated"
+    if one.topic != SIGNALS or key is None or value is None:
+        raise ConflictError(refused)
+    try:
+        signal = signal_codec.decode(key, value)
+    except InvalidError as exc:
+        raise ConflictError(refused) from exc
+    if not isinstance(signal, Occurred) or isinstance(signal.event.fact, Ticked):
+        raise ConflictError(refused)
+    return signal.event
+
+
+def _parsed(name: str) -> tuple[TopicPartition, int]:
+    partition, slash, offset = name.partition("/")
+    if not (slash and partition.isdecimal() and offset.isdecimal()):
+        raise InvalidError(
+            "$", f"'{name}' is not the id of a dead letter: use partition/offset, as printed by `dlq list`"
+        )
+    return TopicPartition(DEAD_LETTER, int(partition)), int(offset)
+
+
+def _newest(letters: Iterable[DeadLetter], limit: int) -> list[DeadLetter]:
+    return sorted(letters, key=lambda letter: (letter.at, letter.id), reverse=True)[:limit]
+
+
+def _decoded(partition: TopicPartition, record: Record) -> DeadLetter:
+    fields: dict[str, Any] = orjson.loads(record.value or b"{}")
+    key, value = fields.get("key_b64"), fields.get("value_b64")
+    return DeadLetter(
+        f"{partition.partition}/{record.offset}",
+        fields.get("topic", ""),
+        fields.get("partition", 0),
+        fields.get("offset", 0),
+        datetime.fromtimestamp(fields.get("time_ms", record.time_ms) / 1000, UTC),
+        fields.get("path", "$"),
+        fields.get("reason", ""),
+        None if key is None else b64decode(key),
+        None if value is None else b64decode(value),
+        fields.get("cut"),
+    )
+
+
+#: Largest number of bytes of a key or value in the JSON.
+SHOWN: Final = 2000
+
+
+def to_json(one: DeadLetter) -> dict[str, Any]:
+    """A dead letter as JSON: its bytes as text, truncated to `SHOWN`."""
+    return {
+        "id": one.id,
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        "at": one.at.isoformat(),
+        "path": one.path,
+        "reason": one.reason,
+        "key": _shown(one.key),
+        "value": _shown(one.value),
+        **({} if one.cut is None else {"cut": one.cut}),
+    }
+
+
+def _shown(raw: bytes | None) -> str | None:
+    if raw is None:
+        return None
+    more = f"… ({len(raw)} bytes)" if len(raw) > SHOWN else ""
+    return raw[:SHOWN].decode(errors="backslashreplace") + more

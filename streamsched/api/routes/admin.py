@@ -1,0 +1,74 @@
+"""Administration over HTTP: the routes behind `streamsched top`, `doctor`, `dlq` and `state show`."""
+
+from __future__ import annotations
+
+import os
+from http import HTTPStatus
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streamsched.admin import dead_letters
+from streamsched.admin.doctor import examine, finding_json, worst
+from streamsched.admin.overview import survey
+from streamsched.admin.overview import to_json as overview_json
+from streamsched.admin.state import show
+from streamsched.api.deps import InstallationDep
+from streamsched.api.paging import After, Limit
+from streamsched.api.rendering import rendered
+from streamsched.domain.names import ScheduleRef
+
+router = APIRouter(prefix="/v1/admin", tags=["admin"])
+
+
+@router.get("/overview", summary="State of shards and queues")
+async def get_overview(at: InstallationDep) -> Response:
+    """Owner, lag, rates, recovery time and schedules in error of each shard, and the number and age of items that wait
+    for the relay, timers and launchers.
+    """
+    return rendered(overview_json(await survey(at.broker, at.reports)))
+
+
+@router.get("/checks", summary="Check the installation")
+async def get_checks(at: InstallationDep) -> Response:
+    """Checks log, shards, schema, clocks, permissions, and Java on the API's machine: `{"health", "findings"}`."""
+    findings = await examine(
+        broker=at.broker, probe=at.probe, clock=at.clock, specs=at.specs, revisions=at.revisions, environ=os.environ
+    )
+    return rendered({"health": worst(findings), "findings": [finding_json(each) for each in findings]})
+
+
+@router.get("/dead-letters", summary="List dead letters")
+async def list_letters(at: InstallationDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page of the dead letters that are not archived, newest first."""
+    return rendered(await dead_letters.letters_page(at.broker, at.archived_letters, limit=limit, after=after))
+
+
+@router.post("/dead-letters/purge", summary="Archive all dead letters")
+async def purge_letters(at: InstallationDep) -> Response:
+    """Archives all dead letters, so lists omit them. The log deletes them after its retention time. `purged` is the
+    number of letters archived by this request.
+    """
+    return rendered({"purged": await dead_letters.purge(at.broker, at.archived_letters)})
+
+
+@router.get("/dead-letters/{partition}/{offset}", summary="Get a dead letter")
+async def get_letter(partition: str, offset: str, at: InstallationDep) -> Response:
+    """A dead letter with its record, archived or not."""
+    return rendered(dead_letters.to_json(await dead_letters.dead_letter(at.broker, f"{partition}/{offset}")))
+
+
+@router.post("/dead-letters/{partition}/{offset}/replay", summary="Replay a dead letter")
+async def replay_letter(partition: str, offset: str, at: InstallationDep) -> Response:
+    """Appends the letter's record to its original topic and partition again: 202 `{"id", "topic", "partition"}`. 409
+    when the original topic is an internal one.
+    """
+    letter = await dead_letters.dead_letter(at.broker, f"{partition}/{offset}")
+    topic, target = await dead_letters.replay(at.broker, letter)
+    return rendered({"id": letter.id, "topic": topic, "partition": target}, status=HTTPStatus.ACCEPTED)
+
+
+@router.get("/schedules/{schedule}/state", summary="Get the shard's state of a schedule")
+async def get_state(schedule: str, at: InstallationDep) -> Response:
+    """The state of the schedule in its shard, read from the log: definition, counts and open keys."""
+    return rendered(await show(at.broker, ScheduleRef.parse(schedule)))

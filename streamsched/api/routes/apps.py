@@ -1,0 +1,125 @@
+"""Apps: deploying programs and schedules as a unit, and pausing, disabling or enabling all schedules of an app."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject, reason_of, reasoned
+from streamsched.api.deps import CatalogDep, ClockDep, DryRunQuery, KeepQuery, PlanQuery, ServicesDep
+from streamsched.api.rendering import rendered
+from streamsched.api.routes import changes
+from streamsched.api.routes.changes import change_name
+from streamsched.api.views import change_view, preview_view, suspension_view
+from streamsched.codec.schedules import pause as pause_codec
+from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.names import AppRef
+
+router = APIRouter(prefix="/v1/apps", tags=["apps"])
+
+
+@router.put("/{namespace}/{app}", summary="Deploy an app")
+async def deploy(
+    namespace: str,
+    app: str,
+    body: BodyObject,
+    services: ServicesDep,
+    *,
+    update_schedules: Annotated[
+        bool, Query(alias="updateSchedules", description="Whether schedules that exist are updated.")
+    ] = True,
+    keep: KeepQuery = None,
+    dry_run: DryRunQuery = False,
+    wait: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=30,
+            description="Longest wait for the log, in seconds; then 202. Default: the server's limit; then 503.",
+        ),
+    ] = None,
+    plan: PlanQuery = None,
+    origin: Annotated[
+        str | None, Query(max_length=5000, description="Where the definition is from, such as `host:/path/of/file`.")
+    ] = None,
+) -> Response:
+    """Replaces the definition of the app and returns what changed. Programs and schedules that the body omits are
+    deleted; unchanged schedules keep their accumulated events. `origin` is stored, and plans show it as `deployedFrom`.
+
+    Responds when the log has acknowledged the change. If `wait` seconds pass before that, the response is 202 with the
+    number of `pending` records; `GET /v1/changes/{change}` shows the progress.
+    """
+    ref, catalog = AppRef(namespace, app), services.catalog
+    merged = {"namespace": namespace, "application": app, **body}
+    definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
+    if definition.ref != ref:
+        raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
+    if dry_run:
+        preview = await catalog.planner.deploy(definition, update_schedules, keep=keep)
+        return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
+    applied = await catalog.deploy(definition, update_schedules, keep=keep, plan=plan, origin=origin, within=wait)
+    view = {"app": str(ref), **change_view(applied.change)}
+    if not applied.pending:
+        return rendered(view)
+    name = change_name(applied.outbox)
+    return rendered(
+        {**view, **changes.change_view(name, applied.pending)},
+        status=HTTPStatus.ACCEPTED,
+        headers={"Location": f"/v1/changes/{name}"},
+    )
+
+
+@router.post("/{namespace}/{app}/pause", summary="Pause an app")
+async def pause(
+    namespace: str,
+    app: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    clock: ClockDep,
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Pauses the enabled schedules of the app. The body `{"keep"?, "until"?, "note"?, "reason"?}` is that of pausing
+    one schedule. Returns what changed and the losses of each schedule.
+    """
+    ref = AppRef(namespace, app)
+    reason, rest = reasoned(body)
+    requested = pause_codec.from_json(rest, now=clock.now())
+    if dry_run:
+        return rendered({"app": str(ref), **preview_view(await catalog.planner.pause_app(ref, requested))})
+    return rendered(
+        {"app": str(ref), **suspension_view(await catalog.pause_app(ref, requested, reason=reason, plan=plan))}
+    )
+
+
+@router.post("/{namespace}/{app}/disable", summary="Disable an app")
+async def disable(
+    namespace: str,
+    app: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Disables the enabled and paused schedules of the app. Their accumulated events are dropped and their waiting jobs
+    end as OBSOLETE. Body: `{"reason"?}`. Returns what changed and the losses of each schedule.
+    """
+    ref, reason = AppRef(namespace, app), reason_of(body)
+    if dry_run:
+        return rendered({"app": str(ref), **preview_view(await catalog.planner.disable_app(ref))})
+    return rendered({"app": str(ref), **suspension_view(await catalog.disable_app(ref, reason=reason, plan=plan))})
+
+
+@router.post("/{namespace}/{app}/enable", summary="Enable an app")
+async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
+    ref = AppRef(namespace, app)
+    change = (await catalog.enable_app(ref, reason=reason_of(body))).change
+    return rendered({"app": str(ref), **change_view(change)})

@@ -1,0 +1,42 @@
+"""`GET /v1/changes/{change}`: whether the log has acknowledged a stored change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.deps import CatalogDep
+from streamsched.api.rendering import rendered
+from streamsched.domain.errors import NotFoundError
+
+router = APIRouter(prefix="/v1/changes", tags=["apps"])
+
+#: First and last id of the outbox records of a change.
+_CHANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+Wait = Annotated[float, Query(ge=0, le=30, description="Longest time to wait for the acknowledgement, in seconds.")]
+
+
+def change_name(outbox: Sequence[int]) -> str:
+    """The name of a change from the ids of its outbox records; there must be at least one."""
+    return f"{min(outbox)}-{max(outbox)}"
+
+
+@router.get("/{change}", summary="Get the progress of a change")
+async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Response:
+    """`{"change", "pending", "acknowledged"}`. `pending` is the number of records that the log has not acknowledged,
+    after waiting up to `wait` seconds for zero. The change applies to all events emitted after it is acknowledged.
+    """
+    found = _CHANGE.fullmatch(change)
+    if found is None:
+        raise NotFoundError("change", change)
+    return rendered(change_view(change, await catalog.pending(int(found[1]), int(found[2]), within=wait)))
+
+
+def change_view(change: str | None, pending: int) -> dict[str, Any]:
+    """The progress of a change."""
+    return {"change": change, "pending": pending, "acknowledged": pending == 0}

@@ -1,0 +1,30 @@
+"""Clusters: their probe, its last reading, and the load gates of waiting jobs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streamsched.api.deps import ServicesDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.api.views import cluster_view
+from streamsched.ports.limits import ClusterRecord
+
+router = APIRouter(prefix="/v1/clusters", tags=["limits"])
+
+
+@router.get("", summary="List clusters")
+async def list_clusters(services: ServicesDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by name: the clusters configured for this API and all that a job has ever waited for. Launchers
+    read the load of a cluster only while jobs wait for it.
+    """
+    urls, now = services.cluster_urls, services.clock.now()
+    known = {record.name: record for record in await services.clusters.all()}
+    known |= {name: ClusterRecord(name, None, None, None, None, 0) for name in urls.keys() - known.keys()}
+    names = [name for name in sorted(known) if name > after][: limit + 1]
+    return rendered(
+        page(
+            "clusters", names, limit, lambda name: cluster_view(known[name], urls.get(name), now=now), lambda name: name
+        )
+    )

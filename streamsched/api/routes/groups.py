@@ -1,0 +1,39 @@
+"""Named groups: their limits and the runs that hold their slots."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, GroupsDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.api.views import group_view
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.constraints.group import check_group_name
+from streamsched.domain.limits import MOST_SLOTS, check_count
+
+router = APIRouter(prefix="/v1/groups", tags=["limits"])
+
+
+@router.get("", summary="List groups")
+async def list_groups(groups: GroupsDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by name: the groups that a job has used or whose limit was set."""
+    found = await groups.all(after=after, limit=limit + 1)
+    return rendered(page("groups", found, limit, group_view, lambda group: group.name))
+
+
+@router.put("/{name}", summary="Set the limit of a group")
+async def set_limit(name: str, body: BodyObject, groups: GroupsDep, clock: ClockDep) -> Response:
+    """Sets `limit`, the number of slots. 0 closes the group; null restores the limit of the schedules. Active runs
+    continue. `reason` (optional) is stored in the history.
+    """
+    check_group_name(name, "$")
+    fields = Fields(body)
+    limit = fields.nullable_integer("limit", minimum=0)
+    if limit is not None:
+        check_count(limit, "$.limit", least=0, most=MOST_SLOTS)
+    reason = fields.optional_text("reason") or ""
+    fields.done()
+    return rendered(group_view(await groups.set_limit(name, limit, reason, now=clock.now())))

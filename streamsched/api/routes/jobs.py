@@ -1,0 +1,74 @@
+"""Jobs: satisfied schedules, waiting or launched, and the explanation of their state."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.deps import AppQuery, ClockDep, JobsDep
+from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
+from streamsched.api.rendering import rendered
+from streamsched.api.views import job_view, why_view
+from streamsched.domain.jobs.job import JobCommand, JobState
+from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.launcher.why import why
+
+#: The reason in the history when the request has none.
+_DEFAULT_REASON: Final = "by hand"
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+
+@router.get("", summary="List jobs")
+async def list_jobs(
+    jobs: JobsDep,
+    *,
+    schedule: Annotated[str | None, Query(description="Only jobs of this schedule, `namespace.app.name`.")] = None,
+    app: AppQuery = None,
+    state: Annotated[list[JobState] | None, Query(description="Only jobs in this state; can be repeated.")] = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, newest jobs first. `outcome` is the state of a job's last run."""
+    ref = None if schedule is None else ScheduleRef.parse(schedule)
+    owner = None if app is None else AppRef.parse(app)
+    before = read_moment_cursor(after)
+    found = await jobs.recent(schedule=ref, app=owner, states=state or (), limit=limit + 1, before=before)
+    return rendered(page("jobs", found, limit, job_view, lambda job: moment_cursor(job.created_at, job.id)))
+
+
+@router.get("/{job}", summary="Get a job")
+async def get_job(job: str, jobs: JobsDep) -> Response:
+    """The job with its runs and the outcome of the last one."""
+    return rendered(job_view(await jobs.get(job)))
+
+
+@router.get("/{job}/why", summary="Explain a job's state")
+async def get_why(job: str, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
+    the state can change, and the history.
+    """
+    return rendered(why_view(await why(job, jobs=jobs, clock=clock)))
+
+
+@router.post("/{job}/release", summary="Withdraw the command of a job")
+async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
+    longer waits. `reason` (optional) is stored in the history.
+    """
+    changed = await jobs.command(job, None, reason_of(body) or _DEFAULT_REASON, now=clock.now())
+    return rendered(job_view(changed), status=HTTPStatus.ACCEPTED)
+
+
+@router.post("/{job}/{order}", summary="Force, cancel or hold a job")
+async def command(job: str, order: JobCommand, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Makes a waiting job start without its constraints (`force`), end (`cancel`) or wait until it is released
+    (`hold`). Responds 202; a launcher carries it out at its next check. 409 when the job no longer waits. `reason`
+    (optional) is stored in the history.
+    """
+    changed = await jobs.command(job, order, reason_of(body) or _DEFAULT_REASON, now=clock.now())
+    return rendered(job_view(changed), status=HTTPStatus.ACCEPTED)

@@ -1,0 +1,110 @@
+"""Runs: executions of programs, their logs, and killing them."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse, Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import AppQuery, ClockDep, RunsDep
+from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
+from streamsched.api.rendering import rendered
+from streamsched.api.views import run_view
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.errors import NotFoundError
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.ports.runs import StopRequest
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+#: Most bytes of a log in one response.
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+@router.get("", summary="List runs")
+async def list_runs(
+    runs: RunsDep,
+    *,
+    program: Annotated[str | None, Query(description="Only runs of this program, `namespace.app.name`.")] = None,
+    app: AppQuery = None,
+    state: Annotated[list[RunState] | None, Query(description="Only runs in this state; can be repeated.")] = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, newest runs first."""
+    ref = None if program is None else ProgramRef.parse(program)
+    owner = None if app is None else AppRef.parse(app)
+    before = read_moment_cursor(after)
+    found = await runs.recent(program=ref, app=owner, states=state or (), limit=limit + 1, before=before)
+    return rendered(page("runs", found, limit, run_view, lambda run: moment_cursor(run.created_at, run.id)))
+
+
+@router.get("/{run}", summary="Get a run")
+async def get_run(run: str, runs: RunsDep) -> Response:
+    """The run with its state, arguments, times and exit code."""
+    return rendered(run_view(await runs.get(run)))
+
+
+@router.get("/{run}/logs", summary="Get the log of a run")
+async def get_logs(
+    run: str,
+    runs: RunsDep,
+    *,
+    tail: Annotated[int, Query(ge=1, le=100_000, description="Number of lines from the end.")] = 1000,
+    offset: Annotated[
+        int | None, Query(ge=0, le=2**53, description="Return the bytes from this offset on instead of the last lines.")
+    ] = None,
+) -> Response:
+    """The last `tail` lines of the log as plain text, at most 4 MiB; empty when there is no output yet. For a run that
+    ended without a log (it did not start, or its program is an HTTP request or an event) the text is its reason.
+
+    With `offset` the bytes from that offset on, at most 4 MiB. The header `Streamsched-Log-Offset` is the offset after
+    the returned bytes. `Streamsched-Run-State` is the state of the run, read before the log: when it is terminal and
+    the body is empty, the log is complete.
+    """
+    record = await runs.get(run)
+    if record.log_path is None:
+        content = f"{record.reason}\n".encode() if record.state.terminal else b""
+        end = len(content)
+        content = content[offset or 0 :]
+    else:
+        try:
+            content, end = await asyncio.to_thread(_read, Path(record.log_path), tail, offset)
+        except OSError as exc:
+            raise NotFoundError("log of run", f"{run} ({record.log_path}: {exc.strerror})") from exc
+    headers = {"Streamsched-Log-Offset": str(end), "Streamsched-Run-State": record.state}
+    return PlainTextResponse(content if offset is not None else content.decode(errors="replace"), headers=headers)
+
+
+@router.post("/{run}/kill", summary="Kill a run")
+async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
+    """Requests the end of the run and responds 202; the state of the run shows when it has ended. With `atOnce` the
+    process is killed without time to clean up. `reason` (optional) is stored in the history.
+    """
+    fields = Fields(body)
+    stop = StopRequest(fields.optional_text("reason") or "killed by hand", fields.optional_boolean("atOnce") or False)
+    fields.done()
+    await runs.stop(run, stop, now=clock.now())
+    return rendered(run_view(await runs.get(run)), status=HTTPStatus.ACCEPTED)
+
+
+def _read(path: Path, lines: int, offset: int | None) -> tuple[bytes, int]:
+    """The bytes from `offset` on, or without it the last `lines` lines, at most `_MOST_BYTES` bytes; and the offset
+    after them.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if offset is not None:
+            begin = min(offset, size)
+            file.seek(begin)
+            content = file.read(min(_MOST_BYTES, size - begin))
+            return content, begin + len(content)
+        file.seek(max(0, size - _MOST_BYTES))
+        content = file.read(min(_MOST_BYTES, size))
+        return b"".join(content.splitlines(keepends=True)[-lines:]), size

@@ -1,0 +1,246 @@
+"""Schedules. Every change responds after the log has acknowledged it, so it applies to all events emitted after the
+response.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject, reason_of, reasoned
+from streamsched.api.deps import (
+    AppQuery,
+    CatalogDep,
+    ClockDep,
+    DryRunQuery,
+    KeepQuery,
+    KeysDep,
+    NamespaceQuery,
+    PlanQuery,
+    ServicesDep,
+)
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.verdicts import total_view
+from streamsched.api.views import (
+    decision_view,
+    dropped_view,
+    key_view,
+    losses_view,
+    preview_view,
+    schedule_view,
+    why_not_view,
+)
+from streamsched.catalog.catalog import Suspended
+from streamsched.codec.json.reading import moment_ago
+from streamsched.codec.schedules import pause as pause_codec
+from streamsched.codec.schedules.schedule import submitted_schedule_from_json
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.limits import later
+from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.launcher.whynot import why_not
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+
+State = Literal["enabled", "paused", "disabled", "error"]
+
+
+@router.get("", summary="List schedules")
+async def list_schedules(
+    catalog: CatalogDep,
+    *,
+    namespace: NamespaceQuery = None,
+    app: AppQuery = None,
+    state: Annotated[list[State] | None, Query(description="Only schedules in this state; can be repeated.")] = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, ordered by id."""
+    owner = None if app is None else AppRef.parse(app)
+    found = await catalog.list(namespace=namespace, app=owner, states=state or (), after=after, limit=limit + 1)
+    return rendered(page("schedules", found, limit, schedule_view, lambda each: str(each.record.definition.ref)))
+
+
+@router.post("", summary="Create a schedule")
+async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
+    """Responds 201. The schedule is enabled unless the body has `"enabled": false`. 409 when it exists."""
+    definition, enabled, _ = submitted_schedule_from_json(body)
+    created = await catalog.create(definition, enabled=enabled)
+    return rendered(
+        schedule_view(created),
+        status=HTTPStatus.CREATED,
+        headers={"Location": f"/v1/schedules/{definition.ref}"},
+    )
+
+
+@router.get("/{schedule}", summary="Get a schedule")
+async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep) -> Response:
+    """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations."""
+    ref = ScheduleRef.parse(schedule)
+    view = schedule_view(await catalog.get(ref))
+    return rendered({**view, "verdicts": [total_view(total) for total in await services.traces.totals(ref)]})
+
+
+@router.get("/{schedule}/keys", summary="List the open keys of a schedule")
+async def list_keys(
+    schedule: str,
+    catalog: CatalogDep,
+    keys: KeysDep,
+    *,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page of the open keys of a correlating schedule, ordered by key, each with its progress. `losses` counts the
+    keys that ended incomplete and the events that were refused.
+    """
+    status = await catalog.get(ScheduleRef.parse(schedule))
+    found = await keys.of(status.record.definition.ref, after=after, limit=limit)
+    shown = [view for each in found if (view := key_view(status.record, each)) is not None]
+    losses = losses_view(status)
+    return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
+
+
+@router.get("/{schedule}/history", summary="Get the history of a schedule")
+async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
+    """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
+    entries = await catalog.history(ScheduleRef.parse(schedule), limit=limit)
+    return rendered({"history": [decision_view(each) for each in entries]})
+
+
+@router.get("/{schedule}/why-not", summary="Explain why a schedule started nothing")
+async def get_why_not(
+    schedule: str,
+    services: ServicesDep,
+    since: Annotated[
+        str | None,
+        Query(description="Start: an instant, or a duration before now such as `2h`. Default: 1 day before."),
+    ] = None,
+    until: Annotated[str | None, Query(description="End, in the same format. Default: now.")] = None,
+) -> Response:
+    """Why the schedule did not start its program between `since` and `until`: a summary, the changes and jobs of that
+    time, the verdicts of its events, and its progress now.
+    """
+    ref = ScheduleRef.parse(schedule)
+    now = services.clock.now()
+    end = moment_ago(until, "$.until", now) if until else now
+    begin = moment_ago(since, "$.since", now) if since else later(end, -timedelta(days=1))
+    if begin > end:
+        raise DecodeError("$.since", "is after `until`")
+    span = await services.jobs.span(ref, since=begin, until=end)
+    return rendered(why_not_view(why_not(await services.catalog.get(ref), span, since=begin, until=end)))
+
+
+@router.put("/{schedule}", summary="Update a schedule")
+async def update_schedule(
+    schedule: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    *,
+    keep: KeepQuery = None,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Replaces the definition; an equal one changes nothing. The state (enabled, paused, disabled) does not change.
+    With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
+    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
+    """
+    ref = ScheduleRef.parse(schedule)
+    named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
+    definition, _, keeps = submitted_schedule_from_json({**named, **body})
+    if keep is not None:
+        keeps = keep
+    if definition.ref != ref:
+        raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
+    if dry_run:
+        return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))
+    return rendered(schedule_view(await catalog.update(definition, keep=keeps, plan=plan)))
+
+
+@router.post("/{schedule}/enable", summary="Enable or resume a schedule")
+async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
+    """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
+    return rendered(schedule_view(await catalog.enable(ScheduleRef.parse(schedule), reason=reason_of(body))))
+
+
+@router.post("/{schedule}/disable", summary="Disable a schedule")
+async def disable_schedule(
+    schedule: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Drops the accumulated events and ends waiting and ready jobs as OBSOLETE; active runs continue. `dropped` and
+    `endedJobs` in the response are the losses. `reason` (optional) is stored in the history.
+    """
+    ref, reason = ScheduleRef.parse(schedule), reason_of(body)
+    if dry_run:
+        return rendered(preview_view(await catalog.planner.disable(ref)))
+    return _suspended(await catalog.disable(ref, reason=reason, plan=plan))
+
+
+@router.post("/{schedule}/pause", summary="Pause a schedule")
+async def pause_schedule(
+    schedule: str,
+    body: BodyObject,
+    catalog: CatalogDep,
+    clock: ClockDep,
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Body: `{"keep"?, "until"?, "note"?, "reason"?}`. A paused schedule starts nothing until it is resumed. By default
+    it keeps its accumulated events and waiting jobs, and new events count. With `"keep": false` the accumulated events
+    are dropped, waiting jobs end as OBSOLETE and new events do not count; `dropped` and `endedJobs` in the response are
+    the losses. `until`, an instant or a duration, resumes the schedule at that time. `note` is shown with the schedule;
+    `reason` is stored in the history.
+    """
+    reason, rest = reasoned(body)
+    ref, requested = ScheduleRef.parse(schedule), pause_codec.from_json(rest, now=clock.now())
+    if dry_run:
+        return rendered(preview_view(await catalog.planner.pause(ref, requested)))
+    return _suspended(await catalog.pause(ref, requested, reason=reason, plan=plan))
+
+
+@router.post("/{schedule}/replay", summary="Replay the parked signals of a schedule in error")
+async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
+    """Folds the parked signals again, in order, each at its original time. Responds 202 with the schedule before the
+    replay; 409 when it is not in error. After the replay its `error` is null, or has the new cause and one more of
+    `attempts`.
+    """
+    status = await services.replaying.replay(ScheduleRef.parse(schedule))
+    return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
+
+
+@router.delete("/{schedule}", summary="Delete a schedule")
+async def delete_schedule(
+    schedule: str,
+    catalog: CatalogDep,
+    reason: Annotated[str, Query(description="Stored in the history.")] = "",
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+) -> Response:
+    """Deletes the schedule with its accumulated events; waiting jobs end as OBSOLETE, active runs continue. Responds
+    204, or with `dry_run` 200 with the plan.
+    """
+    ref = ScheduleRef.parse(schedule)
+    if dry_run:
+        return rendered(preview_view(await catalog.planner.delete(ref)))
+    await catalog.delete(ref, reason=reason, plan=plan)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def _suspended(result: Suspended) -> Response:
+    return rendered(
+        {
+            **schedule_view(result.status),
+            "dropped": dropped_view(result.suspension.dropped(result.record.definition.ref)),
+            "endedJobs": list(result.suspension.applied.ended_jobs),
+        }
+    )

@@ -1,0 +1,90 @@
+"""The next ticks of all schedules, of one schedule, and of a trigger that is not deployed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import AwareDatetime
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import AppQuery, CatalogDep, ClockDep, NamespaceQuery
+from streamsched.api.rendering import rendered
+from streamsched.catalog.change import time_leaves
+from streamsched.catalog.upcoming_ticks import soonest
+from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.codec.views import forecast as forecast_codec
+from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.domain.ticks.forecast import forecast
+
+router = APIRouter(tags=["schedules"])
+
+Count = Annotated[int, Query(ge=1, le=1000, description="Number of ticks of each time trigger.")]
+
+
+@router.get("/v1/ticks", summary="List the next ticks of all schedules")
+async def coming_ticks(
+    catalog: CatalogDep,
+    clock: ClockDep,
+    *,
+    namespace: NamespaceQuery = None,
+    app: AppQuery = None,
+    until: Annotated[AwareDatetime | None, Query(description="Omit ticks after this instant.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Number of ticks.")] = 50,
+) -> Response:
+    """The next ticks of all schedules that count ticks (enabled, or paused with `keep`), soonest first. A tick that is
+    one part of a composite trigger does not start the program by itself.
+    """
+    owner = None if app is None else AppRef.parse(app)
+    records = await catalog.ticking(limit=limit, namespace=namespace, app=owner)
+    found = await asyncio.to_thread(soonest, records, clock.now(), limit=limit, until=until)
+    return rendered(
+        {
+            "ticks": [
+                {
+                    "schedule": str(tick.schedule.definition.ref),
+                    "program": str(tick.schedule.definition.program),
+                    "state": tick.schedule.status,
+                    "leaf": tick.leaf,
+                    "when": tick.when,
+                    "at": tick.at,
+                    "firesAt": tick.fires_at,
+                }
+                for tick in found
+            ]
+        }
+    )
+
+
+@router.get("/v1/schedules/{schedule}/next", summary="List the next ticks of a schedule")
+async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count: Count = 10) -> Response:
+    """The next ticks of each time trigger of the schedule, whether it is enabled or not. `notes` and `omitted` explain
+    ticks that daylight saving or a calendar changes. A tick that is one part of a composite trigger does not start the
+    program by itself.
+    """
+    record = (await catalog.get(ScheduleRef.parse(schedule))).record
+    ref, created_at = record.definition.ref, record.created_at
+    leaves = [
+        {
+            "leaf": name,
+            "when": str(leaf),
+            **forecast_codec.to_json(forecast(leaf, clock.now(), count, created_at=created_at, schedule=ref)),
+        }
+        for name, leaf in time_leaves(record.definition.trigger).items()
+    ]
+    return rendered({"schedule": str(ref), "enabled": record.enabled, "state": record.status, "leaves": leaves})
+
+
+@router.post("/v1/triggers/next", summary="List the next ticks of a trigger")
+async def next_ticks_of(body: BodyObject, clock: ClockDep, count: Count = 10) -> Response:
+    """The next ticks of the time triggers in the body, as if it were deployed now. The body is the `trigger` of a
+    schedule's definition.
+    """
+    now = clock.now()
+    leaves = [
+        {"leaf": name, "when": str(leaf), **forecast_codec.to_json(forecast(leaf, now, count, created_at=now))}
+        for name, leaf in time_leaves(trigger_codec.from_json(body)).items()
+    ]
+    return rendered({"leaves": leaves})

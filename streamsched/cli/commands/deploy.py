@@ -1,0 +1,184 @@
+"""`streamsched deploy` and `diff`: deploys an app's definition from a Python, YAML or JSON file."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.naming import short
+from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.cli.preview import print_preview
+from streamsched.cli.server import UrlOption, ask, describe_server
+from streamsched.domain.errors import InvalidDefinitionError, UnavailableError
+
+#: Exit code of `diff` when something would change.
+DIFFERS: Final = 6
+
+#: Seconds: longest request that stores an app; longest wait for the log in one request; longest time without progress.
+_STORE_TIMEOUT: Final = 600.0
+_WAIT: Final = 2.0
+_STALLED: Final = 30.0
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="A Python, YAML or JSON file, FILE.py:ATTRIBUTE, or MODULE[:ATTRIBUTE].")
+]
+UpdateOption = Annotated[
+    bool, typer.Option(help="Update schedules that exist. Unchanged ones keep their accumulated events in any case.")
+]
+KeepOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--keep/--reset",
+        help="Changed schedules keep the accumulated events and waiting jobs that fit, or drop them. Default: "
+        "`on_change` of each schedule.",
+    ),
+]
+
+
+def deploy(
+    target: Target,
+    *,
+    update_schedules: UpdateOption = True,
+    keep: KeepOption = None,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Do not check that the Spark main files exist on this machine.")
+    ] = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Deploys an app: creates, updates and deletes its programs and schedules to match the definition.
+
+    Prints the plan first. If accumulated events, waiting jobs or schedules would be lost, it asks for confirmation at a
+    terminal; without a terminal it needs --yes (otherwise exit code 7).
+    """
+    from streamsched.codec.schedules.schedule import app_to_json
+    from streamsched.define.loading import load_app
+
+    app = load_app(target)
+    body = app_to_json(app)
+    if not elsewhere:
+        _require_mains(body)
+    path, origin = f"/v1/apps/{app.ref.namespace}/{app.ref.app}", origin_of(target)
+    params = {"updateSchedules": update_schedules, "keep": keep}
+
+    def plan() -> Any:
+        return ask("PUT", path, url=url, params={**params, "dry_run": True}, body=body, timeout=_STORE_TIMEOUT)
+
+    def change(token: str) -> Any:
+        query = {**params, "plan": token, "origin": origin, "wait": _WAIT}
+        return ask("PUT", path, url=url, params=query, body=body, timeout=_STORE_TIMEOUT)
+
+    def show(planned: Mapping[str, Any]) -> None:
+        _print_plan(planned, origin, url)
+
+    changed = confirmed_change(plan, change, yes=yes, dry_run=dry_run, output=output, show=show, always_shown=True)
+    if changed is None:
+        return
+    if changed.get("pending"):
+        _await_log(short(str(app.ref)), changed, url)
+    if output is Format.JSON:
+        print_json(changed)
+        return
+    counts = [f"{len(changed[kind])} {kind}" for kind in ("programs", "schedules") if changed[kind]]
+    done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
+    console().print(f"[bold]{short(str(app.ref))}[/] is deployed: {done}")
+
+
+def diff(
+    target: Target,
+    *,
+    update_schedules: UpdateOption = True,
+    keep: KeepOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Shows what `deploy` would change, field by field, and what would be lost. Changes nothing.
+
+    Exit code 0: nothing would change; 6: something would change.
+    """
+    from streamsched.codec.schedules.schedule import app_to_json
+    from streamsched.define.loading import load_app
+
+    app = load_app(target)
+    params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
+    path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
+    preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
+    if output is Format.JSON:
+        print_json(preview)
+    else:
+        _print_plan(preview, origin_of(target), url)
+    if preview["differs"]:
+        raise typer.Exit(DIFFERS)
+
+
+def origin_of(target: str) -> str:
+    """The file of a target as `host:path`, or its module as `host:module`."""
+    source = target.partition(":")[0]
+    path = Path(source)
+    return f"{socket.gethostname()}:{path.resolve() if path.is_file() else source}"
+
+
+def _print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
+    """Prints the server and the plan, and warns when the app was last deployed from another file."""
+    out, app = console(), short(planned["app"])
+    out.print(f"{app} at {describe_server(url)}", markup=False)
+    if planned.get("installation"):
+        out.print(f"  installation: {planned['installation']}", markup=False)
+    print_preview(planned)
+    before = planned.get("deployedFrom")
+    if before and before != origin:
+        out.print(f"{app} was last deployed from another file: {before}", style="yellow", markup=False)
+        deleted = [short(each["id"]) for each in planned["schedules"] if each["action"] == "deleted"]
+        if deleted:
+            out.print("schedules of the app that are not in this file would be deleted:", style="yellow")
+            for name in deleted:
+                out.print(f"  {name}", style="yellow", markup=False)
+            out.print("if this is another app, give it another name: App(...)", style="yellow", markup=False)
+
+
+def _await_log(app: str, changed: dict[str, Any], url: str) -> None:
+    """Waits until the log has acknowledged the change; shows the progress on a terminal.
+
+    Raises:
+        UnavailableError: the log acknowledged no record for `_STALLED` seconds.
+    """
+    total = left = int(changed["pending"])
+    stalls_at = time.monotonic() + _STALLED
+    with console(stderr=True).status("") as status:
+        while left:
+            status.update(f"{app} is stored; the log has acknowledged {total - left} of {total} records")
+            pending = int(ask("GET", f"/v1/changes/{changed['change']}", url=url, params={"wait": _WAIT})["pending"])
+            if pending < left:
+                stalls_at = time.monotonic() + _STALLED
+            elif time.monotonic() > stalls_at:
+                raise UnavailableError(
+                    f"{app} is stored, but the log has acknowledged none of the {left} remaining records for "
+                    f"{_STALLED:g} s. The change takes effect when a launcher has relayed them: check with "
+                    "`streamsched doctor` that one runs. Deploying again waits for the acknowledgement"
+                )
+            left = pending
+    for name in ("change", "pending", "acknowledged"):
+        changed.pop(name, None)
+
+
+def _require_mains(body: dict[str, Any]) -> None:
+    """Checks the main files of Spark programs.
+
+    Raises:
+        InvalidDefinitionError: one does not exist on this machine.
+    """
+    for index, program in enumerate(body["programs"]):
+        main = program.get("main")
+        if main is not None and "://" not in main and not Path(main).is_file():
+            raise InvalidDefinitionError(
+                f"$.programs[{index}].main",
+                f"{main} does not exist; if it exists on the machine that runs it, deploy with `--elsewhere`",
+            )

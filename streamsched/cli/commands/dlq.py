@@ -1,0 +1,128 @@
+"""`streamsched dlq`: dead letters, records that could not be processed. Uses the API, or reads the log directly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.commands.admin import DirectOption, administer, through_api
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import field_path
+from streamsched.cli.output import Format, FormatOption, print_json, print_table
+from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.errors import InvalidError
+
+if TYPE_CHECKING:
+    from streamsched.admin.installation import Installation
+
+_COLUMNS: Final = (
+    Column("id", "letter", ColumnKind.ID),
+    Column("at", optional=2),
+    Column("topic", optional=1),
+    Column("path", kind=ColumnKind.TEXT, optional=3),
+    Column("reason", kind=ColumnKind.TEXT),
+)
+_PATH = "/v1/admin/dead-letters"
+
+Letter = Annotated[str, typer.Argument(metavar="LETTER", help="Id of a dead letter, PARTITION/OFFSET.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched dlq`."""
+    app = new_group("Lists, replays and archives dead letters: records that could not be processed.")
+    app.command("list")(list_letters)
+    app.command("show")(show)
+    app.command("replay")(replay)
+    app.command("purge")(purge)
+    return app
+
+
+def list_letters(
+    *,
+    after: AfterOption = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of letters.")] = 100,
+    direct: DirectOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the dead letters that are not archived, newest first."""
+    from streamsched.admin import dead_letters as admin
+
+    async def read(at: Installation) -> dict[str, Any]:
+        return await admin.letters_page(at.broker, at.archived_letters, limit=limit, after=after)
+
+    if through_api(url, direct=direct):
+        found = ask("GET", _PATH, url=url, params={"after": after, "limit": limit})
+    else:
+        found = administer(read)
+    if output is Format.JSON:
+        print_json(found["letters"])
+    else:
+        rows = [{**each, "path": field_path(each.get("path") or "") or None} for each in found["letters"]]
+        print_table(rows, _COLUMNS, empty="no dead letters")
+        print_more(found.get("next", ""))
+
+
+def show(letter: Letter, *, direct: DirectOption = False, url: UrlOption = "") -> None:
+    """Shows a dead letter with its record, as JSON."""
+    from streamsched.admin.dead_letters import dead_letter as read
+    from streamsched.admin.dead_letters import to_json
+
+    if through_api(url, direct=direct):
+        print_json(ask("GET", f"{_PATH}/{_checked(letter)}", url=url))
+    else:
+        print_json(to_json(administer(lambda at: read(at.broker, letter))))
+
+
+def replay(
+    letter_ids: Annotated[list[str], typer.Argument(metavar="LETTER", help="Ids of dead letters, PARTITION/OFFSET.")],
+    *,
+    direct: DirectOption = False,
+    url: UrlOption = "",
+) -> None:
+    """Appends the records of dead letters to their original topics again.
+
+    Events that were accepted in the meantime are duplicates and do not count again.
+    """
+    from streamsched.admin import dead_letters as admin
+
+    async def run(at: Installation) -> list[tuple[str, str]]:
+        letters = [await admin.dead_letter(at.broker, name) for name in letter_ids]
+        return [(one.id, "/".join(map(str, await admin.replay(at.broker, one)))) for one in letters]
+
+    if through_api(url, direct=direct):
+        paths = [f"{_PATH}/{_checked(name)}" for name in letter_ids]
+        for path in paths:  # when one does not exist, none is replayed
+            ask("GET", path, url=url)
+        replayed = [ask("POST", f"{path}/replay", url=url) for path in paths]
+        sent = [(each["id"], f"{each['topic']}/{each['partition']}") for each in replayed]
+    else:
+        sent = administer(run)
+    for name, target in sent:
+        typer.echo(f"{name} is sent again to {target}")
+
+
+def purge(*, direct: DirectOption = False, url: UrlOption = "") -> None:
+    """Archives all dead letters: `dlq list` omits them, and the log deletes them after its retention time."""
+    from streamsched.admin import dead_letters as admin
+
+    if through_api(url, direct=direct):
+        count = ask("POST", f"{_PATH}/purge", url=url)["purged"]
+    else:
+        count = administer(lambda at: admin.purge(at.broker, at.archived_letters))
+    typer.echo(f"{count} letters are archived")
+
+
+def _checked(letter: str) -> str:
+    """The id of a letter, which has the form of a part of a URL path.
+
+    Raises:
+        InvalidError: it is not of the form partition/offset.
+    """
+    partition, slash, offset = letter.partition("/")
+    if not (slash and partition.isdecimal() and offset.isdecimal()):
+        raise InvalidError("$", f"'{letter}' is not the id of a dead letter: use PARTITION/OFFSET from `dlq list`")
+    return letter

@@ -1,0 +1,158 @@
+"""`streamsched job`: jobs (satisfied schedules), the explanation of their state, and commands for waiting jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import full_app, full_job, full_name, short
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    coloured,
+    console,
+    duration,
+    escaped,
+    moment,
+    print_json,
+    print_record,
+    print_table,
+    state_style,
+)
+from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.ports.clock import SystemClock
+
+_COLUMNS: Final = (
+    Column("id", "job", ColumnKind.ID),
+    Column("state", style=state_style),
+    Column("attempts", optional=3),
+    Column("duration", optional=1),
+    Column("satisfiedAt", "satisfied", optional=4),
+    Column("nextCheckAt", "next check", optional=5),
+    Column("missed", kind=ColumnKind.TEXT, optional=6),
+    Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
+)
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched job`."""
+    app = new_group("Lists, explains and controls jobs: satisfied schedules, waiting or launched.")
+    app.command("list")(list_jobs)
+    app.command("show")(show)
+    app.command("why")(why)
+    for each in (force, cancel, hold, release):
+        app.command()(each)
+    return app
+
+
+def list_jobs(
+    *,
+    schedule: Annotated[str, typer.Option(help="Only jobs of this schedule, [namespace.]app.name.")] = "",
+    app: Annotated[str, typer.Option("--app", help="Only jobs of this app, [namespace.]app.")] = "",
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT or LAUNCHED; can be repeated."),
+    ] = None,
+    after: AfterOption = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of jobs.")] = 30,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists jobs, newest first. A launched job is shown with the state of its last run."""
+    states = [each.upper() for each in state or ()]
+    params = {"schedule": full_name(schedule), "app": full_app(app), "state": states, "after": after, "limit": limit}
+    found = ask("GET", "/v1/jobs", url=url, params=params)
+    jobs = found["jobs"]
+    if output is Format.JSON:
+        print_json(jobs)
+    else:
+        empty = "no such jobs" if schedule or app or state else "no jobs yet: no schedule has been satisfied"
+        print_table(map(_row, jobs), _COLUMNS, empty=empty)
+        print_more(found.get("next", ""))
+
+
+def _row(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the list. The duration of an active run is the time until now."""
+    launched = job["state"] == "LAUNCHED" and job.get("outcome")
+    now = SystemClock().now().isoformat()
+    return {
+        **job,
+        "id": short(job["id"]),
+        "state": job["outcome"] if launched else job["state"],
+        "attempts": job.get("attempts") or None,
+        "duration": duration(job.get("lastRunStartedAt"), job.get("lastRunEndedAt") or now),
+        "reason": (job.get("outcomeReason") if launched else job["reason"]) or None,
+    }
+
+
+def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Shows a job."""
+    found = ask("GET", f"/v1/jobs/{full_job(job)}", url=url)
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        print_record(found)
+
+
+def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Explains the state of a job: its constraints, and the earliest time at which it can start."""
+    found = ask("GET", f"/v1/jobs/{full_job(job)}/why", url=url)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out = console()
+    out.print(f"[bold]{short(found['job'])}[/] is {coloured(found['state'])}")
+    out.print(found["summary"], markup=False)
+    for line in found["satisfiedBy"]:
+        out.print(f"  satisfied by {line}", markup=False)
+    if found["since"]:
+        out.print(f"  waiting since {moment(found['since'])}", markup=False)
+    for clause in found["clauses"]:
+        mark = "[green]✓[/]" if clause["holds"] else "[yellow]…[/]"
+        out.print(f"  {mark} {escaped(clause['needs'])}: {escaped(clause['text'])}")
+        for holder in clause["holders"]:
+            out.print(
+                f"      {short(holder['run'])} is {holder['state']} since {moment(holder['since'])}", markup=False
+            )
+    if found["earliest"]:
+        because = f" ({found['earliestBecause']})" if found["earliestBecause"] else ""
+        out.print(f"earliest {moment(found['earliest'])}{because}", markup=False)
+    if found["timeout"]:
+        out.print(found["timeout"], markup=False)
+    for line in found["deadlines"]:
+        out.print(line, markup=False)
+    for each in found["history"]:
+        reason = f": {each['reason']}" if each["reason"] else ""
+        out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")
+
+
+def force(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Starts a waiting job without its constraints."""
+    _command(job, "force", reason, url)
+
+
+def cancel(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Ends a waiting job; it starts nothing."""
+    _command(job, "cancel", reason, url)
+
+
+def hold(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Keeps a job waiting until `job release`."""
+    _command(job, "hold", reason, url)
+
+
+def release(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Withdraws `force`, `cancel` or `hold`; the job waits for its constraints again."""
+    _command(job, "release", reason, url)
+
+
+def _command(job: str, command: str, reason: str, url: str) -> None:
+    ask("POST", f"/v1/jobs/{full_job(job)}/{command}", url=url, body={"reason": reason} if reason else {})
+    console().print(f"{job}: {command} requested; see `streamsched job why {job}`", markup=False)

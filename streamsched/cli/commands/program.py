@@ -1,0 +1,110 @@
+"""`streamsched program`: listing, starting and deleting programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from streamsched.cli.commands.event import pairs
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import full_app, full_name, short
+from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+
+#: The member that describes what a program runs, for each type of program.
+_RUNS: Final = ("main", "command", "url", "event")
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched program`."""
+    app = new_group("Lists, starts and deletes programs.")
+    app.command("list")(list_programs)
+    app.command("start")(start)
+    app.command("delete")(delete)
+    return app
+
+
+def list_programs(
+    *,
+    namespace: Annotated[str, typer.Option(help="Only programs of this namespace.")] = "",
+    app: Annotated[str, typer.Option("--app", help="Only programs of this app, [namespace.]app.")] = "",
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists programs, ordered by id."""
+    query = {"namespace": namespace, "app": full_app(app)}
+    programs, more = listed("/v1/programs", "programs", url=url, output=output, after=after, limit=limit, params=query)
+    if output is Format.JSON:
+        print_json(programs)
+    else:
+        rows = [
+            {**each, "id": short(each["id"]), "runs": next((each[kind] for kind in _RUNS if kind in each), None)}
+            for each in programs
+        ]
+        empty = "no such programs" if namespace or app else "no programs yet: `streamsched deploy FILE`"
+        print_table(
+            rows, (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.ID)), empty=empty
+        )
+        print_more(more)
+
+
+def start(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Program, [namespace.]app.name.")],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Arguments of the run.")] = None,
+    *,
+    at_most: Annotated[
+        int | None, typer.Option(min=1, help="Refuse when this many runs of the program are active. Default: no limit.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Ignore --at-most and the limits of groups and pools.")
+    ] = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Starts a run of a program now, without a schedule."""
+    body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force}
+    found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        console().print(f"{short(found['run'])} is starting; see `streamsched run show {short(found['run'])}`")
+
+
+def delete(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Program, [namespace.]app.name.")],
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Deletes a program and its schedules.
+
+    Schedules that wait for the program lose that part of their trigger; those whose trigger cannot hold without it are
+    deleted. Active runs continue. If schedules or accumulated events would be lost, the command asks for confirmation
+    at a terminal; without a terminal it needs --yes (otherwise exit code 7).
+    """
+    path = f"/v1/programs/{full_name(program)}"
+    changed = confirmed_change(
+        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
+        lambda plan: ask("DELETE", path, url=url, params={"plan": plan}),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+    )
+    if changed is None:
+        return
+    if output is Format.JSON:
+        print_json(changed)
+        return
+    out = console()
+    for kind in ("programs", "schedules"):
+        for each in changed[kind]:
+            because = f": {each['reason']}" if each["reason"] else ""
+            out.print(f"{short(each['id'])} is {each['action']}{because}", markup=False)

@@ -1,0 +1,358 @@
+"""`streamsched schedule`: schedules, their progress, ticks and history."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.commands import schedule_changes
+from streamsched.cli.commands.cron import print_forecast
+from streamsched.cli.commands.schedule_changes import state_in_words
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import full_app, full_name, short, without_default
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    escaped,
+    moment,
+    print_json,
+    print_table,
+    progress_tree,
+)
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.time.duration import parse_duration
+from streamsched.ports.clock import SystemClock
+
+_COLUMNS: Final = (
+    Column("id", "schedule", ColumnKind.ID),
+    Column("state"),
+    Column("progress", kind=ColumnKind.TEXT),
+    Column("waitingJobs", "waiting", optional=1),
+    Column("nextTickAt", "next tick", optional=3),
+    Column("program", kind=ColumnKind.ID, optional=4),
+    Column("when", kind=ColumnKind.TEXT, optional=2),
+)
+_TICKS: Final = (
+    Column("at", "fires at"),
+    Column("schedule", kind=ColumnKind.ID),
+    Column("state", optional=1),
+    Column("program", "starts", ColumnKind.ID, optional=3),
+    Column("when", kind=ColumnKind.TEXT, optional=2),
+)
+#: Most ticks of all schedules in one response of the API.
+_MOST_TICKS: Final = 200
+
+#: Seconds between requests for the result of a replay.
+_POLL_INTERVAL: Final = 0.3
+
+Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")]
+AppFilter = Annotated[str, typer.Option("--app", help="Only schedules of this app, [namespace.]app.")]
+
+
+class State(StrEnum):
+    """States by which schedules can be filtered."""
+
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+    ERROR = "error"
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched schedule`."""
+    app = new_group("Lists, explains and changes schedules.")
+    app.command("list")(list_schedules)
+    app.command("show")(show)
+    app.command("why-not")(why_not)
+    app.command("history")(history)
+    app.command("next")(next_ticks)
+    app.command("keys")(keys)
+    app.command("replay")(replay)
+    schedule_changes.register(app)
+    return app
+
+
+def list_schedules(
+    *,
+    namespace: Annotated[str, typer.Option(help="Only schedules of this namespace.")] = "",
+    app: AppFilter = "",
+    state: Annotated[
+        list[State] | None, typer.Option(help="Only schedules in this state; can be repeated.", case_sensitive=False)
+    ] = None,
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists schedules with their state and progress, ordered by id."""
+    params = {"namespace": namespace, "app": full_app(app), "state": [each.value for each in state or ()]}
+    schedules, more = listed(
+        "/v1/schedules", "schedules", url=url, output=output, after=after, limit=limit, params=params
+    )
+    if output is Format.JSON:
+        print_json(schedules)
+        return
+    filtered = namespace or app or state
+    empty = "no such schedules" if filtered else "no schedules yet: `streamsched deploy FILE`"
+    print_table(map(_row, schedules), _COLUMNS, empty=empty)
+    print_more(more)
+
+
+def next_ticks(
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name. Default: all schedules.")
+    ] = "",
+    *,
+    app: AppFilter = "",
+    within: Annotated[str, typer.Option(help="Without SCHEDULE: only ticks within this time, such as 12h.")] = "",
+    count: Annotated[
+        int,
+        typer.Option(
+            "-n", "--count", min=1, max=1000, help="Number of ticks: of each time trigger, or without SCHEDULE of all."
+        ),
+    ] = 10,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the next ticks of a schedule, or of all schedules.
+
+    For one schedule, ticks are shown in the zone of the trigger and in UTC, with notes on days that daylight saving or
+    a calendar changes. Without SCHEDULE at most 200 ticks are listed, in UTC.
+    """
+    if not schedule:
+        _print_all_ticks(app, within, count, output, url)
+        return
+    if app or within:
+        raise typer.BadParameter("--app and --within need the ticks of all schedules; omit SCHEDULE")
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/next", url=url, params={"count": count})
+    if output is Format.JSON:
+        print_json(found)
+        return
+    if not found["leaves"]:
+        console().print("the schedule has no time trigger", style="dim")
+    for leaf in found["leaves"]:
+        print_forecast(leaf)
+    if not found["enabled"]:
+        console().print(f"the schedule is {found['state']} and starts nothing until it is enabled", style="yellow")
+
+
+def _print_all_ticks(app: str, within: str, count: int, output: Format, url: str) -> None:
+    until = SystemClock().now() + parse_duration(within, "--within") if within else None
+    params = {
+        "app": full_app(app),
+        "limit": min(count, _MOST_TICKS),
+        "until": until.isoformat().replace("+00:00", "Z") if until else None,
+    }
+    ticks = ask("GET", "/v1/ticks", url=url, params=params)["ticks"]
+    if output is Format.JSON:
+        print_json(ticks)
+        return
+    rows = [
+        {**each, "schedule": short(each["schedule"]), "program": short(each["program"]), "at": each["firesAt"]}
+        for each in ticks
+    ]
+    print_table(rows, _TICKS, empty=f"no schedule ticks within {within}" if within else "no schedule ticks")
+
+
+def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Shows a schedule: state, trigger, next tick, waiting jobs, verdicts and progress."""
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}", url=url)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out, name = console(), short(found["id"])
+    colour = "green" if found["enabled"] else "yellow"
+    out.print(f"[bold]{name}[/] is [{colour}]{escaped(state_in_words(found))}[/] (generation {found['generation']})")
+    if found.get("description"):
+        out.print(escaped(found["description"]))
+    program = short(f"{found['namespace']}.{found['application']}.{found['program']}")
+    out.print(escaped(f"starts {program} when {without_default(found['when'])}"))
+    if found.get("error"):
+        _print_error(found)
+    if found.get("nextTickAt"):
+        out.print(f"next tick {moment(found['nextTickAt'])}")
+    if found.get("waitingJobs"):
+        out.print(f"{found['waitingJobs']} waiting: `streamsched job list --schedule {name}`")
+    if found.get("verdicts"):
+        out.print(f"events so far: {', '.join(map(_total, found['verdicts']))}")
+    _print_losses(found)
+    if found.get("openKeys"):
+        out.print(f"{_open(found)}, each with its own progress: `streamsched schedule keys {name}`")
+    else:
+        out.print(progress_tree(found["progress"]) if found.get("progress") else "no events yet")
+
+
+def keys(
+    schedule: Schedule,
+    *,
+    after: Annotated[str, typer.Option(metavar="KEY", help="Only keys after this one.")] = "",
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of keys.")] = 100,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the open keys of a correlating schedule (`per`) with their progress."""
+    params = {"after": after, "limit": limit}
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out = console()
+    if not found["keys"]:
+        out.print("no key is open", style="dim")
+    _print_losses(found)
+    for each in found["keys"]:
+        out.print(f"[bold]{escaped(each['key'])}[/] open since {moment(each['openedAt'])}")
+        out.print(progress_tree(each["progress"]))
+    if found.get("next"):
+        out.print(f"more: --after {found['next']}", markup=False)
+
+
+def why_not(
+    schedule: Schedule,
+    *,
+    since: Annotated[
+        str,
+        typer.Option(
+            help="Start: an instant such as 2026-03-01T00:00:00Z, or a duration before now such as 2h. Default: 1 day "
+            "before the end."
+        ),
+    ] = "",
+    until: Annotated[str, typer.Option(help="End, in the same format. Default: now.")] = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Explains why a schedule did not start its program between two instants."""
+    params = {name: value for name, value in (("since", since), ("until", until)) if value}
+    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    out = console()
+    out.print(f"{short(found['schedule'])}: {found['summary']}", markup=False)
+    for line in found["lines"]:
+        subject = f"{short(line['job'])} " if line["job"] else ""
+        out.print(f"  {moment(line['at'])}  {subject}{line['text']}", markup=False)
+    if found["events"]:
+        out.print(f"events so far: {'; '.join(found['events'])}", markup=False)
+    if found["progress"]:
+        out.print(progress_tree(found["progress"]))
+
+
+def replay(
+    schedule: Schedule,
+    *,
+    wait: Annotated[float, typer.Option(min=0, help="Longest time to wait for the result, in seconds.")] = 30.0,
+    url: UrlOption = "",
+) -> None:
+    """Folds the parked signals of a schedule in error again, for example after an upgrade.
+
+    Exit code 1: the schedule is still in error, or the replay did not finish in time.
+    """
+    name, out = full_name(schedule), console()
+    shown = short(name)
+    before = ask("POST", f"/v1/schedules/{name}/replay", url=url)["error"]
+    out.print(f"{shown}: replaying {before['parked']} signals")
+    deadline = time.monotonic() + wait
+    while True:
+        found = ask("GET", f"/v1/schedules/{name}", url=url)
+        error = found["error"]
+        if error is None:
+            out.print(f"{shown} is no longer in error", style="green")
+            return
+        if error["attempts"] > before["attempts"]:
+            _print_error(found)
+            raise typer.Exit(1)
+        if time.monotonic() >= deadline:
+            out.print(
+                f"not finished within {wait:g} s: {error['parked']} signals are parked; see "
+                f"`streamsched schedule show {shown}`"
+            )
+            raise typer.Exit(1)
+        time.sleep(_POLL_INTERVAL)
+
+
+def history(
+    schedule: Schedule,
+    *,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of changes.")] = 30,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the changes of a schedule with their reasons, newest first. Also works for a deleted schedule."""
+    lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
+    if output is Format.JSON:
+        print_json(lines)
+    else:
+        rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
+        columns = ("at", "action", "generation", Column("reason", kind=ColumnKind.TEXT))
+        print_table(rows, columns, empty="no changes")
+
+
+def _print_error(found: dict[str, Any]) -> None:
+    error, out = found["error"], console()
+    out.print(f"in error since {error['signal']}, at {moment(error['at'])}: {error['why']}", style="red", markup=False)
+    attempts = f", {error['attempts']} replays failed" if error["attempts"] else ""
+    out.print(
+        f"{error['parked']} signals are parked{attempts}: `streamsched schedule replay {short(found['id'])}`",
+        markup=False,
+    )
+
+
+def _print_losses(found: dict[str, Any]) -> None:
+    """Prints the keys that ended incomplete and the events that were refused, in the current generation."""
+    losses, out = found.get("losses"), console()
+    if not losses:
+        return
+    if losses["expiredKeys"]:
+        out.print(f"{losses['expiredKeys']} keys expired incomplete (`expires`)", style="yellow")
+    if losses["droppedKeys"]:
+        out.print(f"{losses['droppedKeys']} keys were dropped: more than `at_most` were open", style="yellow")
+    if losses["refusedEvents"]:
+        out.print(
+            f"{losses['refusedEvents']} events with too many keys were refused: `streamsched dlq list`", style="yellow"
+        )
+
+
+def _row(schedule: dict[str, Any]) -> dict[str, Any]:
+    """A row of the list. An error is shown instead of the state."""
+    error = schedule.get("error")
+    return {
+        **schedule,
+        "id": short(schedule["id"]),
+        "state": f"error, {error['parked']} parked" if error else schedule["state"],
+        "progress": _short(schedule),
+        "when": without_default(schedule["when"]),
+    }
+
+
+def _short(schedule: dict[str, Any]) -> str:
+    """The progress of a schedule in one line: the number of open keys, or the counts of its simple triggers."""
+    if schedule.get("openKeys"):
+        return _open(schedule)
+    return _counts(schedule["progress"]) if schedule.get("progress") else "-"
+
+
+def _open(schedule: dict[str, Any]) -> str:
+    """`1 key is open`."""
+    return "1 key is open" if schedule["openKeys"] == 1 else f"{schedule['openKeys']} keys are open"
+
+
+def _counts(progress: dict[str, Any]) -> str:
+    """The counts of the simple triggers in a trigger: `7 of 7, 3 of 7`."""
+    children = progress.get("children") or []
+    if not children:
+        return f"{progress['have']} of {progress['need']}"
+    return ", ".join(_counts(child) for child in children)
+
+
+def _total(total: dict[str, Any]) -> str:
+    """`12 counted`, `3 late (drop)`."""
+    late = f" ({total['late']})" if total["late"] and total["verdict"] == "late" else ""
+    accepted = " though late" if total["late"] and total["verdict"] != "late" else ""
+    return f"{total['total']} {total['verdict']}{late}{accepted}"

@@ -1,0 +1,221 @@
+"""`streamsched schedule enable|disable|pause|resume|update|delete`: changes of existing schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.naming import full_app, full_name, short
+from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
+from streamsched.cli.preview import dropped_lines
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+
+Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")]
+Schedules = Annotated[list[str] | None, typer.Argument(metavar="SCHEDULE", help="Schedules, [namespace.]app.name.")]
+AppOption = Annotated[str, typer.Option("--app", help="All schedules of this app, [namespace.]app.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("enable")(enable)
+    app.command("disable")(disable)
+    app.command("pause")(pause)
+    app.command("resume")(enable)
+    app.command("update")(update)
+    app.command("delete")(delete)
+
+
+def enable(schedules: Schedules = None, *, app: AppOption = "", reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Enables disabled schedules or resumes paused ones.
+
+    Events emitted afterwards count. A schedule that kept its events during a pause fires at once if they satisfy it.
+    """
+    for path in _paths(schedules, app):
+        _report(ask("POST", f"{path}/enable", url=url, body={"reason": reason}), "enable")
+
+
+def disable(
+    schedules: Schedules = None,
+    *,
+    app: AppOption = "",
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Disables schedules and drops their accumulated events and waiting jobs.
+
+    Waiting jobs end as OBSOLETE; active runs continue. If something would be lost, the command asks for confirmation at
+    a terminal; without a terminal it needs --yes (otherwise exit code 7). `schedule pause` keeps events and jobs.
+    """
+    for path in _paths(schedules, app):
+        _change(f"{path}/disable", {"reason": reason}, "disable", yes=yes, dry_run=dry_run, output=output, url=url)
+
+
+def pause(
+    schedules: Schedules = None,
+    *,
+    app: AppOption = "",
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep/--drop", help="Keep accumulated events and waiting jobs and count new events, or drop all."
+        ),
+    ] = True,
+    until: Annotated[
+        str,
+        typer.Option(
+            help="Resume at this instant, such as 2026-03-01T06:00:00Z, or after a duration such as 2h. Default: when "
+            "resumed by a command."
+        ),
+    ] = "",
+    note: Annotated[
+        str, typer.Option(help="Text shown with the schedule while it is paused. Default: the reason.")
+    ] = "",
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Pauses schedules: they start nothing until they are resumed. Active runs continue.
+
+    By default accumulated events and waiting jobs are kept, and new events count. With --drop they are dropped, and new
+    events do not count. If something would be lost, the command asks for confirmation at a terminal; without a terminal
+    it needs --yes (otherwise exit code 7).
+    """
+    body = {"keep": keep, "reason": reason, "note": note or reason, **({"until": until} if until else {})}
+    for path in _paths(schedules, app):
+        _change(f"{path}/pause", body, "pause", yes=yes, dry_run=dry_run, output=output, url=url)
+
+
+def update(
+    schedule: Schedule,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Definition of the schedule in JSON or YAML; `-` is standard input.")
+    ],
+    *,
+    keep: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep/--reset",
+            help="Keep the accumulated events and waiting jobs that fit, or drop them. Default: `onChange` in FILE, "
+            "else reset.",
+        ),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Replaces the definition of a schedule. Its state (enabled, paused, disabled) does not change.
+
+    If something would be lost, the command asks for confirmation at a terminal; without a terminal it needs --yes
+    (otherwise exit code 7).
+    """
+    from streamsched.define.loading import read_data
+
+    body, path = read_data(file), f"/v1/schedules/{full_name(schedule)}"
+    found = confirmed_change(
+        lambda: ask("PUT", path, url=url, params={"keep": keep, "dry_run": True}, body=body),
+        lambda plan: ask("PUT", path, url=url, params={"keep": keep, "plan": plan}, body=body),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+    )
+    if found is None:
+        return
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        _report(found, "update")
+
+
+def delete(
+    schedule: Schedule,
+    *,
+    reason: ReasonOption = "",
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Deletes a schedule with its accumulated events and waiting jobs.
+
+    Waiting jobs end as OBSOLETE; active runs continue. The command asks for confirmation at a terminal; without a
+    terminal it needs --yes (otherwise exit code 7).
+    """
+    name = full_name(schedule)
+    path, params = f"/v1/schedules/{name}", {"reason": reason or None}
+    found = confirmed_change(
+        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
+        lambda plan: ask("DELETE", path, url=url, params={**params, "plan": plan}),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+    )
+    if found is None:
+        return
+    if output is Format.JSON:
+        print_json({"id": name, "action": "deleted"})
+    else:
+        console().print(f"{short(name)} is deleted")
+
+
+def state_in_words(found: Mapping[str, Any]) -> str:
+    """The state of a schedule; for a paused one with its end, mode and note."""
+    pause = found.get("pause")
+    if found["enabled"] or not pause:
+        return str(found["state"])
+    until = f" until {moment(pause['until'])}" if pause["until"] else ""
+    note = f": {pause['note']}" if pause["note"] else ""
+    return f"paused{until}, {'keeping events' if pause['keep'] else 'dropping events'}{note}"
+
+
+def _paths(schedules: list[str] | None, app: str) -> list[str]:
+    """The URL paths of the schedules or the app to change."""
+    if bool(schedules) == bool(app):
+        raise typer.BadParameter("give either SCHEDULE or --app")
+    if app:
+        return [f"/v1/apps/{full_app(app).replace('.', '/')}"]
+    return [f"/v1/schedules/{full_name(each)}" for each in schedules or ()]
+
+
+def _change(path: str, body: object, verb: str, *, yes: bool, dry_run: bool, output: Format, url: str) -> None:
+    found = confirmed_change(
+        lambda: ask("POST", path, url=url, params={"dry_run": True}, body=body),
+        lambda plan: ask("POST", path, url=url, params={"plan": plan}, body=body),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+    )
+    if found is None:
+        return
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        _report(found, verb)
+
+
+def _report(found: Mapping[str, Any], verb: str) -> None:
+    """Prints the changed schedules and their losses."""
+    out = console()
+    if "app" not in found:
+        out.print(escaped(f"{short(found['id'])} is {state_in_words(found)} (generation {found['generation']})"))
+        _print_dropped(found)
+        return
+    for each in found["schedules"]:
+        out.print(f"{short(each['id'])} is {each['action']} (generation {each['generation']})")
+        _print_dropped(each)
+    if not found["schedules"]:
+        out.print(f"nothing to {verb} in {short(found['app'])}", style="dim")
+
+
+def _print_dropped(found: Mapping[str, Any]) -> None:
+    for line in dropped_lines(found.get("dropped") or {}):
+        console().print(f"  dropped: {line}", markup=False)

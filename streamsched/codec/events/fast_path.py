@@ -1,0 +1,86 @@
+"""Fast decoding of the most common record: partitions added, in native JSON as our emitters write it.
+
+`codec.event` and `codec.records.signal` are authoritative: anything unusual is left to them, including errors. Records
+accepted here give the same result as there (checked by property tests), at two thirds of the cost.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from streamsched.codec.events.native import LOG_ID, PARTITIONS_ADDED
+from streamsched.codec.json.scalar import LARGEST, dataset, may_hold_nul
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded, partition_key
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.signals.signal import Occurred
+
+#: Only records with this prefix can be decoded here.
+BEGINS: Final = b'{"id":"'
+
+_CACHED_DATASETS: Final = 1 << 14
+
+
+def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
+    """The record key and signal of `raw`, if `raw` itself is the value of that signal's record. None when in doubt."""
+    try:
+        found = orjson.loads(raw)
+        event_id, source, time, data = found["id"], found["source"], found["time"], found["data"]
+        at = datetime.fromisoformat(time)
+        head = f'{{"id":"{event_id}","source":"{source}","time":"{time}","type":"{PARTITIONS_ADDED}","data":{{'
+        listed, count = data["partitions"], data["count"]
+        if (
+            # One comparison checks types, order, absence of escapes and of duplicate fields: later stages read these
+            # bytes with `codec.records.signal.identity`, which does not parse them.
+            not raw.startswith(head.encode())
+            or len(found) != 5
+            or len(data) != 3
+            or at.tzinfo is not UTC
+            or not event_id
+            or not source
+            or not event_id.isprintable()
+            or not source.isprintable()
+            or event_id.startswith(LOG_ID)
+            or found["type"] != PARTITIONS_ADDED
+            or type(listed) is not list
+            or type(count) is not int
+            or not len(listed) <= count <= LARGEST
+            or count == 0
+            or may_hold_nul(raw)
+        ):
+            return None
+        ref, key = _dataset_and_key(data["dataset"])
+        partitions = tuple(map(_partition, listed))
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidError):
+        return None
+    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count))
+    object.__setattr__(event, "encoded", raw)  # the bytes are canonical, so the event need not be encoded again
+    return key, Occurred(event)
+
+
+def _partition(item: dict[str, Any]) -> Partition:
+    """Raises an error that `occurred` catches when the item is unusual."""
+    key, values, size, rows = item["key"], item["values"], item.get("bytes"), item.get("rows")
+    if type(key) is not str or not key or type(values) is not dict:
+        raise TypeError
+    if len(item) != 2 + (size is not None) + (rows is not None):
+        raise TypeError
+    for value in values.values():
+        if type(value) is not str:
+            raise TypeError
+    if size is not None and (type(size) is not int or not 0 <= size <= LARGEST):
+        raise TypeError
+    if rows is not None and (type(rows) is not int or not 0 <= rows <= LARGEST):
+        raise TypeError
+    return Partition(key, values, size, rows)
+
+
+@lru_cache(_CACHED_DATASETS)
+def _dataset_and_key(text: str) -> tuple[DatasetRef, bytes]:
+    """The dataset and its event key, cached so that its events share them."""
+    ref = dataset(text, "$")
+    return ref, partition_key(ref).encode()

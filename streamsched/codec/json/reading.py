@@ -1,0 +1,260 @@
+"""Reads JSON from outside: every error is a `DecodeError` with the path of the offending field.
+
+>>> fields = Fields({"numPartitions": 0}, "$.trigger")
+>>> fields.integer("numPartitions", minimum=1)
+Traceback (most recent call last):
+streamsched.domain.errors.DecodeError: $.trigger.numPartitions: must be at least 1 but is 0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, NoReturn, TypeVar
+
+from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
+from streamsched.domain.limits import abridged, later, storable
+from streamsched.domain.time.duration import parse_duration
+
+_E = TypeVar("_E", bound=StrEnum)
+
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_SHOWN = 60
+
+
+def below(path: str, name: str | int) -> str:
+    """The path of a field or an element of the value at `path`.
+
+    >>> below("$.a", "b"), below("$.a", 2), below("$", "odd name")
+    ('$.a.b', '$.a[2]', "$['odd name']")
+    """
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if _PLAIN.fullmatch(name) else f"{path}['{name}']"
+
+
+def kind(value: object) -> str:
+    """The JSON type of a value, for messages."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def shown(value: object) -> str:
+    """A value for messages, cut when long."""
+    return abridged(value, _SHOWN)
+
+
+@contextmanager
+def anchored(path: str, **renamed: str) -> Iterator[None]:
+    """Prefixes the paths of errors raised inside with `path`; `renamed` maps domain field names to JSON names.
+
+    Raises:
+        InvalidDefinitionError: the inner error was one.
+        DecodeError: the inner error was any other `InvalidError`.
+    """
+    try:
+        yield
+    except InvalidError as exc:
+        head, *rest = re.split(r"(?=[.\[])", exc.path.removeprefix("$").removeprefix("."), maxsplit=1)
+        inner = renamed.get(head, head) + "".join(rest)
+        joint = "" if not inner or inner.startswith("[") else "."
+        where = f"{path}{joint}{inner}"
+        if isinstance(exc, InvalidDefinitionError):
+            raise InvalidDefinitionError(where, exc.reason) from exc
+        raise DecodeError(where, exc.reason) from exc
+
+
+def instant(value: object, path: str) -> datetime:
+    """An ISO 8601 instant with an offset, as UTC.
+
+    Raises:
+        DecodeError: it is not an instant, or has no offset.
+    """
+    if not isinstance(value, str):
+        raise DecodeError(path, f"must be an ISO 8601 instant but is {kind(value)}")
+    try:
+        read = datetime.fromisoformat(value)
+        if read.tzinfo is not None:
+            return read.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise DecodeError(path, f"must be an ISO 8601 instant but is {shown(value)}") from exc
+    raise DecodeError(path, f"must name its offset from UTC, as in {value}Z")
+
+
+def moment_ago(text: str, path: str, now: datetime) -> datetime:
+    """An ISO 8601 instant as UTC, or a duration such as `2h`: that long before `now`.
+
+    Raises:
+        DecodeError: it is neither.
+    """
+    if text[:4].isdigit() and text[4:5] == "-":
+        return storable(instant(text, path))
+    try:
+        return later(now, -parse_duration(text, path))
+    except InvalidError as exc:
+        raise DecodeError(
+            path, f"must be an instant such as 2026-03-01T06:00:00Z, or a duration such as 2h: {exc.reason}"
+        ) from exc
+
+
+class Fields:
+    """Reads the fields of one JSON object; `done` refuses fields that were not read.
+
+    A null field counts as absent. Every method raises `DecodeError` with the field's path.
+    """
+
+    __slots__ = ("_object", "_read", "path")
+
+    def __init__(self, obj: object, path: str = "$") -> None:
+        if not isinstance(obj, Mapping):
+            raise DecodeError(path, f"must be an object but is {kind(obj)}")
+        self._object: Mapping[Any, Any] = obj
+        self._read: set[str] = set()
+        self.path = path
+
+    def at(self, name: str) -> str:
+        """The path of a field."""
+        return below(self.path, name)
+
+    def fail(self, name: str, reason: str) -> NoReturn:
+        """Refuses a field."""
+        raise DecodeError(self.at(name), reason)
+
+    def optional(self, name: str) -> Any:
+        """The unchecked value, or None."""
+        self._read.add(name)
+        return self._object.get(name)
+
+    def required(self, name: str) -> Any:
+        """The unchecked value; not None."""
+        value = self.optional(name)
+        if value is None:
+            self.fail(name, "is missing")
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether the field is present and not null; does not count as reading it."""
+        return self._object.get(name) is not None
+
+    def ignore(self, *names: str) -> None:
+        """Accepts fields without using them."""
+        self._read.update(names)
+
+    def text(self, name: str) -> str:
+        value = self.required(name)
+        if not isinstance(value, str):
+            self.fail(name, f"must be a text but is {kind(value)}")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        return self.text(name) if self._present(name) else None
+
+    def integer(self, name: str, *, minimum: int | None = None) -> int:
+        value = self.required(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.fail(name, f"must be a whole number but is {shown(value)}")
+        if minimum is not None and value < minimum:
+            self.fail(name, f"must be at least {minimum} but is {value}")
+        return value
+
+    def optional_integer(self, name: str, *, minimum: int | None = None) -> int | None:
+        return self.integer(name, minimum=minimum) if self._present(name) else None
+
+    def nullable_integer(self, name: str, *, minimum: int | None = None) -> int | None:
+        """A whole number or an explicit null; unlike in other methods an absent field is an error."""
+        if name in self._object and not self._present(name):
+            return None
+        return self.integer(name, minimum=minimum)
+
+    def boolean(self, name: str) -> bool:
+        value = self.required(name)
+        if not isinstance(value, bool):
+            self.fail(name, f"must be true or false but is {shown(value)}")
+        return value
+
+    def optional_boolean(self, name: str) -> bool | None:
+        return self.boolean(name) if self._present(name) else None
+
+    def instant(self, name: str) -> datetime:
+        """An ISO 8601 instant with an offset, as UTC."""
+        return instant(self.required(name), self.at(name))
+
+    def optional_instant(self, name: str) -> datetime | None:
+        return self.instant(name) if self._present(name) else None
+
+    def list(self, name: str) -> list[tuple[Any, str]]:
+        """The elements with their paths, in order."""
+        value = self.required(name)
+        if not isinstance(value, list | tuple):
+            self.fail(name, f"must be a list but is {kind(value)}")
+        return [(element, below(self.at(name), index)) for index, element in enumerate(value)]
+
+    def optional_list(self, name: str) -> list[tuple[Any, str]]:
+        """The elements with their paths; none when the field is absent."""
+        return self.list(name) if self._present(name) else []
+
+    def object(self, name: str) -> Fields:
+        return Fields(self.required(name), self.at(name))
+
+    def optional_object(self, name: str) -> Fields | None:
+        return self.object(name) if self._present(name) else None
+
+    def texts(self, name: str) -> dict[str, str]:
+        """An object of texts; empty when the field is absent."""
+        if not self._present(name):
+            return {}
+        inner = self.object(name)
+        return {key: inner.text(key) for key in inner.names()}
+
+    def text_list(self, name: str) -> tuple[str, ...]:
+        """A list of texts; none when the field is absent."""
+        elements = self.optional_list(name)
+        for element, path in elements:
+            if not isinstance(element, str):
+                raise DecodeError(path, f"must be a text but is {kind(element)}")
+        return tuple(element for element, _ in elements)
+
+    def choice(self, name: str, options: type[_E]) -> _E:
+        """A member of an enum, case-insensitive."""
+        text = self.text(name)
+        for option in options:
+            if text.casefold() == option.value.casefold():
+                return option
+        return self.fail(name, f"must be one of {', '.join(options)} but is {shown(text)}")
+
+    def optional_choice(self, name: str, options: type[_E]) -> _E | None:
+        return self.choice(name, options) if self._present(name) else None
+
+    def names(self) -> list[str]:
+        """The names of all fields, read or not."""
+        return list(self._object)
+
+    def raw(self) -> Mapping[str, Any]:
+        """The object itself."""
+        return self._object
+
+    def done(self) -> None:
+        """Refuses fields that were not read."""
+        for name in self._object:
+            if name not in self._read:
+                known = ", ".join(sorted(self._read))
+                raise DecodeError(self.at(str(name)), f"is no field we know here (known: {known})")
+
+    def _present(self, name: str) -> bool:
+        return self.optional(name) is not None

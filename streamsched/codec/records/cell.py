@@ -1,0 +1,155 @@
+"""Cells as JSON: the accumulation of a schedule, or of one key of it. Every event is written once.
+
+{"slots": [[index of the slot, count, level or null, number of the first event, number of the first one included,
+            [index in `events`, …], index in `events` of the rest of a cut first event, or null], …],
+ "events": [native event, …],
+ "clocks"?: [[index of the timed node, since or null, last or null, holds], …], "opened_at"?: instant,
+ "asked"?: instant, "number"?: n}
+
+Older events may be stored separately, in pages of `PAGE` by their numbers, so that a long accumulation is not rewritten
+with each event. A page is {"first": number, "events": [native event, …]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from streamsched.codec.events import native
+from streamsched.codec.events.event_table import EventTable, events_at, read_event_table
+from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, sequence
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.events.event import Event
+from streamsched.domain.events.event_list import EventList
+from streamsched.domain.fold.accumulation import Accumulation
+from streamsched.domain.fold.cell import Cell, TimedNodeState, cell_of
+from streamsched.domain.fold.plan import Plan
+
+#: Events in a page. Events newer than the last whole page are written with the cell.
+PAGE: Final = 32
+
+#: (index of the slot, number of the page) → (number of the page's first event, its events).
+Pages = Callable[[int, int], tuple[int, Sequence[Event]]]
+
+
+def to_json(plan: Plan, cell: Cell, *, paged: bool = False) -> dict[str, Any]:
+    """The cell as values for `native.dumps`; `paged` omits the events of whole pages."""
+    table = EventTable()
+    slots: list[list[Any]] = []
+    for index, slot in enumerate(plan.slots):
+        has = cell.accumulations.get(slot.id)
+        if has is None:
+            continue
+        events = has.events
+        first = events.first
+        here = max(first, events.after // PAGE * PAGE) if paged else first
+        some = events.numbered(here, events.after)
+        cut = None if events.cut is None else table.indexes([events.cut])[0]
+        slots.append([index, has.count, has.level, first, here, table.indexes(some), cut])
+    found: dict[str, Any] = {"slots": slots, "events": table.to_json()}
+    if cell.clocks:
+        found["clocks"] = [[index, *clock] for index, clock in sorted(cell.clocks.items())]
+    if cell.opened_at is not None:
+        found["opened_at"] = cell.opened_at
+    if cell.asked is not None:
+        found["asked"] = cell.asked
+    if cell.number:
+        found["number"] = cell.number
+    return found
+
+
+def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pages | None = None) -> Cell:
+    """Decodes a cell. Without `pages` it has only the events written with it; counts are complete in any case.
+
+    Raises:
+        DecodeError: it is invalid, or does not fit the plan.
+    """
+    found = mapping(value, path)
+    table = read_event_table(found.get("events"), f"{path}.events")
+    accumulations: dict[str, Accumulation] = {}
+    for number, item in enumerate(sequence(found.get("slots"), f"{path}.slots")):
+        where = f"{path}.slots[{number}]"
+        index = integer(_part(item, 0, where), where)
+        if index >= len(plan.slots):
+            raise DecodeError(where, "is no leaf of the trigger")
+        accumulations[plan.slots[index].id] = _accumulation(item, index, table, where, pages)
+    clocks: dict[int, TimedNodeState] = {}
+    for number, item in enumerate(sequence(found.get("clocks", []), f"{path}.clocks")):
+        where = f"{path}.clocks[{number}]"
+        index = integer(_part(item, 0, where), where)
+        if index >= len(plan.timed_nodes):
+            raise DecodeError(where, "is no timed part of the trigger")
+        clocks[index] = TimedNodeState(
+            _instant(_part(item, 1, where), where), _instant(_part(item, 2, where), where), boolean(item[3], where)
+        )
+    return cell_of(
+        plan,
+        accumulations,
+        clocks,
+        opened_at=_instant(found.get("opened_at"), f"{path}.opened_at"),
+        asked=_instant(found.get("asked"), f"{path}.asked"),
+        number=integer(found.get("number", 0), f"{path}.number"),
+        key=key,
+    )
+
+
+def page_numbers(events: EventList) -> range:
+    """The numbers of the pages with the events that `to_json` omits."""
+    return range(events.first // PAGE, events.after // PAGE)
+
+
+def encode_page(events: EventList, number: int) -> bytes:
+    """One page as bytes."""
+    first = max(events.first, number * PAGE)
+    some = events.numbered(first, (number + 1) * PAGE)
+    page = {"first": first, "events": [orjson.Fragment(native.encoded(event)) for event in some]}
+    return native.trimmed(orjson.dumps(page))
+
+
+def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:
+    """The number of a page's first event, and its events.
+
+    Raises:
+        DecodeError: the bytes are not a page.
+    """
+    found = mapping(loads(raw), "$")
+    return integer(found.get("first"), "$.first"), read_event_table(found.get("events"), "$.events")
+
+
+def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: Pages | None) -> Accumulation:
+    level, cut = _part(item, 2, path), _part(item, 6, path)
+    first, here = integer(_part(item, 3, path), path), integer(_part(item, 4, path), path)
+    events = list(events_at(_part(item, 5, path), table, path))
+    older = 0
+    if pages is None:
+        first, older = here, here - first
+    elif first < here:
+        events = [*_paged(pages, index, first, here, path), *events]
+    listed = EventList(events, first=first, older=older)
+    if cut is not None and not older:
+        listed = listed.without(0, events_at([cut], table, path)[0])
+    return Accumulation(integer(_part(item, 1, path), path), None if level is None else integer(level, path), listed)
+
+
+def _paged(pages: Pages, index: int, first: int, here: int, path: str) -> list[Event]:
+    found: list[Event] = []
+    for number in range(first // PAGE, here // PAGE):
+        start, some = pages(index, number)
+        found += some[max(0, first - start) :]
+    if len(found) != here - first:
+        raise DecodeError(path, f"wants events {first} to {here - 1}, but its pages have {len(found)} of them")
+    return found
+
+
+def _part(item: Any, index: int, path: str) -> Any:
+    parts = sequence(item, path)
+    if index >= len(parts):
+        raise DecodeError(path, "is too short")
+    return parts[index]
+
+
+def _instant(value: object, path: str) -> datetime | None:
+    return None if value is None else instant(value, path)

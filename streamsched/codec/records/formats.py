@@ -1,0 +1,39 @@
+"""The format of the changelogs: one version number for everything workers write there (ADR 0055).
+
+| format | states    | known event ids (`codec.records.known_ids`)                       |
+|--------|-----------|-----------------------------------------------------------|
+| 2      | version 2 | one row for each id: event key ␟ source ␟ id → time as text |
+| 3      | version 2 | digests, many to a record (ADR 0058)                      |
+
+A release reads every format up to `NEWEST`. It writes `NEWEST`, or the format before it while a worker is alive that
+cannot read the newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from streamsched.domain.errors import ConfigurationError
+
+NEWEST: Final = 3
+WRITTEN: Final = (2, 3)
+#: The first format in which known ids are stored as digests.
+DIGESTS: Final = 3
+#: Format → version of the encoding of states (`codec.records.state`).
+STATES: Final[Mapping[int, int]] = {2: 2, 3: 2}
+
+
+def format_for(reads: int) -> int:
+    """The newest format that this release can write and a worker that reads formats up to `reads` can read.
+
+    Raises:
+        ConfigurationError: there is none, because the releases are too far apart.
+    """
+    fitting = [each for each in WRITTEN if each <= reads]
+    if not fitting:
+        raise ConfigurationError(
+            f"a worker of an older release reads formats up to {reads}, and this one writes no older than "
+            f"{min(WRITTEN)}: upgrade through the releases between them"
+        )
+    return max(fitting)

@@ -1,0 +1,174 @@
+"""Signals as records of topic `signals`: the key is the address, the value is JSON.
+
+An `Occurred` is its event in native JSON, with `"delay"` (milliseconds) as the last field when it is late: the home of
+an event key forwards the same bytes to each schedule's home, under the schedule's key. Control signals begin with
+`{"signal":`, so they are recognised by their prefix.
+
+| `signal`                   | fields                                                       | key              |
+|----------------------------|--------------------------------------------------------------|------------------|
+| `put`                      | `schedule`, `generation`, `enabled`, `trigger`, and policies | `schedule:<ref>` |
+| `drop`                     | `schedule`, `generation`                                     | `schedule:<ref>` |
+| `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | `schedule:<ref>` |
+| `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
+| `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
+
+Policies of a `put`, each with a default: `consumption`, `keep`, `late`; and `started`, when jobs exist that its home
+may not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final, assert_never
+
+from streamsched.codec.events import native
+from streamsched.codec.json.scalar import boolean, instant, integer, mapping, name, parsed, schedule, text
+from streamsched.codec.records.state import consumption, consumption_to_json, stored_late, trigger
+from streamsched.codec.schedules import lateness
+from streamsched.codec.triggers import trigger as triggers
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.events.event import schedule_key
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
+
+_CONTROL: Final = b'{"signal":'
+_ID: Final = b'{"id":"'
+#: The head of an event in canonical form, and fields that must not follow: other dialects, control, or duplicates.
+_OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')
+_NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data|delay)"\s*:')
+_SOURCE: Final = b'","source":"'
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def encode(signal: Signal) -> tuple[bytes, bytes]:
+    """Record key and value."""
+    match signal:
+        case Occurred(event=event, delay=delay):
+            value = native.dumps(native.to_json(event))
+            return event.key.encode(), delayed(value, delay) if delay else value
+        case Put(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
+        case Drop(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("drop", ref, generation, {})
+        case Replay(schedule=ref, generation=generation):
+            return schedule_key(ref).encode(), _control("replay", ref, generation, {})
+        case Subscribe(key=key, schedule=ref, generation=generation):
+            return key.encode(), _control("subscribe", ref, generation, {})
+        case Unsubscribe(key=key, schedule=ref, generation=generation):
+            return key.encode(), _control("unsubscribe", ref, generation, {})
+        case Woken(schedule=ref, generation=generation, cell=cell, due_at=due_at):
+            return schedule_key(ref).encode(), _control("woken", ref, generation, {"cell": cell, "due_at": due_at})
+        case _:
+            assert_never(signal)
+
+
+def delayed(value: bytes, delay: timedelta) -> bytes:
+    """Adds a delay to the value of an `Occurred` in canonical form without one."""
+    return b'%b,"delay":%d}' % (value.rstrip()[:-1], delay // _MILLISECOND)
+
+
+def decode(key: bytes, value: bytes) -> Signal:
+    """Decodes a record. An `Occurred` does not depend on the key: forwarding changes the address only.
+
+    Raises:
+        DecodeError: the value is not a signal, or the key of a control signal is not text.
+    """
+    found = mapping(parsed(value), "$")
+    kind = found.get("signal")
+    if kind is None:
+        event = native.from_json(found)
+        if "delay" not in found:
+            return Occurred(event)
+        return Occurred(event, timedelta(milliseconds=integer(found["delay"], "$.delay")))
+    ref = schedule(found.get("schedule"), "$.schedule")
+    generation = integer(found.get("generation"), "$.generation")
+    match kind:
+        case "put":
+            return _put(found, ref, generation)
+        case "drop":
+            return Drop(ref, generation)
+        case "replay":
+            return Replay(ref, generation)
+        case "subscribe":
+            return Subscribe(_key(key), ref, generation)
+        case "unsubscribe":
+            return Unsubscribe(_key(key), ref, generation)
+        case "woken":
+            cell = found.get("cell")
+            if not isinstance(cell, str):
+                raise DecodeError("$.cell", "must be text")
+            return Woken(ref, generation, cell, instant(found.get("due_at"), "$.due_at"))
+        case _:
+            known = "put, drop, replay, subscribe, unsubscribe, woken"
+            raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
+
+
+def _put_to_json(put: Put) -> dict[str, Any]:
+    return {
+        "enabled": put.enabled,
+        "trigger": triggers.to_json(put.trigger),
+        **consumption_to_json(put.consumption),
+        **({"keep": True} if put.keep else {}),
+        **({} if put.late is None else {"late": lateness.to_json(put.late)}),
+        **({"started": put.started} if put.started else {}),
+    }
+
+
+def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
+    late = found.get("late")
+    return Put(
+        ref,
+        generation,
+        boolean(found.get("enabled"), "$.enabled"),
+        trigger(found.get("trigger"), "$.trigger"),
+        consumption(found.get("consumption"), "$.consumption"),
+        keep="keep" in found and boolean(found["keep"], "$.keep"),
+        late=None if late is None else stored_late(late, "$.late"),
+        started=integer(found.get("started", 0), "$.started"),
+    )
+
+
+def identity(value: bytes) -> tuple[str, str] | None:
+    """The id and source of an `Occurred`, by which its home recognises a duplicate; None for a control signal.
+
+    Cost does not depend on the size of the event, unless the value is not in canonical form: then it is parsed.
+
+    Raises:
+        DecodeError: the value is neither.
+    """
+    if value.startswith(_CONTROL):
+        return None
+    if value.startswith(_ID):
+        end = value.find(b'"', 7)
+        start = end + len(_SOURCE)
+        last = value.find(b'"', start)
+        if value[end:start] == _SOURCE and 7 < end < start < last and value.find(b"\\", 0, last) < 0:
+            try:
+                return value[7:end].decode(), value[start:last].decode()
+            except UnicodeDecodeError as exc:
+                raise DecodeError("$", f"is not UTF-8: {exc}") from exc
+    found = mapping(parsed(value), "$")
+    if "signal" in found:
+        return None
+    return name(found.get("id"), "$.id"), name(found.get("source"), "$.source")
+
+
+def says_occurred(raw: bytes) -> bool:
+    """Whether bytes known to decode to an event are native JSON in canonical form, so that they can be used as the
+    value of its `Occurred` without encoding. False when in doubt.
+    """
+    head = _OURS.match(raw)
+    return head is not None and b"\\" not in raw and _NOT_OURS.search(raw, head.end()) is None
+
+
+def _control(kind: str, ref: object, generation: int, body: dict[str, Any]) -> bytes:
+    return native.dumps({"signal": kind, "schedule": str(ref), "generation": generation, **body})
+
+
+def _key(key: bytes) -> str:
+    try:
+        return text(key.decode(), "$key")
+    except UnicodeDecodeError as exc:
+        raise DecodeError("$key", f"is not UTF-8: {exc}") from exc

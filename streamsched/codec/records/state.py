@@ -1,0 +1,231 @@
+"""A schedule's state as stored in the changelog: versioned, each event once, without empty leaves.
+
+{"v": 2, "schedule": text, "generation": n, "enabled": bool, "keeping"?: true, "trigger": {CDAP's shape},
+ "consumption"?: "paired" or "latest", "late"?: {…}, "sequence": n, "lost"?: n, "dropped"?: n,
+ "refused"?: n, "cell": {see `codec.records.cell`}}
+
+A schedule that correlates has no `cell` here; each open key has its own document, `{"v": 2, "generation": n,
+"cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
+
+Compatibility: a new field has a default; a field never changes its meaning; any other change is a new `v` with a reader
+for every older one, and a writer for the previous one, used until every worker reads the new one (ADR 0055). Each
+version's golden files in `tests/golden/state/` are kept and tested.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from streamsched.codec.events.event_table import events_at, read_event_table
+from streamsched.codec.events.native import dumps
+from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, text
+from streamsched.codec.records import cell as cells
+from streamsched.codec.schedules import lateness
+from streamsched.codec.triggers import trigger as triggers
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.events.event_list import EventList
+from streamsched.domain.events.lateness import Late
+from streamsched.domain.fold.accumulation import Accumulation
+from streamsched.domain.fold.cell import EMPTY, Cell, cell_of
+from streamsched.domain.fold.fold import Definition, TriggerState
+from streamsched.domain.limits import as_stored
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import Trigger
+
+VERSION: Final = 2
+_VERSIONS: Final = (1, 2)
+#: The versions this release can write (see `codec.records.formats`).
+WRITTEN: Final = (2,)
+#: Separates the parts of a row's key: schedule, open key, page. Does not occur in names and keys.
+SEPARATOR: Final = b"\x1f"
+
+
+def encode(state: TriggerState, *, paged: bool = False, version: int = VERSION) -> bytes:
+    """The state as bytes; `decode` returns an equal state. `paged` as in `codec.records.cell.to_json`; `version` is one
+    of `WRITTEN`.
+    """
+    assert version in WRITTEN
+    counted = b',"sequence":%d' % state.sequence
+    if state.lost:
+        counted += b',"lost":%d' % state.lost
+    if state.dropped:
+        counted += b',"dropped":%d' % state.dropped
+    if state.refused:
+        counted += b',"refused":%d' % state.refused
+    if state.plan.per is not None:
+        return b"".join((_head(state.definition), counted, b"}"))
+    cell = dumps(cells.to_json(state.plan, state.cell, paged=paged))
+    return b"".join((_head(state.definition), counted, b',"cell":', cell, b"}"))
+
+
+def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
+    """Decodes a state of any known version. A paged one decoded without `pages` has only its newest events; counts are
+    complete in any case.
+
+    Raises:
+        DecodeError: the bytes are not a state of a known version, or are inconsistent.
+    """
+    found = mapping(loads(raw), "$")
+    version = _version(found)
+    late = found.get("late")
+    definition = Definition(
+        schedule(found.get("schedule"), "$.schedule"),
+        integer(found.get("generation"), "$.generation"),
+        boolean(found.get("enabled"), "$.enabled"),
+        trigger(found.get("trigger"), "$.trigger"),
+        consumption(found.get("consumption"), "$.consumption"),
+        None if late is None else stored_late(late, "$.late"),
+        "keeping" in found and boolean(found["keeping"], "$.keeping"),
+    )
+    cell = EMPTY
+    if version == 1:
+        cell = _cell_of_version_1(found, definition)
+    elif definition.plan.per is None:
+        cell = cells.from_json(found.get("cell"), "$.cell", definition.plan, pages=pages)
+    lost, dropped, refused = (integer(found.get(name, 0), f"$.{name}") for name in ("lost", "dropped", "refused"))
+    return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, lost, dropped, refused)
+
+
+class StateHeader(NamedTuple):
+    """The schedule, generation and sequence of a state."""
+
+    schedule: ScheduleRef
+    generation: int
+    sequence: int
+
+
+def peek(raw: bytes) -> StateHeader:
+    """Decodes the header only, without definition and cells.
+
+    Raises:
+        DecodeError: the header is not that of a state of a known version.
+    """
+    return _header(mapping(loads(raw), "$"))
+
+
+def numbered(raw: bytes, sequence: int) -> bytes:
+    """The state with its sequence raised to at least `sequence`; the same bytes when it is already.
+
+    Raises:
+        DecodeError: as `peek`.
+    """
+    found = mapping(loads(raw), "$")
+    return raw if _header(found).sequence >= sequence else dumps({**found, "sequence": sequence})
+
+
+def encode_key(definition: Definition, cell: Cell, *, version: int = VERSION) -> bytes:
+    """The document of one open key, without the events of whole pages. `version` as in `encode`."""
+    assert version in WRITTEN
+    body = cells.to_json(definition.plan, cell, paged=True)
+    return dumps({"v": VERSION, "generation": definition.generation, "cell": body})
+
+
+def decode_key(raw: bytes, definition: Definition, key: str, *, pages: cells.Pages | None = None) -> Cell | None:
+    """Decodes the cell of an open key; None when it is of another generation.
+
+    Raises:
+        DecodeError: the bytes are not a key of a known version, or are inconsistent.
+    """
+    found = mapping(loads(raw), "$")
+    _version(found)
+    if integer(found.get("generation"), "$.generation") != definition.generation:
+        return None
+    return cells.from_json(found.get("cell"), "$.cell", definition.plan, key=key, pages=pages)
+
+
+def trigger(value: object, path: str) -> Trigger:
+    """Decodes a stored trigger, without the limits on new definitions.
+
+    Raises:
+        DecodeError: it is invalid.
+    """
+    try:
+        with as_stored():
+            return triggers.from_json(value, path)
+    except DecodeError:
+        raise
+    except InvalidError as exc:
+        raise DecodeError(exc.path, exc.reason) from exc
+
+
+def stored_late(value: object, path: str) -> Late:
+    """Decodes a stored policy for late events, without the limits on new definitions.
+
+    Raises:
+        InvalidError: it is invalid.
+    """
+    with as_stored():
+        return lateness.from_json(value, path)
+
+
+def consumption_to_json(policy: Consumption) -> dict[str, str]:
+    """The field of a policy; empty for the default."""
+    return {} if policy is Consumption.CUMULATIVE else {"consumption": policy.value}
+
+
+def consumption(value: object, path: str) -> Consumption:
+    """Decodes the value of that field.
+
+    Raises:
+        DecodeError: it is unknown.
+    """
+    if value is None:
+        return Consumption.CUMULATIVE
+    for policy in Consumption:
+        if policy.value == value:
+            return policy
+    raise DecodeError(path, f"must be one of {', '.join(Consumption)} but is {text(value, path)!r}")
+
+
+def _head(definition: Definition) -> bytes:
+    """The fields of the definition, cached in `Definition.encoded`; without the closing brace."""
+    if definition.encoded is None:
+        head = dumps(
+            {
+                "v": VERSION,
+                "schedule": str(definition.schedule),
+                "generation": definition.generation,
+                "enabled": definition.enabled,
+                **({"keeping": True} if definition.keeping else {}),
+                "trigger": triggers.to_json(definition.trigger),
+                **consumption_to_json(definition.consumption),
+                **({} if definition.late is None else {"late": lateness.to_json(definition.late)}),
+            }
+        )
+        object.__setattr__(definition, "encoded", head[:-1])
+        return head[:-1]
+    return definition.encoded
+
+
+def _header(found: dict[str, Any]) -> StateHeader:
+    _version(found)
+    return StateHeader(
+        schedule(found.get("schedule"), "$.schedule"),
+        integer(found.get("generation"), "$.generation"),
+        integer(found.get("sequence"), "$.sequence"),
+    )
+
+
+def _version(found: dict[str, Any]) -> int:
+    version = integer(found.get("v"), "$.v", minimum=1)
+    if version not in _VERSIONS:
+        raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, _VERSIONS))}")
+    return version
+
+
+def _cell_of_version_1(found: dict[str, Any], definition: Definition) -> Cell:
+    table = read_event_table(found.get("events"), "$.events")
+    has: dict[str, Accumulation] = {}
+    for leaf, item in mapping(found.get("leaves"), "$.leaves").items():
+        path = f"$.leaves['{leaf}']"
+        if leaf not in {slot.id for slot in definition.plan.slots}:
+            raise DecodeError(path, "is no leaf of the trigger")
+        kept = mapping(item, path)
+        level = kept.get("level")
+        has[leaf] = Accumulation(
+            integer(kept.get("count"), f"{path}.count"),
+            None if level is None else integer(level, f"{path}.level"),
+            EventList(events_at(kept.get("events"), table, f"{path}.events")),
+        )
+    return cell_of(definition.plan, has)

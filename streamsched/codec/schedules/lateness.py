@@ -1,0 +1,28 @@
+"""A policy for late events as JSON: `{"after": "15m", "then": "accept", "drop" or "side"}`, or `"15m"` to drop them."""
+
+from __future__ import annotations
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.time.duration import duration_text, parse_duration
+
+
+def to_json(late: Late) -> dict[str, str]:
+    """The canonical JSON."""
+    return {"after": duration_text(late.after), "then": late.then.value}
+
+
+def from_json(obj: object, path: str = "$") -> Late:
+    """Raises:
+    DecodeError: a field is missing, unknown or of the wrong kind; the path names it.
+    InvalidDefinitionError: `after` is not positive.
+    """
+    if isinstance(obj, str):
+        with anchored(path, after=""):
+            return Late(parse_duration(obj, "$"))
+    fields = Fields(obj, path)
+    after = parse_duration(fields.text("after"), fields.at("after"))
+    then = fields.optional_choice("then", OnLate) or OnLate.DROP
+    fields.done()
+    with anchored(path):
+        return Late(after, then)

@@ -1,0 +1,71 @@
+"""Pauses as JSON: `{"keep": true, "until": "2026-03-01T06:00:00Z", "note": "disks are moved"}`. Each field is optional;
+`keep` is true by default.
+
+`until` may also be a duration such as `2h`, counted from now. The policy of a schedule that pauses itself is
+`{"failures": 3, "keep": true, "lasting": "1h"}`; only `failures` is required.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from streamsched.codec.json.reading import Fields, anchored, instant
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.schedules.pause import Pause, PauseAfter
+from streamsched.domain.time.duration import duration_text, parse_duration
+
+
+def to_json(pause: Pause) -> dict[str, Any]:
+    """The canonical JSON of a pause."""
+    return {"keep": pause.keep, "until": pause.until, "note": pause.note}
+
+
+def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
+    """Decodes a pause requested at `now` (UTC).
+
+    Raises:
+        InvalidError: a field is of the wrong kind or unknown, or `until` is past; the path names it.
+    """
+    fields = Fields(obj, path)
+    until = fields.optional_text("until")
+    pause = Pause(
+        fields.optional_boolean("keep") is not False,
+        None if until is None else _end(until, fields.at("until"), now),
+        fields.optional_text("note") or "",
+    )
+    fields.done()
+    pause.check(now)
+    return pause
+
+
+def after_to_json(policy: PauseAfter) -> dict[str, Any]:
+    """The canonical JSON of a `PauseAfter`."""
+    lasting = None if policy.lasting is None else duration_text(policy.lasting)
+    return {"failures": policy.failures, "keep": policy.keep, "lasting": lasting}
+
+
+def after_from_json(fields: Fields) -> PauseAfter:
+    """Raises:
+    DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    failures, keep = fields.integer("failures", minimum=1), fields.optional_boolean("keep")
+    lasting = fields.optional_text("lasting")
+    fields.done()
+    with anchored(fields.path):
+        return PauseAfter(
+            failures, keep is not False, None if lasting is None else parse_duration(lasting, "$.lasting")
+        )
+
+
+def _end(text: str, path: str, now: datetime) -> datetime:
+    if text[:4].isdigit() and text[4:5] == "-":
+        return instant(text, path)
+    try:
+        return now + parse_duration(text, path)
+    except InvalidError as exc:
+        raise InvalidError(
+            path, f"must be an instant such as 2026-03-01T06:00:00Z, or a duration: {exc.reason}"
+        ) from exc
+    except OverflowError as exc:
+        raise InvalidError(path, f"{text} from now is beyond the calendar") from exc

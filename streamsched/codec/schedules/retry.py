@@ -1,0 +1,45 @@
+"""A retry policy as JSON: `{"attempts": 3, "on": ["lost", "error"], "delay": "30s", "longest": "1h"}`. Only `attempts`
+is required; without `on` every failure is retried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.domain.time.duration import duration_text, parse_duration
+
+
+def to_json(retry: Retry) -> dict[str, Any]:
+    """The canonical JSON."""
+    return {
+        "attempts": retry.attempts,
+        "on": sorted(retry.on),
+        "delay": duration_text(retry.delay),
+        "longest": duration_text(retry.longest),
+    }
+
+
+def from_json(fields: Fields) -> Retry:
+    """Raises:
+    DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    given: dict[str, Any] = {}
+    if fields.has("on"):
+        given["on"] = frozenset(_failure(fields, name) for name in fields.text_list("on"))
+    for name in ("delay", "longest"):
+        text = fields.optional_text(name)
+        if text is not None:
+            given[name] = parse_duration(text, fields.at(name))
+    attempts = fields.integer("attempts", minimum=1)
+    fields.done()
+    with anchored(fields.path):
+        return Retry(attempts, **given)
+
+
+def _failure(fields: Fields, name: str) -> Failure:
+    for failure in Failure:
+        if failure.value == name:
+            return failure
+    return fields.fail("on", f"names no failure we know: {shown(name)} (known: {', '.join(Failure)})")

@@ -1,0 +1,306 @@
+"""Programs, schedules and apps as native JSON; triggers and constraints inside have CDAP's shape.
+
+    {"namespace": "default", "application": "flights",
+     "programs": [{"name": "join", "type": "spark", "main": "join.py"},
+                  {"name": "tidy", "type": "bash", "command": "rm -rf scratch"},
+                  {"name": "tell", "type": "http", "url": "https://…", "method": "POST", "body": "{day} is there"},
+                  {"name": "say", "type": "publish", "event": "approved", "attributes": {"day": "{day}"}}],
+     "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
+
+With `"calendars": {"exchange": {…}}` (`codec.triggers.calendar`) triggers and constraints may refer to it by
+`"calendar": "exchange"`; the days are copied when the app is deployed.
+
+Without `distinct`, a PARTITION or TOTAL counts each partition once in a submitted definition (`app_from_json`,
+`submitted_schedule_from_json`), and every commit in a stored one (`schedule_from_json`), which predates the field.
+It is always written.
+
+Programs and schedules may also be an object from name to definition. Inside an app, `namespace` and `application` are
+optional; when given they must be the app's. Durations are texts such as `2h30m`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar, assert_never
+
+from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.schedules import constraint as constraint_codec
+from streamsched.codec.schedules import policy
+from streamsched.codec.triggers import calendar as calendars
+from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.domain.limits import as_stored
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import (
+    BashJob,
+    Executable,
+    HttpJob,
+    OnChange,
+    Program,
+    PublishJob,
+    Schedule,
+    SparkJob,
+)
+from streamsched.domain.time.duration import duration_text, parse_duration
+
+_R = TypeVar("_R", ProgramRef, ScheduleRef)
+
+
+def executable_to_json(executable: Executable) -> dict[str, Any]:
+    """The canonical JSON of a program's executable."""
+    match executable:
+        case SparkJob(main=main, arguments=arguments, master=master, conf=conf):
+            own = {} if master is None else {"master": master}
+            return {"type": "spark", "main": main, "arguments": list(arguments), **own, "conf": dict(conf)}
+        case BashJob(command=command):
+            return {"type": "bash", "command": command}
+        case HttpJob() as job:
+            body = {} if job.body is None else {"body": job.body}
+            timeout = duration_text(job.timeout)
+            return {
+                "type": "http",
+                "url": job.url,
+                "method": job.method,
+                "headers": dict(job.headers),
+                "timeout": timeout,
+                **body,
+            }
+        case PublishJob(event=event, attributes=attributes):
+            return {"type": "publish", "event": str(event), "attributes": dict(attributes)}
+        case _:
+            assert_never(executable)
+
+
+def program_to_json(program: Program) -> dict[str, Any]:
+    """The canonical JSON of a program; `defaults` are its default arguments."""
+    return {**_named(program.ref), **executable_to_json(program.executable), "defaults": dict(program.arguments)}
+
+
+def program_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Program:
+    """Decodes a program; namespace and application default to `app`.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+    """
+    fields = Fields(obj, path)
+    ref = _ref(fields, ProgramRef, app)
+    program = Program(ref, _executable(fields, ref.namespace), fields.texts("defaults"))
+    fields.done()
+    return program
+
+
+def schedule_to_json(schedule: Schedule) -> dict[str, Any]:
+    """The canonical JSON of a schedule: equal schedules give equal JSON."""
+    return {
+        **_named(schedule.ref),
+        "description": schedule.description,
+        "program": schedule.program.name,
+        "trigger": trigger_codec.to_json(schedule.trigger, explicit=True),
+        "constraints": [constraint_codec.to_json(constraint) for constraint in schedule.constraints],
+        "properties": dict(schedule.properties),
+        "timeout": None if schedule.timeout is None else duration_text(schedule.timeout),
+        **policy.to_json(schedule),
+    }
+
+
+def schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Schedule:
+    """Decodes a stored schedule; namespace and application default to `app`.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: the schedule could never start its program, or contradicts itself.
+    """
+    fields = Fields(obj, path)
+    schedule = _schedule(fields, app, distinct=False)
+    fields.done()
+    return schedule
+
+
+def stored_schedule_from_json(obj: object) -> Schedule:
+    """Decodes a stored schedule, without the limits on new definitions.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: as `schedule_from_json`, except for the maxima of `domain.limits`.
+    """
+    with as_stored():
+        return schedule_from_json(obj)
+
+
+def stored_program_from_json(obj: object) -> Program:
+    """Decodes a stored program; as `stored_schedule_from_json`."""
+    with as_stored():
+        return program_from_json(obj)
+
+
+class Submitted(NamedTuple):
+    """A schedule as submitted by a user.
+
+    Attributes:
+        enabled: whether it is enabled on creation (`enabled`, by default true).
+        keeps: whether it keeps compatible state when changed (`onChange`, by default `reset`).
+    """
+
+    schedule: Schedule
+    enabled: bool
+    keeps: bool
+
+
+def submitted_schedule_from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Submitted:
+    """Decodes a submitted schedule with the options that are not part of its definition.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: as `schedule_from_json`.
+    """
+    fields = Fields(obj, path)
+    enabled = fields.optional_boolean("enabled")
+    on_change = fields.optional_choice("onChange", OnChange)
+    schedule = _schedule(fields, app, distinct=True)
+    fields.done()
+    return Submitted(schedule, enabled is not False, on_change is OnChange.KEEP)
+
+
+def app_to_json(app: AppDefinition) -> dict[str, Any]:
+    """The canonical JSON of an app, in the order of its definition."""
+    return {
+        "namespace": app.ref.namespace,
+        "application": app.ref.app,
+        "programs": [program_to_json(program) for program in app.programs],
+        "schedules": [
+            {
+                **schedule_to_json(schedule),
+                "enabled": schedule.ref.name in app.enabled,
+                **({"onChange": OnChange.KEEP.value} if schedule.ref.name in app.keeping else {}),
+            }
+            for schedule in app.schedules
+        ],
+    }
+
+
+def app_from_json(obj: object, path: str = "$") -> AppDefinition:
+    """Decodes an app.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: a definition could never hold, or two contradict each other.
+    """
+    fields = Fields(obj, path)
+    name = fields.text("application")
+    namespace = fields.optional_text("namespace") or DEFAULT_NAMESPACE
+    with anchored(path):
+        ref = AppRef(namespace, name)
+    programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
+    named = calendars.named(fields)
+    submitted = [
+        submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
+        for each, where in _definitions(fields, "schedules")
+    ]
+    fields.done()
+    with anchored(path):
+        return AppDefinition(
+            ref,
+            programs,
+            tuple(each.schedule for each in submitted),
+            frozenset(each.schedule.ref.name for each in submitted if each.enabled),
+            frozenset(each.schedule.ref.name for each in submitted if each.keeps),
+        )
+
+
+def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
+    """The definitions of a list, or of an object from name to definition."""
+    if not isinstance(fields.optional(name), Mapping):
+        yield from fields.optional_list(name)
+        return
+    inner = fields.object(name)
+    for each in inner.names():
+        definition = inner.object(each)
+        if definition.has("name"):
+            definition.fail("name", "is given already by the name of the field")
+        yield {"name": each, **definition.raw()}, definition.path
+
+
+def _with_calendars(schedule: Any, named: Mapping[str, Any], path: str) -> Any:
+    """A schedule with the calendars named in its trigger and constraints resolved."""
+    if not isinstance(schedule, Mapping):
+        return schedule
+    parts = {name: schedule[name] for name in ("trigger", "constraints") if name in schedule}
+    return {**schedule, **calendars.resolved(parts, named, path)}
+
+
+def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:
+    ref = _ref(fields, ScheduleRef, app)
+    owner = ref.owner
+    timeout = fields.optional_text("timeout")
+    program = _started(fields, owner)
+    trigger = trigger_codec.from_json(fields.required("trigger"), fields.at("trigger"), app=owner, distinct=distinct)
+    constraints = tuple(constraint_codec.from_json(each, path) for each, path in fields.optional_list("constraints"))
+    policies = policy.read(fields)
+    properties = fields.texts("properties")
+    with anchored(fields.path):
+        return Schedule(
+            ref,
+            program,
+            trigger,
+            constraints=constraints,
+            properties=properties,
+            description=fields.optional_text("description") or "",
+            timeout=None if timeout is None else parse_duration(timeout, fields.at("timeout")),
+            **policies,
+        )
+
+
+def _started(fields: Fields, owner: AppRef) -> ProgramRef:
+    """The program a schedule starts: its name, or CDAP's `{"programName", "programType"}`."""
+    if isinstance(fields.optional("program"), Mapping):
+        inner = fields.object("program")
+        inner.ignore("programType")
+        name, path = inner.text("programName"), inner.at("programName")
+        inner.done()
+    else:
+        name, path = fields.text("program"), fields.at("program")
+    with anchored(path):
+        return ProgramRef(owner.namespace, owner.app, name)
+
+
+def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executable:
+    match fields.text("type").casefold():
+        case "spark":
+            return SparkJob(
+                fields.text("main"),
+                fields.text_list("arguments"),
+                fields.optional_text("master"),
+                fields.texts("conf"),
+            )
+        case "bash":
+            return BashJob(fields.text("command"))
+        case "http":
+            return _http(fields)
+        case "publish":
+            with anchored(fields.at("event")):
+                event = EventName.parse(fields.text("event"), namespace)
+            return PublishJob(event, fields.texts("attributes"))
+        case other:
+            return fields.fail("type", f"is no program we know: {shown(other)} (known: bash, http, publish, spark)")
+
+
+def _http(fields: Fields) -> HttpJob:
+    plain = HttpJob("http://host")
+    url, headers, body = fields.text("url"), fields.texts("headers"), fields.optional_text("body")
+    method = fields.optional_text("method") or plain.method
+    text = fields.optional_text("timeout")
+    timeout = plain.timeout if text is None else parse_duration(text, fields.at("timeout"))
+    with anchored(fields.path):
+        return HttpJob(url, method.upper(), headers, body, timeout)
+
+
+def _named(ref: ProgramRef | ScheduleRef) -> dict[str, str]:
+    return {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
+
+
+def _ref(fields: Fields, kind_of: type[_R], app: AppRef | None) -> _R:
+    name = fields.text("name")
+    namespace = fields.optional_text("namespace") or (app.namespace if app else DEFAULT_NAMESPACE)
+    application = fields.optional_text("application") or (app.app if app else fields.text("application"))
+    if app and (namespace, application) != (app.namespace, app.app):
+        fields.fail("application", f"is {namespace}.{application}, but this belongs to {app}")
+    with anchored(fields.path):
+        return kind_of(namespace, application, name)

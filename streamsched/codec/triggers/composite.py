@@ -1,0 +1,181 @@
+"""Composite and timed triggers as JSON: CDAP's AND and OR, and our own:
+
+AT_LEAST  count, triggers
+THEN      first, second, within?
+UNLESS    trigger, veto, within?
+WITHIN    trigger, duration, then?: reset or fire
+QUIET     trigger, duration, atMost?
+SILENCE   of, duration
+PER       trigger, by: a list of columns, grain?, rolledUpTo?, fannedOutTo?, of?, expires?, atMost?, then?: refuse or
+          drop_oldest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, assert_never
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per
+from streamsched.domain.triggers.trigger import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    Composite,
+    CustomEvent,
+    OnExpiry,
+    Partitions,
+    ProgramStatus,
+    Quiet,
+    Silence,
+    StreamGrowth,
+    Then,
+    Timed,
+    Total,
+    Trigger,
+    Unless,
+    Within,
+    check_correlation,
+)
+
+#: Decodes a nested trigger: (value, its path).
+Read = Callable[[object, str], Trigger]
+
+NAMES: Final = ("AND", "OR", "AT_LEAST", "THEN", "UNLESS", "WITHIN", "QUIET", "SILENCE", "PER")
+
+
+def to_json(trigger: Composite | Timed | Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
+    """The canonical JSON; `write` encodes nested triggers."""
+    match trigger:
+        case AllOf(triggers=children):
+            return {"type": "AND", "triggers": [write(child) for child in children]}
+        case AnyOf(triggers=children):
+            return {"type": "OR", "triggers": [write(child) for child in children]}
+        case AtLeast(count=count, triggers=children):
+            return {"type": "AT_LEAST", "count": count, "triggers": [write(child) for child in children]}
+        case Then(first=first, second=second, within=within):
+            return {"type": "THEN", "first": write(first), "second": write(second), **_duration("within", within)}
+        case Unless(wanted=wanted, veto=veto, within=within):
+            return {"type": "UNLESS", "trigger": write(wanted), "veto": write(veto), **_duration("within", within)}
+        case Within(trigger=only, duration=duration, then=then):
+            return {"type": "WITHIN", "trigger": write(only), **_duration("duration", duration), "then": then.value}
+        case Quiet(trigger=only, duration=duration, at_most=at_most):
+            limits = _duration("duration", duration) | _duration("atMost", at_most)
+            return {"type": "QUIET", "trigger": write(only), **limits}
+        case Silence(of=of, duration=duration):
+            return {"type": "SILENCE", "of": write(of), **_duration("duration", duration)}
+        case Per():
+            return _per_to_json(trigger, write)
+        case _:
+            assert_never(trigger)
+
+
+def from_json(kind: str, fields: Fields, read: Read) -> Composite | Timed | Per | None:
+    """Decodes a trigger of that type; None when the type is not one of `NAMES`.
+
+    Raises:
+        DecodeError: a field is missing or of the wrong kind; the path names it.
+        InvalidDefinitionError: it could never hold.
+    """
+    match kind:
+        case "AND":
+            return AllOf(_several(fields, read))
+        case "OR":
+            return AnyOf(_several(fields, read))
+        case "AT_LEAST":
+            count, children = fields.integer("count", minimum=1), _several(fields, read)
+            with anchored(fields.path):
+                return AtLeast(count, children)
+        case "THEN":
+            first, second = _one(fields, "first", read), _one(fields, "second", read)
+            within = _optional_duration(fields, "within")
+            with anchored(fields.path):
+                return Then(first, second, within)
+        case "UNLESS":
+            wanted, veto = _one(fields, "trigger", read), _one(fields, "veto", read)
+            within = _optional_duration(fields, "within")
+            with anchored(fields.path):
+                return Unless(wanted, veto, within)
+        case "WITHIN" | "QUIET" | "SILENCE":
+            return _timed(kind, fields, read)
+        case "PER":
+            return _per(fields, read)
+        case _:
+            return None
+
+
+def _timed(kind: str, fields: Fields, read: Read) -> Timed:
+    duration = parse_duration(fields.text("duration"), fields.at("duration"))
+    if kind == "SILENCE":
+        of = _one(fields, "of", read)
+        if not isinstance(of, Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent):
+            fields.fail("of", "must be one kind of event: partitions, a program, a stream or a custom event")
+        with anchored(fields.path):
+            return Silence(of, duration)
+    trigger = _one(fields, "trigger", read)
+    if kind == "QUIET":
+        at_most = _optional_duration(fields, "atMost")
+        with anchored(fields.path, at_most="atMost"):
+            return Quiet(trigger, duration, at_most)
+    then = fields.optional_choice("then", OnExpiry) or OnExpiry.RESET
+    with anchored(fields.path):
+        return Within(trigger, duration, then)
+
+
+def _per(fields: Fields, read: Read) -> Per:
+    trigger, by = _one(fields, "trigger", read), fields.text_list("by")
+    grain = fields.optional_choice("grain", Grain)
+    coarse, fine = fields.optional_choice("rolledUpTo", Grain), fields.optional_choice("fannedOutTo", Grain)
+    of = fields.optional_integer("of", minimum=1)
+    expires = _optional_duration(fields, "expires")
+    at_most = fields.optional_integer("atMost", minimum=1)
+    full = fields.optional_choice("then", OnFull) or OnFull.REFUSE
+    with anchored(fields.path, rolled_up_to="rolledUpTo", fanned_out_to="fannedOutTo", at_most="atMost"):
+        longest = EXPIRES if expires is None else expires
+        return Per(trigger, by, grain, coarse, fine, of, longest, at_most or AT_MOST, full)
+
+
+def _per_to_json(per: Per, write: Callable[[Trigger], dict[str, Any]]) -> dict[str, Any]:
+    grains = {"grain": per.grain, "rolledUpTo": per.rolled_up_to, "fannedOutTo": per.fanned_out_to}
+    return {
+        "type": "PER",
+        "trigger": write(per.trigger),
+        "by": list(per.by),
+        **{name: grain.value for name, grain in grains.items() if grain is not None},
+        **({} if per.of is None else {"of": per.of}),
+        **({} if per.expires == EXPIRES else _duration("expires", per.expires)),
+        **({} if per.at_most == AT_MOST else {"atMost": per.at_most}),
+        **({} if per.full is OnFull.REFUSE else {"then": per.full.value}),
+    }
+
+
+def checked(trigger: Trigger, path: str) -> Trigger:
+    """Checks a complete trigger, after decoding.
+
+    Raises:
+        InvalidDefinitionError: it correlates in a way that can never hold.
+    """
+    with anchored(path):
+        check_correlation(trigger)
+    return trigger
+
+
+def _one(fields: Fields, name: str, read: Read) -> Trigger:
+    return read(fields.required(name), fields.at(name))
+
+
+def _several(fields: Fields, read: Read) -> tuple[Trigger, ...]:
+    children = tuple(read(child, path) for child, path in fields.list("triggers"))
+    return children or fields.fail("triggers", "must name at least one trigger")
+
+
+def _optional_duration(fields: Fields, name: str) -> timedelta | None:
+    text = fields.optional_text(name)
+    return None if text is None else parse_duration(text, fields.at(name))
+
+
+def _duration(name: str, duration: timedelta | None) -> dict[str, str]:
+    return {} if duration is None else {name: duration_text(duration)}

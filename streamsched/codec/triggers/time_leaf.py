@@ -1,0 +1,107 @@
+"""Time leaves as JSON: CDAP's TIME, and our EVERY and AT.
+
+    {"type": "TIME", "cronExpression": "0 4 * * *", "timeZone": "Europe/Berlin",
+     "dialect": "unix" | "quartz" | "dapr", "inGap": "after" | "skip", "inOverlap": "first" | "second" | "both",
+     "calendar": {…}, "onClosed": "skip" | "next" | "previous", "jitter": "5m"}
+    {"type": "EVERY", "interval": "15m", "start": "2013-01-08T04:00:00+00:00",
+     "calendar": {…}, "timeZone": "Europe/Berlin", "jitter": "5m"}
+    {"type": "AT", "instant": "2013-01-08T04:00:00+00:00"}
+
+Only the type, `cronExpression`, `interval` and `instant` are required; defaults are not written. `onClosed`, and the
+zone of an interval, require a calendar (`codec.triggers.calendar`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, assert_never
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.triggers import calendar as calendars
+from streamsched.domain.names import AppRef
+from streamsched.domain.ticks.fire_times import check_cron
+from streamsched.domain.time.calendar import OnClosed
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf
+
+
+def to_json(leaf: TimeLeaf) -> dict[str, Any]:
+    """The canonical JSON of a time leaf."""
+    match leaf:
+        case Cron():
+            own = {
+                "timeZone": None if leaf.zone == "UTC" else leaf.zone,
+                "dialect": None if leaf.dialect is Dialect.UNIX else leaf.dialect.value,
+                "inGap": leaf.in_gap and leaf.in_gap.value,
+                "inOverlap": leaf.in_overlap and leaf.in_overlap.value,
+                "onClosed": None if leaf.on_closed is OnClosed.SKIP else leaf.on_closed.value,
+            }
+            return {"type": "TIME", "cronExpression": leaf.expression, **_without_none({**own, **_common(leaf)})}
+        case Every(interval=interval, start=start, zone=zone):
+            own = {"start": start and start.isoformat(), "timeZone": None if zone == "UTC" else zone}
+            return {"type": "EVERY", "interval": duration_text(interval), **_without_none({**own, **_common(leaf)})}
+        case At(instant=instant):
+            return {"type": "AT", "instant": instant.isoformat()}
+        case _:
+            assert_never(leaf)
+
+
+def cron(fields: Fields, _: AppRef | None) -> Cron:
+    """Decodes a TIME trigger.
+
+    Raises:
+        DecodeError: a field is missing or of the wrong kind.
+        InvalidDefinitionError: a field of the expression is wrong, it never matches, or the zone is unknown.
+    """
+    expression, zone = fields.text("cronExpression"), fields.optional_text("timeZone") or "UTC"
+    dialect = fields.optional_choice("dialect", Dialect) or Dialect.UNIX
+    in_gap, in_overlap = fields.optional_choice("inGap", InGap), fields.optional_choice("inOverlap", InOverlap)
+    calendar, on_closed = calendars.field(fields), fields.optional_choice("onClosed", OnClosed) or OnClosed.SKIP
+    jitter = _jitter(fields)
+    with anchored(fields.path, expression="cronExpression", zone="timeZone", on_closed="onClosed"):
+        leaf = Cron(expression, zone, dialect, in_gap, in_overlap, calendar, on_closed, jitter)
+        check_cron(leaf)
+    return leaf
+
+
+def every(fields: Fields, _: AppRef | None) -> Every:
+    """Decodes an EVERY trigger.
+
+    Raises:
+        DecodeError: a field is missing or of the wrong kind.
+        InvalidDefinitionError: the interval is invalid or too short; the zone is unknown, or there is no calendar.
+    """
+    interval = parse_duration(fields.text("interval"), fields.at("interval"))
+    start, zone = fields.optional_instant("start"), fields.optional_text("timeZone") or "UTC"
+    calendar, jitter = calendars.field(fields), _jitter(fields)
+    with anchored(fields.path, zone="timeZone"):
+        return Every(interval, start, calendar, zone, jitter)
+
+
+def at(fields: Fields, _: AppRef | None) -> At:
+    """Decodes an AT trigger.
+
+    Raises:
+        DecodeError: the instant is missing, or has no offset.
+        InvalidDefinitionError: it is outside the years allowed.
+    """
+    instant = fields.instant("instant")
+    with anchored(fields.path):
+        return At(instant)
+
+
+def _jitter(fields: Fields) -> timedelta:
+    text = fields.optional_text("jitter")
+    return timedelta(0) if text is None else parse_duration(text, fields.at("jitter"))
+
+
+def _common(leaf: Cron | Every) -> dict[str, Any]:
+    return {
+        "calendar": leaf.calendar and calendars.to_json(leaf.calendar),
+        "jitter": duration_text(leaf.jitter) if leaf.jitter else None,
+    }
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,287 @@
+"""Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
+
+Extensions: further fields of TIME (`codec.triggers.time_leaf`), `times` and status RUNNING of PROGRAM_STATUS, `match`
+and `distinct` of PARTITION, and the types EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`, `measure`:
+bytes or rows, `amount`, `match`, `distinct`) and those of `codec.triggers.composite`. `match` is an object from column
+or attribute to a filter (`codec.triggers.match`). `distinct`: a rewritten partition counts once; without this field
+every commit counts, as in CDAP and in definitions stored before the field existed. Submitted definitions have another
+default (`codec.schedules.schedule`).
+
+Decoding is lenient: types and statuses are case-insensitive; `entity`, `version` and a program's `type` are optional;
+a reference is an object or dotted text. Encoding is canonical: equal triggers give equal JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from streamsched.codec.json.reading import Fields, anchored, kind, shown
+from streamsched.codec.triggers import composite as composites
+from streamsched.codec.triggers import match as matches
+from streamsched.codec.triggers import time_leaf as ticks
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.events.event import Outcome
+from streamsched.domain.events.match import Match
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
+from streamsched.domain.triggers.trigger import (
+    At,
+    Cron,
+    CustomEvent,
+    Every,
+    Measure,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    Total,
+    Trigger,
+)
+
+_MEGABYTE: Final = 1_048_576
+#: The fields of a trigger that hold other triggers.
+_NESTED: Final = frozenset({"trigger", "triggers", "first", "second", "veto", "of"})
+_DEEPEST: Final = 100
+
+_STATUSES: Final[Mapping[Outcome, str]] = MappingProxyType(
+    {
+        Outcome.STARTED: "RUNNING",
+        Outcome.SUCCEEDED: "COMPLETED",
+        Outcome.FAILED: "FAILED",
+        Outcome.KILLED: "KILLED",
+    }
+)
+_OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType(
+    {status: outcome for outcome, status in _STATUSES.items()} | {outcome.value.upper(): outcome for outcome in Outcome}
+)
+
+_R = TypeVar("_R", DatasetRef, StreamRef, EventName)
+
+
+def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
+    """The canonical JSON of a trigger. `explicit`: `distinct` is written also when false, so that the result does not
+    depend on the reader's default.
+    """
+    match trigger:
+        case Cron() | Every() | At():
+            return ticks.to_json(trigger)
+        case Partitions(dataset=dataset, count=count, match=match, distinct=distinct):
+            of = _ref_to_json("dataset", dataset)
+            return {
+                "type": "PARTITION",
+                "dataset": of,
+                "numPartitions": count,
+                **_match(match),
+                **_distinct(distinct, explicit=explicit),
+            }
+        case Total(dataset=dataset, measure=measure, amount=amount, match=match, distinct=distinct):
+            of = _ref_to_json("dataset", dataset)
+            return {
+                "type": "TOTAL",
+                "dataset": of,
+                "measure": measure.value,
+                "amount": amount,
+                **_match(match),
+                **_distinct(distinct, explicit=explicit),
+            }
+        case StreamGrowth(stream=stream, bytes=amount):
+            size = {"bytes": amount} if amount % _MEGABYTE else {"triggerMB": amount // _MEGABYTE}
+            return {"type": "STREAM_SIZE", "streamId": _ref_to_json("stream", stream), **size}
+        case ProgramStatus(program=program, outcomes=outcomes, times=times):
+            return {
+                "type": "PROGRAM_STATUS",
+                "programId": {
+                    "namespace": program.namespace,
+                    "application": program.app,
+                    "program": program.name,
+                    "entity": "PROGRAM",
+                },
+                "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
+                **_times(times),
+            }
+        case CustomEvent(name=name, times=times, match=match):
+            return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times), **_match(match)}
+        case _:
+            return composites.to_json(trigger, partial(to_json, explicit=explicit))
+
+
+class _Defaults(NamedTuple):
+    """Defaults of missing fields."""
+
+    app: AppRef | None
+    distinct: bool
+
+
+def from_json(obj: object, path: str = "$", *, app: AppRef | None = None, distinct: bool = False) -> Trigger:
+    """Decodes a trigger; names without a namespace, and programs without an app, belong to `app`. `distinct` is the
+    default of that field.
+
+    Raises:
+        DecodeError: a field is missing, of the wrong kind or unknown; the path names it.
+        InvalidDefinitionError: the trigger could never hold.
+    """
+    return composites.checked(_trigger(obj, path, _Defaults(app, distinct), 0), path)
+
+
+def _trigger(obj: object, path: str, defaults: _Defaults, depth: int) -> Trigger:
+    if depth > _DEEPEST:
+        raise DecodeError(path, f"is nested deeper than {_DEEPEST} triggers")
+    fields = Fields(obj, path)
+    kind_of = fields.text("type")
+    name = kind_of.upper().replace("-", "_")
+    reader = _LEAVES.get(name)
+    if reader is not None:
+        trigger = reader(fields, defaults.app)
+    elif name in _COMMITS:
+        trigger = _COMMITS[name](fields, defaults)
+    else:
+        trigger = composites.from_json(name, fields, lambda inner, where: _trigger(inner, where, defaults, depth + 1))
+        if trigger is None:
+            known = ", ".join(sorted([*_LEAVES, *_COMMITS, *composites.NAMES]))
+            fields.fail("type", f"is no trigger we know: {shown(kind_of)} (known: {known})")
+    fields.done()
+    return trigger
+
+
+def counting_commits(trigger: Trigger) -> Trigger:
+    """The same trigger, counting every commit."""
+    return from_json(_undistinct(to_json(trigger)))
+
+
+def _undistinct(obj: Any) -> Any:
+    if isinstance(obj, list):
+        return [_undistinct(each) for each in obj]
+    if not isinstance(obj, dict):
+        return obj
+    return {
+        name: _undistinct(value) if name in _NESTED else value
+        for name, value in obj.items()
+        if name != "distinct" or obj.get("type") not in _COMMITS
+    }
+
+
+def _partitions(fields: Fields, defaults: _Defaults) -> Partitions:
+    dataset = _ref(fields, "dataset", "dataset", DatasetRef, defaults.app)
+    count, match = fields.integer("numPartitions", minimum=1), matches.field(fields)
+    with anchored(fields.path, count="numPartitions"):
+        return Partitions(dataset, count, match, _is_distinct(fields, defaults))
+
+
+def _total(fields: Fields, defaults: _Defaults) -> Total:
+    dataset = _ref(fields, "dataset", "dataset", DatasetRef, defaults.app)
+    measure = fields.choice("measure", Measure)
+    amount, match = fields.integer("amount", minimum=1), matches.field(fields)
+    with anchored(fields.path):
+        return Total(dataset, measure, amount, match, _is_distinct(fields, defaults))
+
+
+def _is_distinct(fields: Fields, defaults: _Defaults) -> bool:
+    distinct = fields.optional_boolean("distinct")
+    return defaults.distinct if distinct is None else distinct
+
+
+def _stream_size(fields: Fields, app: AppRef | None) -> StreamGrowth:
+    stream = _ref(fields, "streamId", "stream", StreamRef, app)
+    megabytes = fields.optional_integer("triggerMB", minimum=1)
+    amount = fields.optional_integer("bytes", minimum=1)
+    if megabytes is not None and amount is not None:
+        fields.fail("bytes", "says the size a second time, beside triggerMB")
+    if megabytes is not None:
+        amount = megabytes * _MEGABYTE
+    if amount is None:
+        fields.fail("bytes", "is missing (or give triggerMB)")
+    with anchored(fields.path, bytes="bytes" if megabytes is None else "triggerMB"):
+        return StreamGrowth(stream, amount)
+
+
+def _program_status(fields: Fields, app: AppRef | None) -> ProgramStatus:
+    program = _program(fields, "programId", app)
+    outcomes: set[Outcome] = set()
+    for status, path in fields.list("programStatuses"):
+        outcome = _OUTCOMES.get(status.upper()) if isinstance(status, str) else None
+        if outcome is None:
+            raise DecodeError(path, f"must be one of {', '.join(_STATUSES.values())} but is {shown(status)}")
+        outcomes.add(outcome)
+    if not outcomes:
+        fields.fail("programStatuses", "names no status, so it could never hold")
+    times = fields.optional_integer("times", minimum=1) or 1
+    with anchored(fields.path):
+        return ProgramStatus(program, frozenset(outcomes), times)
+
+
+def _event(fields: Fields, app: AppRef | None) -> CustomEvent:
+    name = _ref(fields, "event", "event", EventName, app)
+    times, match = fields.optional_integer("times", minimum=1) or 1, matches.field(fields)
+    with anchored(fields.path):
+        return CustomEvent(name, times, match)
+
+
+_LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = MappingProxyType(
+    {
+        "TIME": ticks.cron,
+        "EVERY": ticks.every,
+        "AT": ticks.at,
+        "STREAM_SIZE": _stream_size,
+        "PROGRAM_STATUS": _program_status,
+        "EVENT": _event,
+    }
+)
+_COMMITS: Final[Mapping[str, Callable[[Fields, _Defaults], Trigger]]] = MappingProxyType(
+    {"PARTITION": _partitions, "TOTAL": _total}
+)
+
+
+def _times(times: int) -> dict[str, int]:
+    return {} if times == 1 else {"times": times}
+
+
+def _distinct(distinct: bool, *, explicit: bool) -> dict[str, bool]:
+    return {"distinct": distinct} if distinct or explicit else {}
+
+
+def _match(match: Match) -> dict[str, Any]:
+    return {"match": matches.to_json(match)} if match else {}
+
+
+def _ref_to_json(noun: str, ref: DatasetRef | StreamRef | EventName) -> dict[str, str]:
+    return {noun: ref.name, "namespace": ref.namespace, "entity": noun.upper()}
+
+
+def _ref(fields: Fields, name: str, noun: str, kind_of: type[_R], app: AppRef | None) -> _R:
+    """A dataset, stream or event: `{noun, namespace}`, `"namespace.name"` or `"name"`."""
+    namespace = app.namespace if app else DEFAULT_NAMESPACE
+    match fields.required(name):
+        case str() as text:
+            with anchored(fields.at(name)):
+                return kind_of.parse(text, namespace)
+        case Mapping():
+            inner = fields.object(name)
+            inner.ignore("entity")
+            own, given = inner.text(noun), inner.optional_text("namespace")
+            inner.done()
+            with anchored(inner.path):
+                return kind_of(given or namespace, own)
+        case value:
+            return fields.fail(name, f"must be an object or a text such as namespace.name but is {kind(value)}")
+
+
+def _program(fields: Fields, name: str, app: AppRef | None) -> ProgramRef:
+    """A program: `{namespace, application, program}`, `"namespace.app.program"` or, within an app, `"program"`."""
+    match fields.required(name):
+        case str() as text:
+            with anchored(fields.at(name)):
+                if app and "." not in text:
+                    return ProgramRef(app.namespace, app.app, text)
+                return ProgramRef.parse(text)
+        case Mapping():
+            inner = fields.object(name)
+            inner.ignore("entity", "type", "version")
+            own = inner.text("program")
+            namespace = inner.optional_text("namespace") or (app.namespace if app else DEFAULT_NAMESPACE)
+            application = inner.optional_text("application") or (app.app if app else inner.text("application"))
+            inner.done()
+            with anchored(inner.path):
+                return ProgramRef(namespace, application, own)
+        case value:
+            return fields.fail(name, f"must be an object or a text namespace.app.program but is {kind(value)}")

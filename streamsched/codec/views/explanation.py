@@ -1,0 +1,49 @@
+"""Explanations as JSON, for the read model and its users.
+
+{"text", "holds", "have", "need", "missing", "events"?: [native event], "older"?: n, "children"?: […],
+ "due_at"?: instant at which time alone changes it, "then"?: "holds" or "starts over"}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamsched.codec.events import native
+from streamsched.domain.fold.explain import Explanation
+from streamsched.domain.fold.state import TriggerState
+from streamsched.domain.triggers.distinct import shown
+
+#: Number of newest events shown for one leaf; `older` is the number of further ones.
+SHOWN: Final = 50
+
+
+def losses(state: TriggerState) -> dict[str, int]:
+    """The losses of a schedule that correlates in its generation: `lost_keys` (closed incomplete), `dropped_keys`
+    (those of them closed because too many were open) and `refused_events`; zeros are omitted.
+    """
+    counts = {"lost_keys": state.lost, "dropped_keys": state.dropped, "refused_events": state.refused}
+    return {name: count for name, count in counts.items() if count}
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """The tree, with at most `SHOWN` events for each leaf, without events whose partitions were all rewritten."""
+    node: dict[str, Any] = {
+        "text": explanation.text,
+        "holds": explanation.holds,
+        "have": explanation.have,
+        "need": explanation.need,
+        "missing": explanation.missing,
+    }
+    if explanation.events:
+        last = explanation.events[-SHOWN:]
+        some = shown(last) if explanation.distinct else last
+        node["events"] = [native.to_json(event) for event in some]
+    older = max(0, len(explanation.events) - SHOWN) + explanation.events.older
+    if older:
+        node["older"] = older
+    if explanation.due_at is not None:
+        node["due_at"] = native.plain(explanation.due_at)
+        node["then"] = explanation.then
+    if explanation.children:
+        node["children"] = [to_json(child) for child in explanation.children]
+    return node

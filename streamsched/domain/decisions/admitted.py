@@ -1,0 +1,71 @@
+"""How an admission changes the input for the jobs judged after it in the same `DecisionInput`. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from streamsched.domain.constraints.rate import bucket_of, program_bucket_key
+from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Join, with_coalesced
+from streamsched.domain.jobs.job import JobNumber, ReadyJob, ScheduleKey
+
+
+class BucketKeys:
+    """The bucket keys from which the runs of due jobs take tokens, computed once for each schedule key."""
+
+    def __init__(self, decision_input: DecisionInput) -> None:
+        self._program = None if decision_input.program is None else decision_input.program.ref
+        self._in_use = frozenset(bucket.key for bucket in decision_input.resources.buckets)
+        self._known: dict[ScheduleKey, tuple[str, ...]] = {}
+
+    def __call__(self, due_job: DueJob) -> tuple[str, ...]:
+        if not self._in_use:
+            return ()
+        known = self._known.get(due_job.schedule_key)
+        return self._known.setdefault(due_job.schedule_key, self._of(due_job)) if known is None else known
+
+    def _of(self, due_job: DueJob) -> tuple[str, ...]:
+        if self._program is None or due_job.schedule is None:
+            return ()
+        own = {bucket_of(rate, self._program, due_job.schedule_key).key for rate in due_job.schedule.rates}
+        return tuple(sorted(self._in_use & {program_bucket_key(self._program), *own}))
+
+
+def with_bucket_keys(admit: Admit, bucket_keys: tuple[str, ...]) -> Admit:
+    if not bucket_keys:
+        return admit
+    return Admit(admit.job, admit.ready, admit.run, admit.arguments, admit.reason, admit.slots, bucket_keys)
+
+
+def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: datetime) -> DecisionInput:
+    """The input for the jobs after the admitted one. Positional arguments: `replace` would take as long as judging."""
+    schedule_key = due_job.schedule_key
+    return DecisionInput(
+        decision_input.program,
+        decision_input.due_jobs,
+        decision_input.waiting,
+        (*decision_input.active_runs, admit.run),
+        {**decision_input.own_runs, schedule_key: (*decision_input.own_runs.get(schedule_key, ()), admit.run)},
+        decision_input.last_completed_at,
+        decision_input.resources.taken_by(((due_job, admit),), now),
+    )
+
+
+def remove_waiting(waiting: dict[ScheduleKey, JobNumber], due_job: DueJob) -> None:
+    if waiting and waiting.get(due_job.schedule_key) == due_job.number:
+        del waiting[due_job.schedule_key]
+
+
+def with_coalesced_jobs(decision_input: DecisionInput, decisions: list[Decision]) -> tuple[Decision, ...]:
+    """The decisions, where an admitted job carries the satisfactions coalesced into it within this input."""
+    coalesced: dict[str, list[ReadyJob]] = {}
+    for due_job, decision in zip(decision_input.due_jobs, decisions, strict=True):
+        if isinstance(decision, Join):
+            coalesced.setdefault(decision.into, []).append(due_job.ready)
+    if not coalesced or decision_input.program is None:
+        return tuple(decisions)
+    return tuple(
+        with_coalesced(decision, due_job, decision_input.program, coalesced[decision.job])
+        if isinstance(decision, Admit) and decision.job in coalesced
+        else decision
+        for due_job, decision in zip(decision_input.due_jobs, decisions, strict=True)
+    )

@@ -1,0 +1,257 @@
+"""The input of the judge (the due jobs of one program and the state they are judged against) and its decisions.
+
+The input is read, judged and its decisions stored in one transaction under the program's lock, so it cannot change in
+between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from streamsched.domain.constraints.group import GroupSlot, Occupancy
+from streamsched.domain.constraints.load import Load, LoadGate
+from streamsched.domain.constraints.pace import BucketLevel
+from streamsched.domain.constraints.plugin import PlugIn, Question
+from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
+from streamsched.domain.constraints.rate import TokenBucket, program_bucket_key, with_tokens_taken
+from streamsched.domain.decisions.admission import ConstraintVerdict
+from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
+from streamsched.domain.schedules.arguments import arguments
+from streamsched.domain.schedules.schedule import Program, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class DueJob:
+    """A due job.
+
+    Attributes:
+        ready: its satisfaction. The satisfactions coalesced into it while it waited are read only on admission: they
+            do not affect the decision, and there may be very many.
+        schedule: the current definition; None when the schedule does not exist.
+        generation: the current generation; 0 when there is none.
+        enabled: whether the schedule is enabled now; False for a deleted one. A valid job of a schedule that is not
+            enabled belongs to a pause that keeps its jobs.
+        held_by: indexes of the constraints that held it when it was last decided to wait; None: it has not waited.
+        command: an operator's command on the job; `command_reason` is who gave it and why.
+        stands_from: the oldest generation whose jobs are still valid; None: only `generation` itself.
+        priority: the schedule's priority in its pool as set online; None: the priority of its definition applies.
+    """
+
+    ready: ReadyJob
+    schedule: Schedule | None
+    generation: int
+    enabled: bool
+    held_by: tuple[int, ...] | None = None
+    command: JobCommand | None = None
+    command_reason: str = ""
+    stands_from: int | None = None
+    priority: int | None = None
+
+    job: str = field(init=False, repr=False, compare=False)
+    schedule_key: ScheduleKey = field(init=False, repr=False, compare=False)
+    number: JobNumber = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job", self.ready.id)
+        object.__setattr__(self, "schedule_key", self.ready.schedule_key)
+        object.__setattr__(self, "number", self.ready.number)
+
+    @property
+    def pool(self) -> str | None:
+        """The name of the pool its run needs a slot of; None when its schedule has none."""
+        return None if self.schedule is None or self.schedule.pool is None else self.schedule.pool.name
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What runs of any program share, read under locks. A value: each method returns the resources after a change.
+
+    Attributes:
+        groups: occupancy by name; slots of pools are under `slots_name`.
+        pool_queues: pools by name; each queue holds at least the jobs that can get a slot.
+        buckets: levels of the token buckets of rates.
+        load_gates: the gates of load constraints.
+    """
+
+    groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
+    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
+    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
+
+    def for_program(self, decision_input: DecisionInput, bucket_keys: Collection[str]) -> DecisionInput:
+        """The input with those of the resources that its jobs use; `bucket_keys` are those of its rates."""
+        program = decision_input.program
+        keys = {*bucket_keys} if program is None else {*bucket_keys, program_bucket_key(program.ref)}
+        schedules = [due_job.schedule for due_job in decision_input.due_jobs if due_job.schedule is not None]
+        pools = {schedule.pool.name for schedule in schedules if schedule.pool is not None}
+        loads = {load for schedule in schedules for load in schedule.loads} if self.load_gates else frozenset[Load]()
+        used = Resources(
+            self.groups,
+            {name: queue for name, queue in self.pool_queues.items() if name in pools},
+            {bucket: level for bucket, level in self.buckets.items() if bucket.key in keys},
+            {load: load_gate for load, load_gate in self.load_gates.items() if load in loads},
+        )
+        return replace(decision_input, resources=used)
+
+    def taken_by(self, admissions: Iterable[tuple[DueJob, Admit]], now: datetime) -> Resources:
+        """After these admissions: each run takes its slots and tokens, and counts at the load gates of its schedule."""
+        pool_queues, slots = {**self.pool_queues}, dict[str, list[GroupSlot]]()
+        tokens, started = dict[str, int](), dict[Load, int]()
+        for due_job, admit in admissions:
+            for name, weight in admit.slots:
+                slots.setdefault(name, []).append(GroupSlot(admit.run, weight))
+            for key in admit.bucket_keys:
+                tokens[key] = tokens.get(key, 0) + 1
+            if (pool := due_job.pool) is not None:
+                pool_queues[pool] = pool_queues.get(pool, PoolQueue()).taken_by(admit.run)
+            for load in due_job.schedule.loads if due_job.schedule is not None else ():
+                started[load] = started.get(load, 0) + 1
+        load_gates = self.load_gates
+        if started:
+            load_gates = {load: gate.with_started_runs(started.get(load, 0)) for load, gate in load_gates.items()}
+        taken = {name: self.groups.get(name, Occupancy()).taken_by_all(new) for name, new in slots.items()}
+        return Resources(
+            {**self.groups, **taken},
+            pool_queues,
+            with_tokens_taken(self.buckets, tokens, now) if tokens else self.buckets,
+            load_gates,
+        )
+
+    def after(self, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime) -> Resources:
+        """After these decisions on the input: what admitted runs take, and which jobs are in the queues."""
+        decided = list(zip(decision_input.due_jobs, decisions, strict=True))
+        pool_queues = {**self.pool_queues}
+        for due_job, decision in decided:
+            if due_job.pool in pool_queues:
+                queue = pool_queues[due_job.pool].without_job(due_job.job)
+                queued = isinstance(decision, Wait) and decision.queued
+                pool_queues[due_job.pool] = queue.with_positions([queued[1]]) if queued else queue
+        admissions = [(due_job, decision) for due_job, decision in decided if isinstance(decision, Admit)]
+        return replace(self, pool_queues=pool_queues).taken_by(admissions, now)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInput:
+    """The due jobs of a program, oldest satisfaction first, and the state they are judged against. A schedule whose
+    overlap policy keeps only the newest job contributes all its waiting jobs, due or not. Times are UTC.
+
+    Attributes:
+        program: None when it was removed.
+        waiting: for each schedule key the oldest valid waiting job, due now or not.
+        active_runs: ids of the program's non-terminal runs, oldest first, started by schedules or manually.
+        own_runs: those of them started by a schedule of the due jobs, by schedule key.
+        last_completed_at: end of the program's latest completed run.
+        resources: those that runs of the due jobs may take.
+    """
+
+    program: Program | None
+    due_jobs: tuple[DueJob, ...]
+    waiting: Mapping[ScheduleKey, JobNumber] = field(default_factory=dict)
+    active_runs: tuple[str, ...] = ()
+    own_runs: Mapping[ScheduleKey, tuple[str, ...]] = field(default_factory=dict)
+    last_completed_at: datetime | None = None
+    resources: Resources = field(default_factory=Resources)
+
+    def queue_position(self, due_job: DueJob) -> QueuePosition:
+        """The job's position in the queue of its pool, which is also its position in the order of judging."""
+        pool = None if due_job.schedule is None else due_job.schedule.pool
+        if pool is None:
+            return QueuePosition(due_job.ready.satisfied_at, due_job.ready.sequence, due_job.job)
+        priority = pool.priority if due_job.priority is None else due_job.priority
+        age = self.resources.pool_queues.get(pool.name, PoolQueue()).age
+        return QueuePosition(
+            position_at(due_job.ready.satisfied_at, priority, age), due_job.ready.sequence, due_job.job
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """The job may run: a PENDING run with these arguments is inserted with it. The run takes `slots`, pairs of group
+    name and weight, and one token from every bucket of `bucket_keys`.
+    """
+
+    job: str
+    ready: ReadyJob
+    run: str
+    arguments: Mapping[str, str]
+    reason: str
+    slots: tuple[tuple[str, int], ...] = ()
+    bucket_keys: tuple[str, ...] = ()
+
+
+def with_coalesced(admit: Admit, due_job: DueJob, program: Program, coalesced: Iterable[ReadyJob]) -> Admit:
+    """The admission with the satisfactions coalesced into the job, in order; the run's arguments cover all of them."""
+    ready = merged(due_job.ready, coalesced)
+    assert due_job.schedule is not None
+    return replace(admit, ready=ready, arguments=arguments(program, due_job.schedule, ready))
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The job waits.
+
+    Attributes:
+        until: when to judge it again (UTC); None: only when something wakes it.
+        changed: other constraints hold it than at the last decision, so history records it.
+        groups: a slot freed in one of these groups wakes it.
+        asks: plug-ins without a current verdict, and the question for each.
+        queued: the pool, and the position in its queue, when only the pool holds the job.
+        stops: runs to end first; killed instead of cancelled with `kill`.
+        skip_on_run_end: the end of a run of its program alone cannot admit it, so that end does not wake it.
+        failed: the decision raised (`reason` says why); the store sets the time of the next attempt.
+    """
+
+    job: str
+    verdicts: tuple[ConstraintVerdict, ...]
+    until: datetime | None
+    reason: str
+    changed: bool = True
+    groups: tuple[str, ...] = ()
+    asks: tuple[tuple[PlugIn, Question], ...] = ()
+    queued: tuple[str, QueuePosition] | None = None
+    stops: tuple[str, ...] = ()
+    kill: bool = False
+    skip_on_run_end: bool = False
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The job ends as COALESCED: its contributions, and those coalesced into it, go to the older waiting job `into`."""
+
+    job: str
+    into: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The job ends as ABORTED, TIMED_OUT or OBSOLETE, by `fact`."""
+
+    job: str
+    fact: JobFact
+    reason: str
+
+
+Decision = Admit | Wait | Join | End
+
+
+def superseded(
+    *, known: bool, current: int, enabled: bool, generation: int, stands_from: int | None = None
+) -> str | None:
+    """Why a job of `generation` must not run any more (promise G4); None while it is valid.
+
+    It is valid while `current` (the schedule's current generation) is its own, or when every change since kept waiting
+    jobs, which `stands_from`, the oldest generation kept, says. A valid job of a schedule that is not enabled waits for
+    the end of a pause.
+    """
+    if not known:
+        return "its schedule was deleted"
+    kept = stands_from is not None and stands_from <= generation
+    if generation != current and not kept:
+        return f"its schedule changed: this is generation {generation}, now {current} stands"
+    if not enabled and not kept:
+        return "its schedule is disabled"
+    return None

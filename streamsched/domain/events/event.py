@@ -1,0 +1,160 @@
+"""Events: external facts in an envelope with CloudEvents 1.0 names.
+
+All events of one `Event.key` are deduplicated and routed at one home; a schedule's subscriptions are sets of these
+keys. Keys (the record keys of topic `signals`):
+
+    partition:<ns>.<dataset>      stream:<ns>.<stream>      event:<ns>.<name>
+    program:<ns>.<app>.<program>:<outcome>                  schedule:<ns>.<app>.<schedule>   (ticks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple, assert_never
+
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
+
+#: Most characters of a log in the event of a run's end; a program started by that event receives them.
+LOG_TAIL: Final = 2000
+
+
+class Outcome(StrEnum):
+    """The outcomes of a program's run that triggers can wait for."""
+
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+class Partition(NamedTuple):
+    """One partition of a dataset.
+
+    Attributes:
+        key: canonical text, Hive style and in column order: `year=2013/month=1/day=7`.
+        values: column → value as text.
+        bytes: size on disk, when known.
+        rows: row count, when known.
+    """
+
+    key: str
+    values: Mapping[str, str] = MappingProxyType({})
+    bytes: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """A commit added partitions to a dataset. `count` is at least 1; it can exceed the number of named partitions."""
+
+    dataset: DatasetRef
+    partitions: tuple[Partition, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSize:
+    """A stream's size was reported: its whole size (`absolute`), or by how much it grew since the last report."""
+
+    stream: StreamRef
+    bytes: int
+    absolute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReached:
+    """A run of a program reached an outcome. `ended_at` (UTC) is None while it runs. `log_tail` are the last lines of
+    the log of a run that failed or was killed, at most `LOG_TAIL` characters; "" where there is no log.
+    """
+
+    program: ProgramRef
+    run_id: str
+    outcome: Outcome
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    ended_at: datetime | None = None
+    error: str | None = None
+    log_tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomHappened:
+    """A custom event of a user's name."""
+
+    name: EventName
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """A schedule's time leaf reached a fire time. Created by the timers only, not accepted from outside."""
+
+    schedule: ScheduleRef
+    generation: int
+    leaf: str
+    due_at: datetime
+
+
+Fact = PartitionsAdded | StreamSize | ProgramReached | CustomHappened | Ticked
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fact with its envelope.
+
+    Attributes:
+        id: unique within `source`; a repeat of the pair within the dedupe horizon changes nothing.
+        source: the emitter (a URI reference).
+        time: when it happened, UTC.
+        encoded: the codec's cache of the encoded event, so that an accumulation is not encoded again with each event.
+    """
+
+    id: str
+    source: str
+    time: datetime
+    fact: Fact
+    encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        return event_key(self.fact)
+
+
+def event_key(fact: Fact) -> str:
+    """The event key of a fact: the record key that routes it to its home."""
+    match fact:
+        case PartitionsAdded(dataset=dataset):  # `partition_key` inlined: most events are of this kind
+            return f"partition:{dataset.namespace}.{dataset.name}"
+        case StreamSize(stream=stream):
+            return stream_key(stream)
+        case ProgramReached(program=program, outcome=outcome):
+            return program_key(program, outcome)
+        case CustomHappened(name=name):
+            return custom_key(name)
+        case Ticked(schedule=schedule):
+            return schedule_key(schedule)
+        case _:
+            assert_never(fact)
+
+
+def partition_key(dataset: DatasetRef) -> str:
+    return f"partition:{dataset}"
+
+
+def stream_key(stream: StreamRef) -> str:
+    return f"stream:{stream}"
+
+
+def program_key(program: ProgramRef, outcome: Outcome) -> str:
+    return f"program:{program}:{outcome}"
+
+
+def custom_key(name: EventName) -> str:
+    return f"event:{name}"
+
+
+def schedule_key(schedule: ScheduleRef) -> str:
+    return f"schedule:{schedule}"

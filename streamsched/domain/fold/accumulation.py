@@ -1,0 +1,186 @@
+"""Accumulations: what one leaf has counted, and how an event is added to it.
+
+Streams: a delta adds its bytes. An absolute report adds its growth over the known level; the first one only sets the
+level; a smaller one means the stream was truncated, and its whole size counts as new. A satisfaction keeps levels; a
+new definition resets them unless it keeps compatible state.
+
+Partitions (ADR 0059): a `distinct` leaf counts each key once. A further commit of a known key replaces the older one
+(`domain.triggers.distinct`) and adds nothing; in a total its size replaces the older size. A leaf that has reached what
+it needs stays satisfied, also when a smaller size replaces a larger one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.events.event_list import EMPTY_LIST, EventList
+from streamsched.domain.fold.plan import LeafSlot
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.correlation import event_slices
+from streamsched.domain.triggers.distinct import Newest, each_once, rewritten
+from streamsched.domain.triggers.event_slice import EventSlice, first, grown, measured, narrowed, oldest, surplus_of
+
+#: Counts and levels stop growing here, the largest whole number every store and dialect can hold.
+LIMIT: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """What one leaf has accumulated.
+
+    Attributes:
+        count: in the leaf's unit (partitions, bytes, times), since the last satisfaction.
+        level: the last known size of the stream in bytes; None for other leaves and before the first absolute report.
+        events: those that counted, in order of arrival; for a distinct leaf also those replaced since.
+        newest: for a distinct leaf, the event with the newest commit of each partition; None until it is needed.
+    """
+
+    count: int = 0
+    level: int | None = None
+    events: EventList = EMPTY_LIST
+    newest: Newest | None = field(default=None, compare=False, repr=False)
+
+
+NOTHING: Final = Accumulation()
+
+
+def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumption) -> Accumulation:
+    """`had` plus the part of the event that the leaf counts; `had` itself when nothing changes."""
+    fact = event.fact
+    level = had.level
+    match fact:
+        case PartitionsAdded() if slot.distinct:
+            return _distinct(had, slot, event, fact)
+        case PartitionsAdded(count=amount) if slot.plain:
+            pass
+        case PartitionsAdded():
+            event, fact = narrowed(event, fact, slot.match)
+            amount = measured(fact, slot.measure)
+        case CustomHappened(attributes=attributes):
+            amount = int(slot.plain or slot.match.accepts(attributes))
+        case ProgramReached() | Ticked():
+            amount = 1
+        case StreamSize(bytes=size, absolute=True):
+            growth = 0 if level is None else size - level
+            amount = growth if growth >= 0 else size
+            level = size
+            if consumption is not Consumption.CUMULATIVE:  # only a delta can be divided
+                event = grown(event, fact, amount)
+        case StreamSize(bytes=amount):
+            if level is not None and amount > 0:
+                level = min(level + amount, LIMIT)
+        case _:
+            assert_never(fact)
+    if amount > 0:
+        count = had.count + amount
+        return Accumulation(count if count < LIMIT else LIMIT, level, had.events.plus(event))
+    return had if level == had.level else Accumulation(had.count, level, had.events)
+
+
+def _distinct(had: Accumulation, slot: LeafSlot, event: Event, fact: PartitionsAdded) -> Accumulation:
+    event, fact = each_once(*narrowed(event, fact, slot.match))
+    brings = measured(fact, slot.measure)
+    if not had.events:
+        return Accumulation(min(brings, LIMIT), had.level, had.events.plus(event)) if brings > 0 else had
+    newest = _newest(had, slot)
+    if brings <= 0 and not newest.knows(fact):
+        return had
+    events = had.events.plus(event)
+    newest = newest.plus(had.events.after, event)
+    if newest.wasteful:
+        repeats = newest.repeats
+        events = EventList(newest.of(events))
+        newest = Newest(events, slot.measure)
+        newest.repeats = repeats
+    enough = slot.needed if had.count >= slot.needed else 0
+    return Accumulation(min(max(newest.amount, enough), LIMIT), had.level, events, newest)
+
+
+def adds(has: Accumulation, had: Accumulation, slot: LeafSlot) -> bool:
+    """Whether the event that changed `had` into `has` added to the count; otherwise it only replaced older commits."""
+    if not slot.distinct:
+        return True
+    return has.count != had.count if has.newest is None else not has.newest.repeats
+
+
+def added_once(had: Accumulation, slot: LeafSlot, value: str, event: Event) -> Accumulation:
+    """`had` plus one period of a roll-up; `had` itself when the leaf does not accept it or has counted it already. For
+    a distinct leaf a commit that rewrites partitions of a period replaces the older one.
+    """
+    has = added(NOTHING, slot, event, Consumption.CUMULATIVE)
+    if has is NOTHING or slot.per is None:
+        return had
+    new = next(iter(has.events))
+    known = {each: old for old in had.events for _, each, _ in event_slices(slot.per, old)}
+    if value not in known:
+        return Accumulation(had.count + 1, None, had.events.plus(new))
+    merged = rewritten(known[value], new) if slot.distinct else None
+    if merged is None:
+        return had
+    others = (each for each in had.events if each is not known[value])
+    return Accumulation(had.count, None, EventList((*others, merged)))
+
+
+def renewed(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation:
+    """Without the oldest events beyond what the leaf needs."""
+    if slot.rolls:
+        return Accumulation(needed, None, has.events.without(has.count - needed))
+    if slot.distinct:
+        newest = _newest(has, slot)
+        if newest.amount < needed:
+            return has
+        taken = surplus_of(has.events, newest.amount - needed, slot.measure, newest.live)
+        return _without(has, newest, taken)
+    taken = surplus_of(has.events, has.count - needed, slot.measure)
+    return Accumulation(has.count - taken.amount, has.level, taken.rest)
+
+
+def brought(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
+    """The amount and the counted parts of the events, for a job that takes everything."""
+    if not slot.distinct or slot.rolls or len(has.events) <= 1:
+        return has.count, tuple(has.events)
+    newest = _newest(has, slot)
+    return min(newest.amount, LIMIT), tuple(newest.of(has.events))
+
+
+def divided(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice, Accumulation]:
+    """The oldest events that bring the wanted amount, and the remaining accumulation (`NOTHING` when empty)."""
+    if slot.rolls:
+        taken = first(has.events, wanted)
+    elif slot.distinct and len(has.events) > 1:
+        newest = _newest(has, slot)
+        taken = oldest(has.events, wanted, slot.measure, newest.live)
+        return taken, _without(has, newest, taken)
+    else:
+        taken = oldest(has.events, wanted, slot.measure)
+    return taken, Accumulation(max(0, has.count - taken.amount) if taken.rest else 0, has.level, taken.rest)
+
+
+def recounted(has: Accumulation, old: LeafSlot, new: LeafSlot) -> Accumulation:
+    """An accumulation converted for the leaf of a new definition that differs in `distinct` or in the amount needed."""
+    if new.rolls or not (old.distinct or new.distinct) or (old.distinct, old.needed) == (new.distinct, new.needed):
+        return has
+    if not new.distinct:
+        count, events = brought(has, old)
+        return Accumulation(count, has.level, EventList(events))
+    once = EventList(_each_once(event) for event in has.events)
+    newest = Newest(once, new.measure)
+    return Accumulation(min(newest.amount, LIMIT), has.level, EventList(newest.of(once)))
+
+
+def _each_once(event: Event) -> Event:
+    return each_once(event, event.fact)[0] if isinstance(event.fact, PartitionsAdded) else event
+
+
+def _newest(has: Accumulation, slot: LeafSlot) -> Newest:
+    known = has.newest
+    return known if known is not None and known.current else Newest(has.events, slot.measure)
+
+
+def _without(has: Accumulation, newest: Newest, taken: EventSlice) -> Accumulation:
+    left = newest.minus(taken.events, taken.amount, has.events, taken.rest)
+    if left.empty:
+        return Accumulation(0, has.level)
+    return Accumulation(min(left.amount, LIMIT), has.level, taken.rest, left)

@@ -1,0 +1,82 @@
+"""Why a schedule has not fired yet: a tree in the shape of its trigger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from streamsched.domain.events.event_list import EMPTY_LIST, EventList
+from streamsched.domain.fold.accumulation import NOTHING
+from streamsched.domain.fold.cell import IDLE, Cell, due_at
+from streamsched.domain.fold.fold import TriggerState
+from streamsched.domain.fold.plan import LeafSlot, Plan, Shape, TimedNode
+from streamsched.domain.triggers.timed import OnExpiry, Quiet, Silence, Then, Unless, Within
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One node of the tree.
+
+    Attributes:
+        text: the trigger as text.
+        have, need, missing: a leaf counts in its own unit (partitions, bytes, times, ticks), a composite in children.
+        events: those that counted so far, in order of arrival; empty for a composite. With `distinct` they include
+            events replaced since.
+        children: in the trigger's order; a leaf that occurs twice is explained twice.
+        due_at: when time alone changes this node (UTC).
+        then: what happens at that instant; "" without one.
+    """
+
+    text: str
+    holds: bool
+    have: int
+    need: int
+    missing: int
+    events: EventList = EMPTY_LIST
+    children: tuple[Explanation, ...] = ()
+    due_at: datetime | None = None
+    then: str = ""
+    distinct: bool = False
+
+
+def explain(state: TriggerState) -> Explanation:
+    """What the schedule has accumulated and still needs. The root never holds, because a schedule that holds has fired.
+    For a schedule that correlates: what a key that is not open yet needs.
+    """
+    return explain_cell(state.plan, state.cell)
+
+
+def explain_cell(plan: Plan, cell: Cell, key: str = "") -> Explanation:
+    """What one correlation key has accumulated and still needs."""
+    return _explain(plan.shape, cell, key)
+
+
+def _explain(shape: Shape, cell: Cell, key: str) -> Explanation:
+    text = str(shape.trigger)
+    children = tuple(_explain(child, cell, key) for child in shape.children)
+    match shape.is_for:
+        case LeafSlot() as slot:
+            has = cell.accumulations.get(slot.id, NOTHING)
+            return replace(_node(text, has.count, slot.wanted(key), events=has.events), distinct=slot.distinct)
+        case TimedNode() as node:
+            holds = bool(cell.held & node.bit)
+            due = due_at(node, cell.clocks.get(node.place, IDLE))
+            then = "" if due is None else _then(node)
+            return Explanation(text, holds, int(holds), 1, int(not holds), EMPTY_LIST, children, due, then)
+        case None:
+            held = sum(child.holds for child in children)
+            return _node(text, held, shape.node.wanted if len(children) > 1 else 1, children=children)
+
+
+def _then(node: TimedNode) -> str:
+    match node.timed:
+        case Within(then=OnExpiry.RESET) | Then():
+            return "starts over"
+        case Within() | Quiet() | Unless() | Silence():
+            return "holds"
+
+
+def _node(
+    text: str, have: int, need: int, *, events: EventList = EMPTY_LIST, children: tuple[Explanation, ...] = ()
+) -> Explanation:
+    return Explanation(text, have >= need, have, need, max(0, need - have), events, children)

@@ -1,0 +1,280 @@
+"""The one function that moves a schedule's state: `fold`.
+
+Every leaf counts in its own unit and keeps the events that counted, each reduced to the part that counts
+(`domain.triggers.event_slice`). A leaf holds once its count reaches what it needs, until the whole trigger fires or a
+timed node around it starts over (`domain.fold.cell_update`). When the root holds, a job is launched; the schedule's
+`Consumption` says what the job takes and what remains. The remainder may fire again at once, so one signal may start
+several jobs.
+
+A trigger that correlates (`domain.triggers.correlation`) accumulates in cells, one for each open key
+(`domain.fold.open_keys`); any other in one cell.
+
+Cost: a signal looks up its leaves by event key and copies the map of accumulations (as many entries as the trigger has
+open leaves), once for each correlation key of the event (at most `KEYS_AT_ONCE`). The cost does not depend on the
+number of schedules, open keys, or counted events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Sized
+from datetime import datetime
+from typing import Final, assert_never
+
+from streamsched.domain.events.event import Event, Ticked
+from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.fold.accumulation import NOTHING, Accumulation, added, adds, renewed
+from streamsched.domain.fold.cell import EMPTY, Cell
+from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
+from streamsched.domain.fold.effect import Aside, Launch, Refuse, Wake
+from streamsched.domain.fold.kept_state import kept
+from streamsched.domain.fold.open_keys import OpenKeys
+from streamsched.domain.fold.plan import LeafSlot
+from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerState, launches, with_wakes
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.correlation import KEYS_AT_ONCE, OnFull, event_slices
+
+__all__ = ["NO_CELLS", "Definition", "Folded", "TriggerState", "fold"]
+
+DISABLED: Final = JudgedEvent(Verdict.DISABLED)
+UNMATCHED: Final = JudgedEvent(Verdict.UNMATCHED)
+LATE: Final = JudgedEvent(Verdict.LATE)
+
+#: Most dropped keys named in a verdict.
+_DROPPED_NAMED: Final = 10
+
+
+def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Mapping[str, Cell] = NO_CELLS) -> Folded:
+    """Applies one signal, addressed to this schedule's home, to its state.
+
+    Total and deterministic. `at` (UTC) is the log time of the signal's record, so replay gives the same jobs. `cells`
+    are those of the open keys, in order of their opening; they are not changed.
+    A `Put` or `Drop` older than the known definition changes nothing. Neither does a repeated `Put`, except that a
+    larger `started` raises the sequence. Before a newer one takes effect, whatever was due fires under the old
+    definition.
+    """
+    match signal:
+        case Occurred():
+            return Folded(None, verdict=DISABLED) if state is None else _occurred(state, signal, at, cells)
+        case Woken(cell=key, due_at=due_at):
+            return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
+        case Put(generation=generation):
+            if state is not None and generation <= state.generation:
+                behind = generation == state.generation and state.sequence < signal.started
+                return Folded(state._replace(sequence=signal.started) if behind else state)
+            return _put(state, signal, at, cells)
+        case Drop(generation=generation):
+            if state is None or generation < state.generation:
+                return Folded(state)
+            _, jobs, _ = _passed(state, at, cells)
+            return Folded(None, (*jobs, *_cancelled(state, cells)), cells=dict.fromkeys(cells))
+        case Subscribe() | Unsubscribe() | Replay():
+            return Folded(state)
+        case _:
+            assert_never(signal)
+
+
+def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    definition, event = state.definition, signal.event
+    if not definition.counts:
+        return Folded(state, verdict=DISABLED)
+    plan = definition.plan
+    fact = event.fact
+    if isinstance(fact, Ticked):
+        slots = plan.by_tick.get(fact.leaf, ()) if fact.generation == definition.generation else ()
+    else:
+        slots = plan.by_key.get(event.key, ())
+        late = definition.late
+        if slots and late is not None and late.then is not OnLate.ACCEPT and late.judges(signal.delay):
+            return Folded(state, (Aside(event),) if late.then is OnLate.SIDE else (), LATE)
+    if not slots:
+        return Folded(state, verdict=UNMATCHED)
+    if plan.per is not None:
+        return _correlated(state, event, slots, at, cells)
+    if not plan.timed_nodes:
+        return _timeless(state, event, slots, at)
+    update = CellUpdate(plan, state.cell, definition.consumption)
+    update.elapse(at, fires=definition.enabled)
+    update.count([LeafEvent(slot, event) for slot in slots], at, fires=definition.enabled)
+    if not update.changed:
+        return Folded(state, verdict=UNMATCHED)
+    counted = Verdict.REPLACED if update.replaced else Verdict.COUNTED
+    verdict = JudgedEvent(counted, tuple(update.counted)) if update.counted else UNMATCHED
+    return _settled(state, update, state.cell, verdict)
+
+
+def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:
+    """Same result as a `CellUpdate`, faster: for triggers without timed nodes nothing is copied until a leaf counts."""
+    definition, cell = state.definition, state.cell
+    consumption = definition.consumption
+    before, held = cell.accumulations, cell.held
+    after: dict[str, Accumulation] | None = None
+    verdict, adding = UNMATCHED, False
+    for slot in slots:
+        had = before.get(slot.id, NOTHING)
+        has = added(had, slot, event, consumption)
+        if has is had:
+            continue
+        adding = adding or adds(has, had, slot)
+        if has.count >= slot.needed:
+            held |= slot.bit
+            if consumption is Consumption.LATEST:
+                has = renewed(has, slot, slot.needed)
+        if after is None:
+            after, verdict = dict(before), slot.counted
+        else:
+            verdict = JudgedEvent(Verdict.COUNTED, (*verdict.leaves, slot.leaf))
+        after[slot.id] = has
+    if after is None:
+        return Folded(state, (), UNMATCHED)
+    if not adding:
+        verdict = JudgedEvent(Verdict.REPLACED, verdict.leaves)
+    now = Cell(after, held)
+    if held != cell.held and definition.enabled and definition.plan.root.holds(held):
+        update = CellUpdate(definition.plan, now, consumption)
+        update.settle(at, fires=True)
+        return _settled(state, update, now, verdict)
+    return Folded(TriggerState(definition, state.sequence, now, state.lost), (), verdict)
+
+
+def _settled(state: TriggerState, update: CellUpdate, before: Cell, verdict: JudgedEvent | None) -> Folded:
+    """The result of an update of the single cell of a schedule that does not correlate."""
+    cell, wakes = with_wakes(state.definition, "", update.cell(before))
+    jobs = launches(state, "", update.satisfactions)
+    after = TriggerState(state.definition, state.sequence + len(jobs), cell, state.lost)
+    return Folded(after, (*jobs, *wakes), verdict)
+
+
+def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    plan = state.plan
+    before = cells.get(key) if plan.per is not None else state.cell
+    if before is None or (not plan.timed_nodes and plan.per is None):
+        return Folded(state)
+    answered = before.asked is not None and before.asked <= due_at
+    before = before._replace(asked=None) if answered else before
+    if plan.per is not None:
+        keys = OpenKeys(state, at, cells)
+        keys.settle(key, before, keys.elapse(key, before))
+        return keys.folded()
+    update = CellUpdate(plan, before, state.consumption)
+    update.elapse(at, fires=state.enabled)
+    return _settled(state, update, before, None) if answered or update.changed else Folded(state)
+
+
+def _correlated(
+    state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime, cells: Mapping[str, Cell]
+) -> Folded:
+    """Counts an event under all of its correlation keys, or refuses it under all."""
+    seen: dict[str, list[LeafEvent]] = {}
+    for slot in slots:
+        if slot.per is not None:
+            slices = event_slices(slot.per, event, most=KEYS_AT_ONCE)
+            for number, (key, value, part) in enumerate(slices, 1):
+                seen.setdefault(key, []).append(LeafEvent(slot, part, value))
+                if number > KEYS_AT_ONCE:
+                    return _refused(state, f"it has more than {KEYS_AT_ONCE} correlation keys, the most of one event")
+    keys = OpenKeys(state, at, cells)
+    counted = {key: leaves for key, some in seen.items() if (leaves := keys.count(key, some))}
+    per = state.plan.per
+    if per is not None and per.full is OnFull.DROP_OLDEST:
+        keys.drop_oldest()
+    elif per is not None and keys.grown > 0 and (surplus := keys.surplus()):
+        return _refused(
+            state,
+            f"{per.at_most} correlation keys may be open (`at_most`); {len(cells)} were, and it would have opened "
+            f"{surplus} too many",
+        )
+    if not counted:
+        return keys.folded(UNMATCHED)
+    leaves = tuple(dict.fromkeys(leaf for some in counted.values() for leaf in some))
+    verdict = Verdict.COUNTED if keys.adding else Verdict.REPLACED
+    return keys.folded(JudgedEvent(verdict, leaves, tuple(counted)[:CELLS_NAMED], _noted(counted, keys.dropped)))
+
+
+def _refused(state: TriggerState, why: str) -> Folded:
+    """The event is not counted; only `refused` grows."""
+    return Folded(state._replace(refused=state.refused + 1), (Refuse(why),), JudgedEvent(Verdict.REFUSED, why=why))
+
+
+def _noted(counted: Sized, dropped: Sequence[str]) -> str:
+    """The verdict's remark: the number of keys when not all are named, and the keys dropped."""
+    parts = [f"{len(counted)} keys in all"] if len(counted) > CELLS_NAMED else []
+    if dropped:
+        named = ", ".join(dropped[:_DROPPED_NAMED]) + (", …" if len(dropped) > _DROPPED_NAMED else "")
+        parts.append(f"dropped the keys open longest, too many were open: {len(dropped)} ({named})")
+    return "; ".join(parts)
+
+
+def _passed(
+    state: TriggerState, at: datetime, cells: Mapping[str, Cell]
+) -> tuple[TriggerState, tuple[Launch, ...], Mapping[str, Cell]]:
+    """The state and cells after everything due up to `at`, and the jobs this starts."""
+    if not state.definition.counts:
+        return state, (), cells
+    if state.plan.per is None:
+        update = CellUpdate(state.plan, state.cell, state.consumption)
+        update.elapse(at, fires=state.enabled)
+        after = _settled(state, update, state.cell, None)
+    else:
+        keys = OpenKeys(state, at, cells)
+        for key, cell in cells.items():
+            keys.settle(key, cell, keys.elapse(key, cell))
+        after = keys.folded()
+    left = {key: now for key in cells if (now := after.cells.get(key)) is not None}
+    jobs = tuple(effect for effect in after.effects if isinstance(effect, Launch))
+    return after.state or state, jobs, left
+
+
+def _cancelled(state: TriggerState | None, cells: Mapping[str, Cell]) -> tuple[Wake, ...]:
+    """Cancels all requested wake-ups."""
+    if state is None:
+        return ()
+    return tuple(
+        Wake(state.schedule, state.generation, key, None)
+        for key, cell in {"": state.cell, **cells}.items()
+        if cell.asked is not None
+    )
+
+
+def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    definition = Definition(
+        put.schedule,
+        put.generation,
+        put.enabled,
+        put.trigger,
+        put.consumption,
+        put.late,
+        put.keep and not put.enabled,
+    )
+    jobs: tuple[Launch, ...] = ()
+    carried: Mapping[str, Cell] = {}
+    if state is not None:
+        passed, jobs, left = _passed(state, at, cells)
+        if put.keep:
+            carried = kept(passed.definition, definition, {"": passed.cell, **left})
+    after = _begun(TriggerState(definition, put.started), carried, at)
+    asked = {effect.cell for effect in after.effects if isinstance(effect, Wake)}
+    cancelled = (
+        Wake(wake.schedule, definition.generation, wake.cell, None)
+        for wake in _cancelled(state, cells)
+        if wake.cell not in asked
+    )
+    return Folded(after.state, (*jobs, *after.effects, *cancelled), cells={**dict.fromkeys(cells), **after.cells})
+
+
+def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Folded:
+    """A new definition takes effect, starting from the cells carried over."""
+    definition, plan, fires = state.definition, state.plan, state.enabled
+    keys = OpenKeys(state, at, {})
+    for key, cell in carried.items() if plan.per is not None else [("", carried.get("", EMPTY))]:
+        update = CellUpdate(plan, cell, definition.consumption, key)
+        if definition.counts:
+            update.begin(at)
+            update.settle(at, fires=fires)
+        if plan.per is None:
+            return _settled(state, update, cell, None)
+        keys.settle(key, cell, update)
+    if plan.per is not None and plan.per.full is OnFull.DROP_OLDEST:
+        keys.drop_oldest()
+    return keys.folded()

@@ -1,0 +1,90 @@
+"""The part of an accumulation that a changed definition of the schedule keeps (ADR 0012)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamsched.domain.events.event import StreamSize
+from streamsched.domain.events.event_list import EMPTY_LIST
+from streamsched.domain.fold.accumulation import Accumulation, recounted, renewed
+from streamsched.domain.fold.cell import Cell, cell_of
+from streamsched.domain.fold.plan import LeafSlot, Plan
+from streamsched.domain.fold.state import Definition
+from streamsched.domain.triggers.consumption import Consumption
+
+
+def fitting(old: Plan, new: Plan) -> Mapping[str, str]:
+    """Maps each slot id of the old plan to the slot id of the new one that takes over its accumulation.
+
+    Preferred is the same leaf in the same place, then the same leaf, then a leaf that only differs in the amount. Role
+    and correlation must be equal. The mapping is one to one.
+    """
+    free = {slot.id: slot for slot in new.slots}
+    found: dict[str, str] = {}
+    for matches in (_same_slot, _same_leaf, _compatible):
+        for slot in old.slots:
+            candidates = (other for other in free.values() if _same_role(slot, other) and matches(slot, other))
+            if slot.id not in found and (successor := next(candidates, None)) is not None:
+                found[slot.id] = successor.id
+                del free[successor.id]
+    return found
+
+
+def kept(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> dict[str, Cell]:
+    """The cells under the new definition; "" is the key of a trigger that does not correlate.
+
+    Clocks are kept when the timed nodes of both plans are equal, pair by pair; otherwise they restart, and so does what
+    must arrive in order. Wake-ups must be requested again.
+    """
+    successors = fitting(old.plan, new.plan)
+    slots = {slot.id: slot for slot in new.plan.slots}
+    olds = {slot.id: slot for slot in old.plan.slots}
+    same = _same_timed_nodes(old.plan, new.plan, successors)
+    found: dict[str, Cell] = {}
+    for key, cell in cells.items():
+        if (key == "") != (new.plan.per is None):
+            continue
+        has: dict[str, Accumulation] = {}
+        for name, one in cell.accumulations.items():
+            slot = slots.get(successors.get(name, ""))
+            if slot is not None and (same or not slot.after):
+                now = recounted(one, olds[name], slot)
+                has[slot.id] = _fitted(now, slot, slot.wanted(key), old.consumption, new.consumption)
+        clocks = cell.clocks if same else {}
+        if has or clocks or key == "":
+            found[key] = cell_of(new.plan, has, clocks, opened_at=cell.opened_at, number=cell.number, key=key)
+    return found
+
+
+def _same_timed_nodes(old: Plan, new: Plan, successors: Mapping[str, str]) -> bool:
+    return [node.timed for node in old.timed_nodes] == [node.timed for node in new.timed_nodes] and all(
+        successors.get(name) == name for node in old.timed_nodes for name in node.slots
+    )
+
+
+def _fitted(has: Accumulation, slot: LeafSlot, needed: int, old: Consumption, new: Consumption) -> Accumulation:
+    """An accumulation under another consumption policy. Absolute sizes of a stream cannot be divided, so they drop."""
+    whole = any(isinstance(event.fact, StreamSize) and event.fact.absolute for event in has.events)
+    if whole and old is Consumption.CUMULATIVE and new is not old:
+        return Accumulation(0, has.level, EMPTY_LIST)
+    return renewed(has, slot, needed) if new is Consumption.LATEST and has.count > needed else has
+
+
+def _same_slot(one: LeafSlot, other: LeafSlot) -> bool:
+    return one.id == other.id
+
+
+def _same_leaf(one: LeafSlot, other: LeafSlot) -> bool:
+    return one.leaf == other.leaf
+
+
+def _compatible(one: LeafSlot, other: LeafSlot) -> bool:
+    return one.compatible_id == other.compatible_id
+
+
+def _same_role(one: LeafSlot, other: LeafSlot) -> bool:
+    return (one.veto, one.breaks_silence) == (other.veto, other.breaks_silence) and _by(one) == _by(other)
+
+
+def _by(slot: LeafSlot) -> object:
+    return None if slot.per is None else (slot.per.by, slot.per.grain, slot.per.rolled_up_to, slot.per.fanned_out_to)

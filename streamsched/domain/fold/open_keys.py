@@ -1,0 +1,167 @@
+"""The open keys of a schedule that correlates, while one signal changes some of them.
+
+A key opens with the first event that counts under it. It closes when it is empty or expires. What was due before is
+evaluated first, so a late wake-up changes no decision. When too many keys are open, the event that opened them is
+refused or the keys open longest are dropped (`OnFull`). A key that is due but has not been woken is still open; expired
+keys among those open longest are closed first.
+
+Cost: proportional to the keys that the signal changes, independent of how many are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import cast
+
+from streamsched.domain.fold.cell import EMPTY, Cell, expires_at
+from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
+from streamsched.domain.fold.effect import Effect, Wake
+from streamsched.domain.fold.state import Folded, TriggerState, launches, with_wakes
+from streamsched.domain.signals.verdict import JudgedEvent
+
+
+class OpenKeys:
+    """`cells` are those of the open keys, in order of their opening; they are not changed."""
+
+    def __init__(self, state: TriggerState, at: datetime, cells: Mapping[str, Cell]) -> None:
+        self._state = state
+        self._at = at
+        self._cells = cells
+        self._changed: dict[str, Cell | None] = {}
+        self._effects: list[Effect] = []
+        self._jobs = 0
+        self._lost = 0
+        self._dropped: list[str] = []
+        self._number = cells[next(reversed(cast("dict[str, Cell]", cells)))].number if cells else 0
+        #: Number of open keys now minus the number when the signal arrived.
+        self._grown = 0
+        #: The event added to one of the keys; otherwise it only replaced older commits.
+        self.adding = False
+
+    def cell(self, key: str) -> Cell | None:
+        """The cell of a key as it is now; None when it is not open."""
+        return self._changed[key] if key in self._changed else self._cells.get(key)
+
+    def open(self) -> Iterator[str]:
+        """The keys that are open now, in order of their opening."""
+        for key, cell in self._cells.items():
+            now = self.cell(key)
+            if now is not None and now.number == cell.number:
+                yield key
+        new = [
+            (cell.number, key) for key, cell in self._changed.items() if cell is not None and self._is_new(key, cell)
+        ]
+        yield from (key for _, key in sorted(new))
+
+    def elapse(self, key: str, cell: Cell) -> CellUpdate:
+        """The update with time passed up to now, at most to the key's expiry."""
+        definition, end = self._state.definition, expires_at(self._state.plan, cell)
+        update = self._update(key, cell)
+        update.elapse(self._at if end is None else min(self._at, end), fires=definition.enabled)
+        return update
+
+    def count(self, key: str, leaf_events: Sequence[LeafEvent]) -> list[str]:
+        """Counts an event under a key, after what was due before. Returns the ids of the leaves that counted it."""
+        at, fires = self._at, self._state.enabled
+        known = self.cell(key)
+        if known is not None:
+            update = self.elapse(key, known)
+            if not update.empty and not self._expired(known):
+                update.count(leaf_events, at, fires=fires)
+                self.adding = self.adding or (bool(update.counted) and not update.replaced)
+                if update.changed:
+                    self.settle(key, known, update)
+                return update.counted
+            self.settle(key, known, update)
+        update = self._update(key, EMPTY)
+        update.begin(at)
+        update.count(leaf_events, at, fires=fires)
+        self.adding = self.adding or bool(update.counted)
+        if update.counted:
+            self._number += 1
+            self.settle(key, EMPTY._replace(opened_at=at, number=self._number), update)
+        return update.counted
+
+    def settle(self, key: str, before: Cell, update: CellUpdate) -> None:
+        """Applies an update: launches its jobs, and keeps the key open unless it expired or is empty."""
+        found = launches(self._state, key, update.satisfactions, self._jobs)
+        self._jobs += len(found)
+        self._effects += found
+        if update.empty or self._expired(before):
+            self._lost += not update.empty
+            self._close(key, before)
+            return
+        cell, wakes = with_wakes(self._state.definition, key, update.cell(before))
+        self._effects += wakes
+        self._grown += self.cell(key) is None
+        self._changed[key] = cell
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """The keys that `drop_oldest` dropped, in order of their opening."""
+        return self._dropped
+
+    def surplus(self) -> int:
+        """How many keys more than allowed are open, after closing expired ones among those open longest."""
+        for key in list(islice(self._expired_first(), max(0, self._surplus()))):
+            cell = self.cell(key)
+            if cell is not None:
+                self.settle(key, cell, self.elapse(key, cell))
+        return max(0, self._surplus())
+
+    @property
+    def grown(self) -> int:
+        """The number of open keys minus that when the signal arrived; may be negative."""
+        return self._grown
+
+    def drop_oldest(self) -> None:
+        """Drops the keys open longest beyond the limit, after evaluating what is due for them."""
+        for key in list(islice(self.open(), max(0, self._surplus()))):
+            cell = self.cell(key)
+            if cell is not None:
+                self.settle(key, cell, self.elapse(key, cell))
+            left = self.cell(key)
+            if left is not None:
+                self._lost += 1
+                self._dropped.append(key)
+                self._close(key, left)
+
+    def folded(self, verdict: JudgedEvent | None = None) -> Folded:
+        """The result of the signal."""
+        state, jobs, lost = self._state, self._jobs, self._lost
+        if jobs or lost:
+            state = state._replace(
+                sequence=state.sequence + jobs, lost=state.lost + lost, dropped=state.dropped + len(self._dropped)
+            )
+        return Folded(state, tuple(self._effects), verdict, self._changed)
+
+    def _update(self, key: str, cell: Cell) -> CellUpdate:
+        return CellUpdate(self._state.plan, cell, self._state.consumption, key)
+
+    def _surplus(self) -> int:
+        per = self._state.plan.per
+        return 0 if per is None else len(self._cells) + self._grown - per.at_most
+
+    def _expired_first(self) -> Iterator[str]:
+        """The expired keys, in order of opening, up to the first one that has not expired."""
+        for key in self.open():
+            cell = self.cell(key)
+            if cell is None or not self._expired(cell):
+                return
+            yield key
+
+    def _close(self, key: str, before: Cell) -> None:
+        self._grown -= self.cell(key) is not None
+        if key in self._cells or key in self._changed:
+            self._changed[key] = None
+        if before.asked is not None:
+            self._effects.append(Wake(self._state.schedule, self._state.generation, key, None))
+
+    def _expired(self, cell: Cell) -> bool:
+        end = expires_at(self._state.plan, cell)
+        return end is not None and end <= self._at
+
+    def _is_new(self, key: str, cell: Cell) -> bool:
+        return key not in self._cells or self._cells[key].number != cell.number

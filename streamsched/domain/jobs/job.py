@@ -1,0 +1,177 @@
+"""A job: one satisfaction of one schedule, waiting or launched. Its state machine is the table `TRANSITIONS`.
+
+A job's id is a function of schedule, generation and sequence, so a repeat anywhere downstream finds the first.
+`PENDING_TRIGGER` is the accumulation in the trigger table and never a row in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.events.event import Event
+from streamsched.domain.names import ScheduleRef
+
+
+class JobState(StrEnum):
+    PENDING_TRIGGER = "PENDING_TRIGGER"
+    PENDING_CONSTRAINT = "PENDING_CONSTRAINT"
+    PENDING_LAUNCH = "PENDING_LAUNCH"
+    LAUNCHED = "LAUNCHED"
+    ABORTED = "ABORTED"
+    TIMED_OUT = "TIMED_OUT"
+    OBSOLETE = "OBSOLETE"
+    COALESCED = "COALESCED"
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class JobCommand(StrEnum):
+    """An operator's command to a waiting job: launch without its constraints, end, or wait until released."""
+
+    FORCE = "force"
+    CANCEL = "cancel"
+    HOLD = "hold"
+
+
+class JobFact(StrEnum):
+    """The events of a job's state machine."""
+
+    SATISFIED = "trigger satisfied"
+    ADMITTED = "constraints satisfied"
+    LAUNCHED = "run submitted"
+    ABORTED = "constraint can never be satisfied"
+    TIMED_OUT = "waited longer than its timeout"
+    CANCELLED = "cancelled by hand"
+    SUPERSEDED = "schedule changed, disabled or deleted"
+    JOINED = "joined the waiting job"
+    SKIPPED = "an earlier one waits or runs"
+    REPLACED = "a newer one took its place"
+    LAUNCH_FAILED = "launch failed for the last time"
+
+
+TRANSITIONS: Final[Mapping[tuple[JobState, JobFact], JobState]] = MappingProxyType(
+    {
+        (JobState.PENDING_TRIGGER, JobFact.SATISFIED): JobState.PENDING_CONSTRAINT,
+        (JobState.PENDING_CONSTRAINT, JobFact.ADMITTED): JobState.PENDING_LAUNCH,
+        (JobState.PENDING_CONSTRAINT, JobFact.ABORTED): JobState.ABORTED,
+        (JobState.PENDING_CONSTRAINT, JobFact.TIMED_OUT): JobState.TIMED_OUT,
+        (JobState.PENDING_CONSTRAINT, JobFact.CANCELLED): JobState.ABORTED,
+        (JobState.PENDING_CONSTRAINT, JobFact.SUPERSEDED): JobState.OBSOLETE,
+        (JobState.PENDING_CONSTRAINT, JobFact.JOINED): JobState.COALESCED,
+        (JobState.PENDING_CONSTRAINT, JobFact.SKIPPED): JobState.ABORTED,
+        (JobState.PENDING_CONSTRAINT, JobFact.REPLACED): JobState.OBSOLETE,
+        (JobState.PENDING_LAUNCH, JobFact.LAUNCHED): JobState.LAUNCHED,
+        (JobState.PENDING_LAUNCH, JobFact.SUPERSEDED): JobState.OBSOLETE,
+        (JobState.PENDING_LAUNCH, JobFact.LAUNCH_FAILED): JobState.LAUNCH_FAILED,
+    }
+)
+
+TERMINAL: Final = frozenset(
+    {
+        JobState.LAUNCHED,
+        JobState.ABORTED,
+        JobState.TIMED_OUT,
+        JobState.OBSOLETE,
+        JobState.COALESCED,
+        JobState.LAUNCH_FAILED,
+    }
+)
+
+
+def advance(state: JobState, fact: JobFact) -> JobState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("job", state, fact) from None
+
+
+class JobNumber(NamedTuple):
+    """A job's number within its schedule; ordered as the satisfactions."""
+
+    generation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """One leaf's part of a satisfaction: `count` in the leaf's own unit (partitions, bytes, times)."""
+
+    leaf: str
+    count: int
+    events: tuple[Event, ...]
+
+
+class ScheduleKey(NamedTuple):
+    """The scope of overlap policies: a schedule, or one correlation key of it."""
+
+    schedule: ScheduleRef
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyJob:
+    """A satisfied schedule as it travels on topic `launch`.
+
+    `satisfied_at` (UTC) is the log time of the signal that satisfied it, or the instant at which time alone did, so
+    replay gives the same value. `key` is the correlation key; "" for a schedule that does not correlate.
+    """
+
+    schedule: ScheduleRef
+    generation: int
+    sequence: int
+    satisfied_at: datetime
+    contributions: tuple[Contribution, ...]
+    key: str = ""
+
+    @property
+    def id(self) -> str:
+        return job_id(self.schedule, self.generation, self.sequence)
+
+    @property
+    def schedule_key(self) -> ScheduleKey:
+        return ScheduleKey(self.schedule, self.key)
+
+    @property
+    def number(self) -> JobNumber:
+        """Its number among the jobs of its schedule, across kept generations."""
+        return JobNumber(self.generation, self.sequence)
+
+
+def merged(ready: ReadyJob, coalesced: Iterable[ReadyJob]) -> ReadyJob:
+    """`ready` with the contributions of the satisfactions coalesced into it, by leaf, oldest first; its id stays.
+    Linear in the number of events, because days of satisfactions may have been coalesced.
+    """
+    leaves: dict[str, list[Contribution]] = {}
+    for one in (ready, *coalesced):
+        for each in one.contributions:
+            leaves.setdefault(each.leaf, []).append(each)
+    return replace(
+        ready,
+        contributions=tuple(
+            parts[0]
+            if len(parts) == 1
+            else Contribution(
+                leaf, sum(each.count for each in parts), tuple(event for each in parts for event in each.events)
+            )
+            for leaf, parts in leaves.items()
+        ),
+    )
+
+
+def job_id(schedule: ScheduleRef, generation: int, sequence: int) -> str:
+    """`<schedule>.<generation>.<sequence>`: deterministic, readable, safe in a URL and a file name."""
+    return f"{schedule}.{generation}.{sequence}"

@@ -1,0 +1,119 @@
+"""A run: one execution of a program. Its state machine is the table `TRANSITIONS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.events.event import Event, Outcome, ProgramReached
+from streamsched.domain.names import ProgramRef
+
+
+class RunState(StrEnum):
+    """PENDING: stored, not claimed. STARTING: claimed by a runner. RUNNING: the driver is alive."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    LOST = "LOST"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class RunFact(StrEnum):
+    """The events of a run's state machine."""
+
+    CLAIMED = "claimed by a runner"
+    STARTED = "started"
+    SUSPENDED = "suspended"
+    RESUMED = "resumed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+    VANISHED = "vanished"
+
+
+TRANSITIONS: Final[Mapping[tuple[RunState, RunFact], RunState]] = MappingProxyType(
+    {
+        (RunState.PENDING, RunFact.CLAIMED): RunState.STARTING,
+        (RunState.PENDING, RunFact.KILLED): RunState.KILLED,
+        (RunState.PENDING, RunFact.FAILED): RunState.FAILED,
+        (RunState.STARTING, RunFact.STARTED): RunState.RUNNING,
+        (RunState.STARTING, RunFact.SUCCEEDED): RunState.COMPLETED,
+        (RunState.STARTING, RunFact.FAILED): RunState.FAILED,
+        (RunState.STARTING, RunFact.KILLED): RunState.KILLED,
+        (RunState.STARTING, RunFact.VANISHED): RunState.LOST,
+        (RunState.RUNNING, RunFact.SUSPENDED): RunState.SUSPENDED,
+        (RunState.RUNNING, RunFact.SUCCEEDED): RunState.COMPLETED,
+        (RunState.RUNNING, RunFact.FAILED): RunState.FAILED,
+        (RunState.RUNNING, RunFact.KILLED): RunState.KILLED,
+        (RunState.RUNNING, RunFact.VANISHED): RunState.LOST,
+        (RunState.SUSPENDED, RunFact.RESUMED): RunState.RUNNING,
+        (RunState.SUSPENDED, RunFact.FAILED): RunState.FAILED,
+        (RunState.SUSPENDED, RunFact.KILLED): RunState.KILLED,
+        (RunState.SUSPENDED, RunFact.VANISHED): RunState.LOST,
+    }
+)
+
+TERMINAL: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.KILLED, RunState.LOST})
+
+#: The outcome published for each run state; other states are not published.
+OUTCOMES: Final[Mapping[RunState, Outcome]] = MappingProxyType(
+    {
+        RunState.RUNNING: Outcome.STARTED,
+        RunState.COMPLETED: Outcome.SUCCEEDED,
+        RunState.FAILED: Outcome.FAILED,
+        RunState.KILLED: Outcome.KILLED,
+        RunState.LOST: Outcome.FAILED,  # of the last attempt only; earlier ones are retried
+    }
+)
+
+
+def advance(state: RunState, fact: RunFact) -> RunState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("run", state, fact) from None
+
+
+def status_event(
+    run: str,
+    program: ProgramRef,
+    state: RunState,
+    *,
+    at: datetime,
+    arguments: Mapping[str, str],
+    error: str | None = None,
+    log_tail: str = "",
+) -> Event | None:
+    """The `program-status` event of a run's persisted state; None when the state is not published. `at` is UTC."""
+    outcome = OUTCOMES.get(state)
+    if outcome is None:
+        return None
+    ended_at = at if state.terminal else None
+    return Event(
+        id=f"{run}:{state}",
+        source="streamsched/runs",
+        time=at,
+        fact=ProgramReached(program, run, outcome, arguments, ended_at, error, log_tail),
+    )
+
+
+def run_id(job: str, attempt: int) -> str:
+    """`<job>.r<attempt>`, attempt counted from 1: a repeated launch has the same id."""
+    return f"{job}.r{attempt}"

@@ -1,0 +1,66 @@
+"""An application as it is deployed: its programs and schedules together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import AppRef
+from streamsched.domain.schedules.schedule import Program, Schedule, SparkJob, require_client_mode
+from streamsched.domain.triggers.trigger import ProgramStatus, leaves
+
+
+@dataclass(frozen=True, slots=True)
+class AppDefinition:
+    """Programs and schedules of one app.
+
+    Attributes:
+        enabled: names of the schedules that are created enabled.
+        keeping: names of those that keep compatible accumulations when they are changed.
+    """
+
+    ref: AppRef
+    programs: tuple[Program, ...]
+    schedules: tuple[Schedule, ...]
+    enabled: frozenset[str] = frozenset()
+    keeping: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for kind, things in (("programs", self.programs), ("schedules", self.schedules)):
+            seen: set[str] = set()
+            for index, thing in enumerate(things):
+                if thing.ref.owner != self.ref:
+                    raise InvalidDefinitionError(f"$.{kind}[{index}]", f"{thing.ref} is not of app {self.ref}")
+                if thing.ref.name in seen:
+                    raise InvalidDefinitionError(f"$.{kind}[{index}]", f"'{thing.ref.name}' is defined twice")
+                seen.add(thing.ref.name)
+        _require_client_mode(self.programs)
+        known = {program.ref for program in self.programs}
+        for index, schedule in enumerate(self.schedules):
+            path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
+            if schedule.program not in known:
+                raise InvalidDefinitionError(
+                    f"{path}.program", f"{named} starts unknown program '{schedule.program.name}'"
+                )
+            for number, deadline in enumerate(schedule.deadlines):
+                if deadline.program is not None and deadline.program not in {ref.name for ref in known}:
+                    raise InvalidDefinitionError(
+                        f"{path}.deadlines[{number}].program", f"{named} starts unknown program '{deadline.program}'"
+                    )
+            for leaf in leaves(schedule.trigger):
+                # A program of another app may be deployed later; one of this app must be deployed with it.
+                if isinstance(leaf, ProgramStatus) and leaf.program.owner == self.ref and leaf.program not in known:
+                    raise InvalidDefinitionError(
+                        f"{path}.trigger", f"{named} waits for unknown program '{leaf.program.name}'"
+                    )
+        names = {schedule.ref.name for schedule in self.schedules}
+        for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
+            if unknown := listed - names:
+                raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")
+
+
+def _require_client_mode(programs: Iterable[Program]) -> None:
+    for index, program in enumerate(programs):
+        if isinstance(program.executable, SparkJob):
+            require_client_mode(program.executable, f"$.programs[{index}]")

@@ -1,0 +1,227 @@
+"""Programs and schedules as their owner defines them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from streamsched.domain.constraints.constraint import Constraint
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.load import Load
+from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.rate import Rate
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.events.lateness import Late
+from streamsched.domain.limits import MOST_PARTS, check_duration, check_most
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.deadline import Deadline
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import PauseAfter
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import Trigger
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+DEPLOY_MODE: Final = "spark.submit.deployMode"
+_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJob:
+    """A PySpark application run by `spark-submit` in client mode.
+
+    Attributes:
+        main: path of the Python file.
+        arguments: its command line; `{name}` is replaced by the run's argument of that name.
+        master: Spark master URL; None takes the installation's.
+        conf: `--conf` settings.
+    """
+
+    main: str
+    arguments: tuple[str, ...] = ()
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def require_client_mode(job: SparkJob, path: str) -> None:
+    """Drivers run beside the launcher, so a program that is to run its driver in the cluster is refused when it is
+    deployed. Not part of `SparkJob` itself: programs stored before this rule must still be read.
+
+    Raises:
+        InvalidDefinitionError: `conf` asks for another deploy mode than `client`.
+    """
+    mode = job.conf.get(DEPLOY_MODE, "client")
+    if mode.strip().casefold() != "client":
+        raise InvalidDefinitionError(
+            f'{path}.conf["{DEPLOY_MODE}"]',
+            f"is '{mode}', but programs run in client mode, their driver beside the launcher: leave it out",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BashJob:
+    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class HttpJob:
+    """A request sent by a launcher: a 2xx response completes the run, anything else fails it. A repeated run sends it
+    again with the same `Idempotency-Key`: the job id, or the run id of a run without a job.
+
+    Attributes:
+        url: `http` or `https`; `{name}` is replaced by the run's argument of that name, percent-encoded.
+        body: `{name}` is replaced unescaped; None sends a JSON description of the run if the method has a body.
+        timeout: for the whole response.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str | None = None
+    timeout: timedelta = timedelta(seconds=30)
+
+    def __post_init__(self) -> None:
+        if not _URL.match(self.url):
+            raise InvalidDefinitionError("$.url", f"must begin with http:// or https:// but is '{self.url}'")
+        if self.method not in METHODS:
+            raise InvalidDefinitionError("$.method", f"must be one of {', '.join(METHODS)} but is '{self.method}'")
+        if self.body is not None and self.method not in WITH_BODY:
+            raise InvalidDefinitionError("$.body", f"is not sent by method {self.method}")
+        check_duration(self.timeout, "$.timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishJob:
+    """Publishes an event, stored in the transaction that completes the run, so it is published exactly once or never.
+
+    Attributes:
+        attributes: `{name}` in their values is replaced by the run's argument of that name.
+    """
+
+    event: EventName
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+Executable = SparkJob | BashJob | HttpJob | PublishJob
+#: What launchers execute within their own process; the SQL that selects inline runs repeats their names.
+Quick = HttpJob | PublishJob
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program. `arguments` are defaults, overridden by preferences and schedule properties."""
+
+    ref: ProgramRef
+    executable: Executable
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+class OnChange(StrEnum):
+    """Whether a schedule keeps its accumulation and its waiting jobs when its definition changes."""
+
+    RESET = "reset"
+    KEEP = "keep"
+
+
+class Misfire(StrEnum):
+    """Which missed ticks are fired: all, the latest, or none."""
+
+    ALL = "all"
+    ONE = "one"
+    SKIP = "skip"
+
+
+class OnTimeout(StrEnum):
+    """What happens to a job that waited on constraints for longer than its timeout."""
+
+    DISCARD = "discard"
+    LAUNCH = "launch"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Program + trigger + constraints + policies + properties.
+
+    Attributes:
+        timeout: how long a job may wait on constraints, from satisfaction; None: no limit.
+        properties: arguments for its runs.
+        max_duration: a run that takes longer, from its claim, is stopped; for `retry` that is a timeout.
+        retry: the retry policy; None: lost runs are repeated by the installation's setting.
+        consumption: what a satisfaction uses up of the accumulation.
+        catch_up: bounds for firing missed ticks, if `misfire` fires any.
+        pause_after: when it pauses itself because its runs fail; None: never.
+        deadlines: bounds on the start, end and duration of its jobs' runs.
+        late: the policy for late events; None counts them.
+        pool, loads, plugins, rates, groups: the `constraints` of that kind.
+    """
+
+    ref: ScheduleRef
+    program: ProgramRef
+    trigger: Trigger
+    constraints: tuple[Constraint, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    overlap: Overlap = Overlap.COALESCE
+    misfire: Misfire = Misfire.ONE
+    timeout: timedelta | None = None
+    on_timeout: OnTimeout = OnTimeout.DISCARD
+    consumption: Consumption = Consumption.CUMULATIVE
+    retry: Retry | None = None
+    max_duration: timedelta | None = None
+    catch_up: CatchUp = UNBOUNDED
+    late: Late | None = None
+    deadlines: tuple[Deadline, ...] = ()
+    pause_after: PauseAfter | None = None
+
+    pool: Pool | None = field(init=False, repr=False, compare=False)
+    loads: tuple[Load, ...] = field(init=False, repr=False, compare=False)
+    plugins: tuple[PlugIn, ...] = field(init=False, repr=False, compare=False)
+    rates: tuple[Rate, ...] = field(init=False, repr=False, compare=False)
+    groups: tuple[Group, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._sort_constraints()
+        if (self.ref.namespace, self.ref.app) != (self.program.namespace, self.program.app):
+            raise InvalidDefinitionError("$.program", f"{self.program} is not of the same app as {self.ref}")
+        if self.timeout is not None:
+            check_duration(self.timeout, "$.timeout")
+        if self.max_duration is not None:
+            check_duration(self.max_duration, "$.maxDuration")
+        for name, parts in (("constraints", self.constraints), ("deadlines", self.deadlines)):
+            check_most(len(parts), MOST_PARTS, f"$.{name}", name)
+        self._check_catch_up()
+        names = [group.name for group in self.groups]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidDefinitionError("$.constraints", f"name group '{name}' twice")
+        if sum(isinstance(each, Pool) for each in self.constraints) > 1:
+            raise InvalidDefinitionError("$.constraints", "name two pools; a schedule can be in one")
+
+    def _sort_constraints(self) -> None:
+        """Groups the constraints by kind once, because every decision about a job needs them."""
+        pools = (each for each in self.constraints if isinstance(each, Pool))
+        object.__setattr__(self, "pool", next(pools, None))
+        object.__setattr__(self, "loads", tuple(each for each in self.constraints if isinstance(each, Load)))
+        object.__setattr__(self, "plugins", tuple(each for each in self.constraints if isinstance(each, PlugIn)))
+        object.__setattr__(self, "rates", tuple(each for each in self.constraints if isinstance(each, Rate)))
+        object.__setattr__(self, "groups", tuple(each for each in self.constraints if isinstance(each, Group)))
+
+    def _check_catch_up(self) -> None:
+        bounds = self.catch_up
+        if self.misfire is Misfire.SKIP and bounds != UNBOUNDED:
+            raise InvalidDefinitionError(
+                "$.catchUp", "says how to make up for missed ticks, but misfire 'skip' never does"
+            )
+        if self.misfire is Misfire.ONE and replace(bounds, window=None) != UNBOUNDED:
+            raise InvalidDefinitionError(
+                "$.catchUp", "bounds how many ticks are made up for, but misfire 'one' fires one"
+            )

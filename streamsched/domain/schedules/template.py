@@ -1,0 +1,77 @@
+"""Templates in program definitions, with placeholders for the arguments of a run.
+
+>>> filled("--day {day}", {"day": "2013-01-08"})
+'--day 2013-01-08'
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from streamsched.domain.errors import ConfigurationError
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+)\}")
+
+
+#: PostgreSQL rejects NUL, UTF-8 rejects lone surrogates, and terminals interpret the other control characters.
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+#: The tokens of a JSON text that decide whether a placeholder is within a string.
+_IN_JSON: Final = re.compile(rf"""\\.|"|{_PLACEHOLDER.pattern}""", re.DOTALL)
+
+
+def printable(text: str) -> str:
+    """`text` with U+FFFD for every control character except tab and line feed, and for lone surrogates, so that stores,
+    environments, headers and terminals accept it.
+    """
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def filled(text: str, arguments: Mapping[str, str], *, written: Callable[[str], str] = str) -> str:
+    """`text` with each `{name}` replaced by the run's argument of that name, escaped by `written`.
+
+    Raises:
+        ConfigurationError: the run has no such argument.
+    """
+
+    return _PLACEHOLDER.sub(lambda found: written(_argument(arguments, found[1])), text)
+
+
+def filled_json(text: str, arguments: Mapping[str, str]) -> str:
+    """As `filled`, for JSON: within a JSON string the argument is escaped; elsewhere (`{"n": {count}}`) it is inserted
+    unchanged.
+
+    >>> filled_json('{"text": "{note}"}', {"note": 'a "b"'})
+    '{"text": "a \\\\"b\\\\""}'
+
+    Raises:
+        ConfigurationError: the run has no such argument.
+    """
+    quoted = False
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal quoted
+        if found[1] is None:
+            quoted ^= found[0] == '"'
+            return found[0]
+        argument = _argument(arguments, found[1])
+        return json.dumps(argument, ensure_ascii=False)[1:-1] if quoted else argument
+
+    return _IN_JSON.sub(value, text)
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is a JSON object or list once its placeholders are filled with numbers or plain words."""
+    try:
+        found = json.loads(_PLACEHOLDER.sub("0", text))
+    except ValueError:
+        return False
+    return isinstance(found, dict | list)
+
+
+def _argument(arguments: Mapping[str, str], name: str) -> str:
+    if name not in arguments:
+        raise ConfigurationError(f"the program asks for argument '{name}', which the run does not have")
+    return arguments[name]

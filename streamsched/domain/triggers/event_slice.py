@@ -1,0 +1,195 @@
+"""Slices of events: the partitions of a commit that match a leaf, and the part of an accumulation that a job uses up.
+
+A slice keeps the envelope, so it has the event's id.
+
+Partitions and a stream's bytes can be cut anywhere. Bytes and rows of a dataset are cut at whole partitions; a
+partition of size 0 goes with the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded, StreamSize
+from streamsched.domain.events.event_list import EventList
+from streamsched.domain.events.match import Match
+from streamsched.domain.triggers.leaf import Measure
+
+#: (number, event) → the part that counts; None: nothing, because all its partitions were rewritten since.
+Live = Callable[[int, Event], Event | None]
+
+ALL: Final[Live] = lambda _, event: event  # noqa: E731
+
+
+class EventSlice(NamedTuple):
+    """The oldest part of some events, and the rest.
+
+    Attributes:
+        amount: sum over `events`, in the leaf's unit.
+    """
+
+    amount: int
+    events: tuple[Event, ...]
+    rest: EventList
+
+
+def narrowed(event: Event, fact: PartitionsAdded, match: Match) -> tuple[Event, PartitionsAdded]:
+    """The event and its fact with the partitions that match; the same objects when all do.
+
+    Partitions counted without a name match only the empty match.
+    """
+    if not match:
+        return event, fact
+    some = tuple(partition for partition in fact.partitions if match.accepts(partition.values))
+    if len(some) == fact.count:
+        return event, fact
+    less = PartitionsAdded(fact.dataset, some, len(some))
+    return replace(event, fact=less), less
+
+
+def chosen(event: Event, fact: PartitionsAdded, places: Sequence[int]) -> Event:
+    """The event with only the partitions at these indexes; the same object when those are all."""
+    if len(places) == fact.count:
+        return event
+    some = tuple(fact.partitions[place] for place in places)
+    return replace(event, fact=PartitionsAdded(fact.dataset, some, len(some)))
+
+
+def joined(one: Event, other: Event) -> Event:
+    """The union of two slices of one event."""
+    match one.fact, other.fact:
+        case PartitionsAdded() as left, PartitionsAdded() as right:
+            named = tuple({each.key: each for each in (*left.partitions, *right.partitions)}.values())
+            return replace(one, fact=PartitionsAdded(left.dataset, named, max(left.count, right.count, len(named))))
+        case StreamSize() as left, StreamSize() as right:
+            return other if right.bytes > left.bytes else one
+        case _:
+            return one
+
+
+def grown(event: Event, fact: StreamSize, growth: int) -> Event:
+    """An absolute size report as a delta of `growth` bytes, which can be cut; a delta unchanged."""
+    return replace(event, fact=StreamSize(fact.stream, growth, absolute=False)) if fact.absolute else event
+
+
+def measured(fact: PartitionsAdded, measure: Measure | None) -> int:
+    """How much a commit adds: its known bytes or rows, or its number of partitions."""
+    return fact.count if measure is None else sum(_size(partition, measure) for partition in fact.partitions)
+
+
+def partition_amount(partition: Partition, measure: Measure | None) -> int:
+    """How much one partition adds: its bytes or rows, 0 when unknown; 1 when partitions are counted."""
+    return 1 if measure is None else _size(partition, measure)
+
+
+def oldest(events: EventList, wanted: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
+    """The oldest events that together bring `wanted`, exactly where the unit can be cut; all of them if too few."""
+    amount = 0
+    taken: list[Event] = []
+    for place, whole in enumerate(events):
+        event = live(events.first + place, whole)
+        if event is None:
+            continue
+        brings = _amount(event, measure)
+        if amount + brings < wanted:
+            amount += brings
+            taken.append(event)
+            continue
+        first, rest = _cut(event, _reaching(event, wanted - amount, measure), measure)
+        if first is not None:
+            amount += _amount(first, measure)
+            taken.append(first)
+        return EventSlice(amount, tuple(taken), _left(events, place, rest, event))
+    return EventSlice(amount, tuple(taken), events.without(len(events)))
+
+
+def first(events: EventList, wanted: int) -> EventSlice:
+    """The first `wanted` events, each counted as one."""
+    taken = events[:wanted]
+    return EventSlice(len(taken), taken, events.without(len(taken)))
+
+
+def surplus_of(events: EventList, surplus: int, measure: Measure | None, live: Live = ALL) -> EventSlice:
+    """The oldest events that together bring at most `surplus`."""
+    amount = 0
+    taken: list[Event] = []
+    for place, whole in enumerate(events):
+        event = live(events.first + place, whole)
+        if event is None:
+            continue
+        brings = _amount(event, measure)
+        if amount + brings <= surplus:
+            amount += brings
+            taken.append(event)
+            continue
+        first, rest = _cut(event, _within(event, surplus - amount, measure), measure)
+        if first is not None:
+            amount += _amount(first, measure)
+            taken.append(first)
+        return EventSlice(amount, tuple(taken), _left(events, place, rest, event))
+    return EventSlice(amount, tuple(taken), events.without(len(events)))
+
+
+def _left(events: EventList, place: int, rest: Event | None, event: Event) -> EventList:
+    """The events after a cut at index `place`; `rest` is what remains of the event there."""
+    if rest is event:
+        return events.without(place)
+    return events.without(place + 1) if rest is None else events.without(place, rest)
+
+
+def _amount(event: Event, measure: Measure | None) -> int:
+    match event.fact:
+        case PartitionsAdded() as fact:
+            return measured(fact, measure)
+        case StreamSize(bytes=size):
+            return size
+        case _:
+            return 1
+
+
+def _reaching(event: Event, wanted: int, measure: Measure | None) -> int:
+    """Where to cut an event so that its first part brings at least `wanted`."""
+    if measure is None or not isinstance(event.fact, PartitionsAdded):
+        return wanted
+    sizes = [_size(partition, measure) for partition in event.fact.partitions]
+    place, amount = 0, 0
+    while place < len(sizes) and (amount < wanted or not sizes[place]):
+        amount += sizes[place]
+        place += 1
+    return place
+
+
+def _within(event: Event, most: int, measure: Measure | None) -> int:
+    """Where to cut an event so that its first part brings at most `most`."""
+    if measure is None or not isinstance(event.fact, PartitionsAdded):
+        return most
+    place, amount = 0, 0
+    for partition in event.fact.partitions:
+        amount += _size(partition, measure)
+        if amount > most:
+            break
+        place += 1
+    return place
+
+
+def _cut(event: Event, at: int, measure: Measure | None) -> tuple[Event | None, Event | None]:
+    """The first part up to `at` (partitions, or a stream's bytes) and the rest; None for an empty part."""
+    match event.fact:
+        case PartitionsAdded(dataset=dataset, partitions=named, count=count):
+            whole = count if measure is None else len(named)
+            parts = PartitionsAdded(dataset, named[:at], at), PartitionsAdded(dataset, named[at:], whole - at)
+        case StreamSize(stream=stream, bytes=whole):
+            parts = StreamSize(stream, at, absolute=False), StreamSize(stream, whole - at, absolute=False)
+        case _:
+            whole, parts = 1, (event.fact, event.fact)
+    if at <= 0:
+        return None, event
+    if at >= whole:
+        return event, None
+    return replace(event, fact=parts[0]), replace(event, fact=parts[1])
+
+
+def _size(partition: Partition, measure: Measure) -> int:
+    return (partition.bytes if measure is Measure.BYTES else partition.rows) or 0

@@ -1,0 +1,146 @@
+"""Triggers: pure values that define when a schedule is satisfied.
+
+>>> from streamsched.domain.names import DatasetRef
+>>> flights, weather = DatasetRef("default", "flights"), DatasetRef("default", "weather")
+>>> str(Partitions(flights, 7) & Partitions(weather, 7))
+'7 new partitions of default.flights and 7 new partitions of default.weather'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.triggers.composite import AllOf, AnyOf, AtLeast
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.leaf import (
+    At,
+    Cron,
+    CustomEvent,
+    EventLeaf,
+    Every,
+    Leaf,
+    Measure,
+    Partitions,
+    ProgramStatus,
+    StreamGrowth,
+    TimeLeaf,
+    Total,
+    compatible_id,
+    leaf_id,
+    leaf_keys,
+    needed,
+)
+from streamsched.domain.triggers.timed import OnExpiry, Quiet, Silence, Then, Timed, Unless, Within
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "At",
+    "AtLeast",
+    "Composite",
+    "Cron",
+    "CustomEvent",
+    "EventLeaf",
+    "Every",
+    "Leaf",
+    "Measure",
+    "OnExpiry",
+    "Partitions",
+    "Per",
+    "ProgramStatus",
+    "Quiet",
+    "Silence",
+    "StreamGrowth",
+    "Then",
+    "TimeLeaf",
+    "Timed",
+    "Total",
+    "Trigger",
+    "Unless",
+    "Within",
+    "check_correlation",
+    "children",
+    "compatible_id",
+    "event_keys",
+    "leaf_id",
+    "leaf_keys",
+    "leaves",
+    "needed",
+]
+
+Composite = AllOf | AnyOf | AtLeast
+Trigger = Leaf | Composite | Timed | Per
+
+
+def children(trigger: Trigger) -> tuple[Trigger, ...]:
+    """The direct children of a trigger, in order; none for a leaf."""
+    match trigger:
+        case AllOf(triggers=below) | AnyOf(triggers=below) | AtLeast(triggers=below):
+            return below
+        case Then(first=first, second=second):
+            return first, second
+        case Unless(wanted=wanted, veto=veto):
+            return wanted, veto
+        case Within(trigger=only) | Quiet(trigger=only) | Per(trigger=only):
+            return (only,)
+        case Silence(of=only):
+            return (only,)
+        case Cron() | Every() | At() | Partitions() | Total() | StreamGrowth() | ProgramStatus() | CustomEvent():
+            return ()
+        case _:
+            assert_never(trigger)
+
+
+def leaves(trigger: Trigger) -> Iterator[Leaf]:
+    """The leaves, left to right, including repeated ones."""
+    below = children(trigger)
+    if not below:
+        yield trigger  # type: ignore[misc]
+    for child in below:
+        yield from leaves(child)
+
+
+def event_keys(trigger: Trigger) -> frozenset[str]:
+    """The event keys a schedule with this trigger subscribes to; time leaves have none."""
+    return frozenset(key for leaf in leaves(trigger) for key in leaf_keys(leaf))
+
+
+def check_correlation(trigger: Trigger) -> bool:
+    """Whether a trigger correlates.
+
+    Raises:
+        InvalidDefinitionError: only a part of it does, a `per` is inside another, a leaf has no key, or the keys do
+            not fit together.
+    """
+    found = list(_correlated(trigger, None))
+    pers = [per for _, per in found if per is not None]
+    if not pers:
+        return False
+    for leaf, per in found:
+        if per is None:
+            raise InvalidDefinitionError("$", f"correlates, but not everywhere: {leaf} is under no `per`")
+        if not isinstance(leaf, Partitions | Total | ProgramStatus | CustomEvent):
+            raise InvalidDefinitionError("$", f"correlates, but {leaf} has no key to correlate by")
+        if per.rolled_up_to is not None and (needed(leaf) != 1 or isinstance(leaf, Total)):
+            raise InvalidDefinitionError("$", f"rolls up, so it counts periods; {leaf} wants something else")
+    if len({len(per.by) for per in pers}) > 1:
+        raise InvalidDefinitionError("$", "correlates by different numbers of columns, which can never be equal")
+    if len({(per.expires, per.at_most, per.full) for per in pers}) > 1:
+        raise InvalidDefinitionError(
+            "$", "has different bounds for its open keys (`expires`, `at_most`, `then`); say one"
+        )
+    return True
+
+
+def _correlated(trigger: Trigger, per: Per | None) -> Iterator[tuple[Leaf, Per | None]]:
+    if isinstance(trigger, Per):
+        if per is not None:
+            raise InvalidDefinitionError("$", "correlates what correlates already: one `per` inside another")
+        per = trigger
+    below = children(trigger)
+    if not below:
+        yield trigger, per  # type: ignore[misc]
+    for child in below:
+        yield from _correlated(child, per)

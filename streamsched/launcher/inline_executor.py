@@ -1,0 +1,244 @@
+"""`ports.runner.InlineRunner`: HTTP and publish programs are executed in the launcher's process.
+
+A run is held from its claim until its end is stored, with heartbeats. When a launcher dies, its runs fall silent, are
+marked LOST and repeated like any others. A published event is stored in the transaction of its run's end. A launcher
+may die after a response and before the end is stored, so every attempt of a job sends the same `Idempotency-Key`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import httpx
+import structlog
+
+from streamsched.domain.errors import SYSTEMIC, ConfigurationError, ConflictError, described
+from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.schedule import HttpJob, Program, PublishJob, Quick
+from streamsched.domain.schedules.template import filled
+from streamsched.launcher.request import open_client, request, send
+from streamsched.ports.clock import Clock
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Assignment, RunBatch, RunEnd
+from streamsched.process.run_forever import run_forever
+
+log = structlog.get_logger()
+
+SOURCE: Final = "streamsched/runs"
+#: Seconds between two steps when no run is held.
+_IDLE: Final = 60.0
+#: Ends stored in one transaction, which holds the locks of their programs.
+_AT_ONCE: Final = 1024
+#: Most ends that wait to be stored, as a multiple of the capacity.
+_UNSTORED: Final = 4
+
+
+class InlineExecutor:
+    """Belongs to the launcher's event loop. The other methods may be called while `run` runs, or before; queued runs
+    are claimed when it runs.
+
+    Args:
+        me: the id of this process, stored as the runner of its runs.
+        capacity: runs in progress at a time; those that have ended and wait for a commit do not count.
+        heartbeat: the interval of heartbeats.
+    """
+
+    def __init__(
+        self,
+        batch: RunBatch,
+        me: RunnerId,
+        clock: Clock,
+        *,
+        capacity: int = 1024,
+        heartbeat: timedelta = timedelta(seconds=2),
+    ) -> None:
+        self.runner = me
+        self._runs = batch
+        self._clock = clock
+        self._capacity = capacity
+        self._heartbeat = heartbeat.total_seconds()
+        self._queued: dict[str, None] = {}
+        self._held: dict[str, Assignment] = {}
+        self._requests: dict[str, asyncio.Task[RunEnd]] = {}
+        self._ended: dict[str, RunEnd] = {}
+        self._events: dict[str, Event] = {}
+        self._wake = asyncio.Event()
+        self._heartbeat_at = 0.0
+        self._client: httpx.AsyncClient | None = None
+
+    def fits(self, program: Program) -> bool:
+        return isinstance(program.executable, Quick)
+
+    def room(self) -> int:
+        ended = len(self._ended)
+        in_progress = len(self._held) - ended + len(self._queued)
+        return max(0, self._capacity - in_progress) if ended < _UNSTORED * self._capacity else 0
+
+    def execute(self, runs: Sequence[Assignment]) -> None:
+        for each in runs:
+            if each.run not in self._held:
+                self._held[each.run] = each
+                self._start(each)
+        self._wake.set()
+
+    def claim_and_execute(self, runs: Sequence[str]) -> None:
+        self._queued |= dict.fromkeys(runs)
+        self._wake.set()
+
+    def holds(self, run: str) -> bool:
+        return run in self._held or run in self._queued
+
+    async def run(self) -> None:
+        """Executes until cancelled, then cancels requests in progress: their runs become LOST. Retries while
+        PostgreSQL is unavailable.
+        """
+        try:
+            await run_forever(self._step, sleep=self._wait, called="inline_executor")
+        finally:
+            for run in list(self._requests):
+                self._forget(run)
+
+    async def run_once(self) -> int:
+        """Claims queued runs, stores ends, and sends heartbeats when they are due; returns how many ends were stored.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; nothing is dropped, call again.
+        """
+        self._wake.clear()
+        if self._queued:
+            await self._claim(list(self._queued))
+        stored = await self._store()
+        now = asyncio.get_running_loop().time()
+        if len(self._held) > len(self._ended) and now - self._heartbeat_at >= self._heartbeat:
+            await self._send_heartbeats()
+            self._heartbeat_at = now
+        return stored
+
+    async def _claim(self, runs: Sequence[str]) -> None:
+        """Starts the runs it gets. When one cannot be read, bisects; that run is left to the run monitor."""
+        try:
+            self.execute(await self._runs.claim(runs, runner=str(self.runner), log_path=None, now=self._clock.now()))
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other runs start
+            half = len(runs) // 2
+            if half:
+                await self._claim(runs[:half])
+                await self._claim(runs[half:])
+                return
+            log.error("inline_executor.claim_failed", run=runs[0], reason=described(exc))
+        for run in runs:
+            del self._queued[run]
+
+    async def _store(self) -> int:
+        ended = list(islice(self._ended, _AT_ONCE))
+        stored = await self._finish(ended) if ended else 0
+        if stored:
+            log.info("inline_executor.ends_stored", runs=stored)
+        return stored
+
+    async def _finish(self, runs: Sequence[str]) -> int:
+        """Stores the ends of runs, bisecting when one of them cannot be stored; returns how many are stored."""
+        endings = {run: self._ended[run] for run in runs}
+        try:
+            await self._runs.finish(endings, events={run: self._events[run] for run in runs if run in self._events})
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - as above
+            half = len(runs) // 2
+            if half:
+                return await self._finish(runs[:half]) + await self._finish(runs[half:])
+            log.error("inline_executor.end_refused", run=runs[0], reason=described(exc))
+            return 0 if isinstance(exc, ConflictError) else await self._finish_bare(runs[0])
+        for run in runs:
+            self._forget(run)
+        return len(runs)
+
+    async def _finish_bare(self, run: str) -> int:
+        """Stores the end without its texts and its event; a run whose event is dropped is FAILED. A run that cannot be
+        ended even so is left to the run monitor.
+        """
+        bare = self._ended[run].bare(self._clock.now())
+        if self._events.pop(run, None) is not None:
+            bare = replace(bare, state=RunState.FAILED)
+        try:
+            await self._runs.finish({run: bare}, events={})
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - as above
+            log.error("run.end_failed", run=run, reason=described(exc))
+        self._forget(run)
+        return 1
+
+    async def _send_heartbeats(self) -> None:
+        live = [run for run in self._held if run not in self._ended]
+        stops = await self._runs.heartbeat(live, runner=str(self.runner), now=self._clock.now())
+        for run in live:
+            if run not in stops:
+                log.error("run.disowned", run=run)
+                self._forget(run)
+            elif (stop := stops[run]) is not None and run not in self._ended:
+                self._requests.pop(run).cancel()
+                self._end(run, RunEnd(RunState.KILLED, stop.why, self._clock.now()))
+
+    def _start(self, run: Assignment) -> None:
+        try:
+            match run.program.executable:
+                case PublishJob() as job:
+                    event = _event(run, job, self._clock)
+                    self._events[run.run] = event
+                    self._end(run.run, RunEnd(RunState.COMPLETED, f"published {job.event}", event.time, 0))
+                case HttpJob() as job:
+                    self._client = self._client or open_client()
+                    task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
+                    self._requests[run.run] = task
+                    task.add_done_callback(partial(self._answered, run.run))
+                case other:
+                    raise ConfigurationError(f"launchers do not execute a {type(other).__name__} themselves")
+        except Exception as exc:  # noqa: BLE001 - its definition may hold anything; only this run fails
+            why = f"the program cannot be started: {described(exc)}"
+            self._end(run.run, RunEnd(RunState.FAILED, why, self._clock.now()))
+
+    def _answered(self, run: str, task: asyncio.Task[RunEnd]) -> None:
+        if task.cancelled() or self._requests.pop(run, None) is None:
+            return
+        failure = task.exception()
+        failed = None if failure is None else RunEnd(RunState.FAILED, repr(failure), self._clock.now())
+        self._end(run, failed or task.result())
+
+    def _end(self, run: str, ending: RunEnd) -> None:
+        self._ended[run] = ending
+        self._wake.set()
+
+    def _forget(self, run: str) -> None:
+        for by_run in (self._held, self._ended, self._events):
+            by_run.pop(run, None)
+        task = self._requests.pop(run, None)
+        if task is not None:
+            task.cancel()
+
+    async def _step(self) -> float:
+        """Seconds until the next step."""
+        await self.run_once()
+        if self._queued or self._ended:
+            return 0.0
+        return self._heartbeat if self._held else _IDLE
+
+    async def _wait(self, seconds: float) -> None:
+        """Returns when a run was queued, started or ended, or after `seconds`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+
+def _event(run: Assignment, job: PublishJob, clock: Clock) -> Event:
+    attributes = {name: filled(value, run.arguments) for name, value in job.attributes.items()}
+    return Event(f"{run.run}:{job.event}", SOURCE, clock.now(), CustomHappened(job.event, attributes))

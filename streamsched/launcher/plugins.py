@@ -1,0 +1,57 @@
+"""Constraints from plug-ins: discovery, configuration, validation. `examples/quiet_hours` is one.
+
+An entry point of group `streamsched.constraints` is a `Maker`. It checks its configuration and returns an `Answer`: a
+function that may block and may raise; after two seconds its result is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from streamsched.codec.json.reading import anchored, below
+from streamsched.domain.constraints.plugin import PlugIn, Question
+from streamsched.domain.decisions.admission import ConstraintVerdict
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.schedules.schedule import Schedule
+
+GROUP: Final = "streamsched.constraints"
+
+#: The verdict on a job. Called in a thread; several calls may run at a time.
+Answer = Callable[[Question], ConstraintVerdict]
+#: Makes an answer from a configuration; raises `InvalidError` with the path of a wrong field (`$.limit`).
+Maker = Callable[[Mapping[str, Any]], Answer]
+
+
+def installed() -> Mapping[str, Callable[[], Maker]]:
+    """The plug-ins of this environment by name; a maker is imported on first use."""
+    return {point.name: point.load for point in entry_points(group=GROUP)}
+
+
+def make_plugin(plugin: PlugIn, known: Mapping[str, Callable[[], Maker]]) -> Answer:
+    """The plug-in, configured.
+
+    Raises:
+        InvalidError: it is not installed, cannot be loaded, or refuses its configuration.
+    """
+    if plugin.name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise InvalidDefinitionError("$.name", f"no plug-in '{plugin.name}' is installed here (known: {names})")
+    with anchored("$.config"):
+        try:
+            return known[plugin.name]()(plugin.settings)
+        except InvalidError:
+            raise
+        except (Exception, SystemExit, KeyboardInterrupt) as exc:  # third-party code
+            raise InvalidDefinitionError("$", f"plug-in {plugin.name}: {type(exc).__name__}: {exc}") from exc
+
+
+def check(schedule: Schedule, path: str, known: Mapping[str, Callable[[], Maker]]) -> None:
+    """Raises:
+    InvalidError: a plug-in of the schedule is not installed, or refuses its configuration; the path names the field.
+    """
+    for index, constraint in enumerate(schedule.constraints):
+        if isinstance(constraint, PlugIn):
+            with anchored(below(below(path, "constraints"), index)):
+                make_plugin(constraint, known)

@@ -1,0 +1,186 @@
+"""Starts a runner process for every PENDING run, and ends every run whose runner is gone.
+
+A run outlives its launcher: any launcher finds it by its heartbeats in PostgreSQL. A silent run becomes LOST only when
+its process is known to be gone (on this host) or was silent for `RunTimeouts.elsewhere` (on another): a job never has
+two live attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from streamsched.domain.constraints.pace import Pace
+from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
+from streamsched.ports.clock import Clock
+from streamsched.ports.runner import InlineRunner, RunnerId, Runners
+from streamsched.ports.runs import RunEnd, RunMonitorStore, SilentRun
+
+log = structlog.get_logger()
+
+#: Most runners started in one pass, which bounds the delay of the next checks.
+_AT_ONCE: Final = 256
+#: Silent runs read at a time; after so many ends a pass returns, which bounds the delay of the next checks.
+_PAGE: Final = 100
+#: How often a full host checks for room: the end of a process sends no notification.
+_FULL: Final = timedelta(milliseconds=250)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimeouts:
+    """Timeouts and limits of runs.
+
+    Attributes:
+        spawns: for each runner process of a run, in order, how long it may take to claim the run; after the last the
+            launch has failed.
+        silence: a run without a heartbeat for this long is checked.
+        elsewhere: a run on another host without a heartbeat for this long is lost.
+        attempts: most runs of a job when they are lost, unless its schedule sets another number.
+        jitter: a further runner process starts later by up to this fraction of its timeout.
+        pace: the rate of runner processes, for all launchers together; None: unlimited.
+    """
+
+    spawns: tuple[timedelta, ...] = (timedelta(seconds=15), timedelta(seconds=30), timedelta(seconds=60))
+    silence: timedelta = timedelta(seconds=15)
+    elsewhere: timedelta = timedelta(minutes=10)
+    attempts: int = 3
+    jitter: float = 0.2
+    pace: Pace | None = None
+
+
+class RunMonitor:
+    """Starts runners and checks runs; several may run at a time. `inline` executes runs that need no process; without
+    it they are left to other launchers.
+    """
+
+    def __init__(
+        self,
+        store: RunMonitorStore,
+        runners: Runners,
+        clock: Clock,
+        timeouts: RunTimeouts | None = None,
+        *,
+        inline: InlineRunner | None = None,
+    ) -> None:
+        self._store = store
+        self._runners = runners
+        self._inline = inline
+        self._clock = clock
+        self._timeouts = timeouts or RunTimeouts()
+        self._paced_until: datetime | None = None
+
+    async def spawn(self) -> int:
+        """Starts a runner process for each PENDING run that needs one now, or passes it to the inline runner; ends
+        those that are to stop, and those that no runner claimed. Returns how many were started.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        now = self._clock.now()
+        for cancelled in await self._store.cancel_pending(now):
+            log.info("run.cancelled", run=cancelled)
+        for failed in await self._store.fail_unstarted(now, spawns=len(self._timeouts.spawns)):
+            log.error("run.launch_failed", run=failed)
+        retry_at = [now + timeout for timeout in self._timeouts.spawns]
+        started = await self._claim_inline(now, retry_at)
+        room = min(self._runners.room(), _AT_ONCE)
+        if not room:
+            return started
+        wanted, self._paced_until = await self._store.unclaimed(
+            now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, pace=self._timeouts.pace
+        )
+        for run in wanted:
+            try:
+                self._runners.spawn(run.run)
+                log.info("runner.spawned", run=run.run, spawns=run.spawns)
+            except UnavailableError as exc:
+                log.error("runner.spawn_failed", run=run.run, spawns=run.spawns, reason=str(exc))
+                await self._store.spawn_failed(run.run, str(exc), now=now)
+        return started + len(wanted)
+
+    async def next_due(self) -> datetime | None:
+        """When `spawn` has work; while this host is full, when to check for room; never before the pace permits."""
+        full = self._clock.now() + _FULL
+        due = await self._store.next_spawn()
+        if due is not None and self._paced_until is not None:
+            due = max(due, self._paced_until)
+        if due is not None and not self._runners.room():
+            due = max(due, full)
+        inline_due = None if self._inline is None else await self._store.next_spawn(inline=True)
+        if inline_due is not None and self._inline is not None and not self._inline.room():
+            inline_due = max(inline_due, full)
+        return min((each for each in (due, inline_due) if each is not None), default=None)
+
+    async def check_runs(self) -> Sequence[str]:
+        """Requests a stop of runs past their deadline, and ends those whose runner is gone; returns the ids of the
+        latter.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        now = self._clock.now()
+        for late in await self._store.overdue(now):
+            log.warning("run.overdue", run=late)
+        ended: list[str] = []
+        page: Sequence[SilentRun] = await self._store.silent(now - self._timeouts.silence, limit=_PAGE)
+        while page:
+            for run in page:
+                try:
+                    if await self._end(run, now):
+                        ended.append(run.run)
+                except SYSTEMIC:
+                    raise
+                except Exception as exc:  # noqa: BLE001 - its row may hold anything; the other runs are checked
+                    log.error("run.end_failed", run=run.run, reason=described(exc))
+            if len(ended) >= _PAGE:
+                break
+            page = await self._store.silent(now - self._timeouts.silence, limit=_PAGE, behind=page[-1])
+        return ended
+
+    async def _claim_inline(self, now: datetime, retry_at: Sequence[datetime]) -> int:
+        """Passes PENDING runs to the inline runner; `RunTimeouts.pace` limits processes only."""
+        room = 0 if self._inline is None else self._inline.room()
+        if self._inline is None or not room:
+            return 0
+        wanted, _ = await self._store.unclaimed(
+            now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, inline=True
+        )
+        self._inline.claim_and_execute([run.run for run in wanted])
+        return len(wanted)
+
+    def _alive(self, run: SilentRun, runner: RunnerId) -> bool | None:
+        """None: it runs on another host."""
+        if self._inline is not None and runner == self._inline.runner:
+            return self._inline.holds(run.run)  # False: its admission was stored, but the answer was lost
+        return self._runners.alive(runner)
+
+    async def _end(self, run: SilentRun, now: datetime) -> bool:
+        runner = RunnerId.parse(run.runner)
+        alive = self._alive(run, runner)
+        if alive:
+            return False  # it is paused or cannot reach PostgreSQL, and continues when it can
+        try:
+            ending = self._runners.end_note(run.run)
+        except UnavailableError as exc:
+            log.error("run.end_note_unreadable", run=run.run, reason=str(exc))
+            return False
+        if ending is not None:
+            return await self._finish(run.run, ending, now)
+        silent_for = now - run.heartbeat_at
+        if alive is None and silent_for < self._timeouts.elsewhere:
+            return False
+        why = f"its runner {runner} is gone" if alive is False else f"its runner {runner} was silent for {silent_for}"
+        next_run = await self._store.mark_lost(run, why, now=now, attempts=self._timeouts.attempts)
+        log.error("run.marked_lost", run=run.run, reason=why, next_run=next_run)
+        return True
+
+    async def _finish(self, run: str, ending: RunEnd, now: datetime) -> bool:
+        try:
+            return await self._store.finish(run, ending)
+        except InvalidError as exc:
+            log.error("run.end_refused", run=run, reason=str(exc))
+            return await self._store.finish(run, ending.bare(now))

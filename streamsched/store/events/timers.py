@@ -1,0 +1,183 @@
+"""`ports.timers.TimerStore` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads
+from streamsched.codec.schedules import policy as policies
+from streamsched.codec.triggers import trigger as triggers
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.limits import as_stored
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.quarantine import Quarantine
+from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.ticks.misfire import COUNTED
+from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf, leaf_id, leaves
+from streamsched.ports.catalog import HistoryEntry
+from streamsched.ports.timers import DueTimer, Firing
+from streamsched.store.catalog import outbox
+from streamsched.store.catalog.history import record, record_all
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+log = structlog.get_logger()
+
+_SQL = queries("events/timers")
+
+#: Triggers and policies whose decoded form is cached, by their text; an entry is about a kilobyte.
+_CACHED: Final = 4096
+
+_Decided = Sequence[tuple[DueTimer, Firing]]
+
+
+class PostgresTimers:
+    """See `ports.timers.TimerStore`. Rows are claimed by their locks, so a claim ends with its transaction.
+
+    Timers that raise (an unreadable schedule, an arithmetic overflow) do not delay others: the failure is written to
+    the schedule's history, and they are retried at growing intervals.
+    """
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._failed: Quarantine[str] = Quarantine()
+        self._held: list[str] = []
+
+    async def fire(self, *, now: datetime, limit: int, decide: Callable[[DueTimer], Firing]) -> int:
+        self._held = self._failed.held(now)
+        try:
+            return await self._fire(now, limit, decide)
+        except SYSTEMIC:
+            raise
+        except Exception as failure:
+            if limit == 1:
+                raise
+            log.warning("timers.batch_failed", reason=described(failure))
+        fired = 0
+        for _ in range(limit):  # one by one, to quarantine the one that cannot be stored
+            claimed: list[Any] = []
+            try:
+                found = await self._fire(now, 1, decide, claimed)
+            except SYSTEMIC:
+                raise
+            except Exception as failure:
+                if not claimed:
+                    raise
+                async with self._pool.acquire() as connection:
+                    await self._quarantine(connection, claimed[0], failure, now)
+                found = 1
+            if not found:
+                break
+            fired += found
+        return fired
+
+    async def _fire(
+        self, now: datetime, limit: int, decide: Callable[[DueTimer], Firing], claimed: list[Any] | None = None
+    ) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["claim"], now, limit, self._held)
+                if claimed is not None:
+                    claimed += rows
+                decided: list[tuple[DueTimer, Firing]] = []
+                for row in rows:
+                    try:
+                        timer = _due_timer(row)
+                        decided.append((timer, decide(timer)))
+                    except SYSTEMIC:
+                        raise
+                    except Exception as failure:  # noqa: BLE001 - as above
+                        await self._quarantine(connection, row, failure, now)
+                if decided:
+                    await _store(connection, decided, now)
+                return len(rows)
+
+    async def next_due(self) -> datetime | None:
+        with translated():
+            return await self._pool.fetchval(_SQL["next_due"], self._held)
+
+    async def _quarantine(self, connection: Any, row: Any, failure: Exception, now: datetime) -> None:
+        """Skips all timers of the definition for a while, and writes that to its history."""
+        name = f"{row['schedule']}.{row['generation']}"
+        if name in self._held:
+            return
+        retry_at = self._failed.add(name, now)
+        self._held.append(name)
+        log.error("timer.failed", schedule=row["schedule"], generation=row["generation"], reason=described(failure))
+        reason = (
+            f"its ticks cannot be planned: {described(failure)}; the next attempt is at {retry_at:%Y-%m-%d %H:%M:%S}Z"
+        )
+        await record(connection, "schedule", row["schedule"], "ticks_failed", reason, at=now)
+
+
+async def _store(connection: Any, decided: _Decided, now: datetime) -> None:
+    next_ticks = [
+        (str(timer.schedule), timer.leaf_id, firing.tick_at, firing.next_at)
+        for timer, firing in decided
+        if firing.next_at is not None
+    ]
+    if next_ticks:
+        await connection.execute(_SQL["advance"], *zip(*next_ticks, strict=True))
+    ended = [(str(t.schedule), t.leaf_id) for t, firing in decided if firing.next_at is None]
+    if ended:
+        await connection.execute(_SQL["finish"], *zip(*ended, strict=True))
+    await outbox.copy(connection, [record for _, firing in decided for record in firing.records])
+    await record_all(connection, list(_history(decided, now)))
+
+
+def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
+    for timer, firing in decided:
+        if firing.skipped:
+            detail = {"leaf": timer.leaf_id, "skipped": firing.skipped, "fired": len(firing.records)}
+            many = f"at least {COUNTED}" if firing.skipped == COUNTED else firing.skipped
+            reason = f"{many} missed ticks were skipped, as misfire '{timer.misfire}' and its catch-up say"
+            yield HistoryEntry(now, "schedule", str(timer.schedule), "ticks_skipped", reason, detail)
+
+
+def _due_timer(row: Any) -> DueTimer:
+    schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up = row
+    policy, bounds = _policy(misfire, catch_up)
+    return DueTimer(
+        ScheduleRef.parse(schedule),
+        generation,
+        leaf,
+        _time_leaves(trigger).get(leaf),
+        policy,
+        due_at,
+        created_at,
+        bounds,
+        tick_at,
+    )
+
+
+@lru_cache(_CACHED)
+def _time_leaves(trigger: str) -> Mapping[str, TimeLeaf]:
+    """The time leaves of a trigger, by leaf id.
+
+    Raises:
+        InvalidError: this release cannot read it.
+    """
+    with as_stored():
+        found = triggers.from_json(loads(trigger, "$.trigger"), "$.trigger")
+    return {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At)}
+
+
+@lru_cache(_CACHED)
+def _policy(misfire: str, catch_up: str | None) -> tuple[Misfire, CatchUp]:
+    """The misfire and catch-up policy.
+
+    Raises:
+        InvalidError: this release cannot read it.
+    """
+    document = {"misfire": misfire, **({} if catch_up is None else {"catchUp": loads(catch_up, "$.catchUp")})}
+    with as_stored():
+        found = policies.read(Fields(document, "$"))
+    return found.get("misfire", Misfire.ONE), found.get("catch_up", UNBOUNDED)

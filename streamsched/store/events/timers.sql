@@ -1,0 +1,33 @@
+-- The next tick of each time leaf of each enabled schedule.
+
+-- name: claim
+-- Due timers, due longest first, without those locked by another instance and the generations in $3, which this one
+-- cannot read. A concurrent change of the schedule waits or has deleted the row, so leaf and generation belong together.
+-- Of the definition only what a tick needs, as text: equal texts are decoded once.
+SELECT t.schedule, t.leaf, t.generation, t.due_at, t.tick_at, s.created_at,
+    s.definition ->> 'trigger' AS trigger, s.definition ->> 'misfire' AS misfire, s.definition ->> 'catchUp' AS catch_up
+FROM timers t
+JOIN schedules s ON s.id = t.schedule
+WHERE t.due_at <= $1 AND t.schedule || '.' || t.generation <> ALL ($3::text[])
+ORDER BY t.due_at
+LIMIT $2
+FOR UPDATE OF t SKIP LOCKED;
+
+-- name: advance
+-- Sets claimed timers to their next tick.
+UPDATE timers t SET due_at = given.due_at, tick_at = given.tick_at
+FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS given (schedule, leaf, tick_at, due_at)
+WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
+
+-- name: finish
+-- Claimed timers without a next tick.
+DELETE FROM timers t
+USING unnest($1::text[], $2::text[]) AS given (schedule, leaf)
+WHERE t.schedule = given.schedule AND t.leaf = given.leaf;
+
+-- name: next_due
+-- When the next timer is due; $1 as in claim.
+SELECT t.due_at FROM timers t
+WHERE t.schedule || '.' || t.generation <> ALL ($1::text[])
+ORDER BY t.due_at
+LIMIT 1;

@@ -1,0 +1,93 @@
+"""`ports.timers.WakeStore` and the intake of topic `wakeups`, on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.signal import Woken
+from streamsched.domain.ticks.wakeups import send_at
+from streamsched.ports.intake import IntakeBatch, IntakeResult
+from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.timers import WakeUpRequest
+from streamsched.store.catalog import outbox
+from streamsched.store.connections import translated
+from streamsched.store.positions import StoredPositions
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("events/wakes")
+
+#: A wake-up due later is not notified: every instance polls more often than that.
+_SOON: Final = timedelta(seconds=30)
+#: After this a row that cannot be read is tried again.
+_RETRY: Final = timedelta(hours=1)
+
+log = structlog.get_logger()
+
+
+class PostgresWakes(StoredPositions):
+    """See `ports.timers.WakeStore` and `ports.intake.IntakeStore[WakeUpRequest]`.
+
+    Rows are claimed by deleting them, so a claim ends with its transaction. A request that arrives while its row is
+    claimed waits for that transaction and is stored after it.
+    """
+
+    async def take(self, topic: str, batches: Sequence[IntakeBatch[WakeUpRequest]], *, now: datetime) -> IntakeResult:
+        columns = [list(column) for column in zip(*_newest(batches, now), strict=True)] or [[] for _ in range(6)]
+        with translated():
+            row = await self._pool.fetchrow(
+                _SQL["take"],
+                topic,
+                [batch.partition for batch in batches],
+                [batch.start for batch in batches],
+                [batch.next for batch in batches],
+                *columns,
+                now + _SOON,
+            )
+        assert row is not None
+        return IntakeResult(frozenset(row["partitions"]), row["stored"], row["obsolete"])
+
+    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["claim"], now, limit)
+                records, unreadable = [], []
+                for row in rows:
+                    try:
+                        records.append(record(_woken(row)))
+                    except SYSTEMIC:
+                        raise
+                    except Exception as failure:  # noqa: BLE001 - a damaged row may raise anything
+                        log.error("wake.unreadable", schedule=row["schedule"], reason=described(failure))
+                        unreadable.append(row)
+                await outbox.write(connection, records)
+                if unreadable:
+                    columns = [[row[name] for row in unreadable] for name in ("schedule", "cell", "generation", "at")]
+                    await connection.execute(_SQL["put_off"], *columns, now + _RETRY)
+                return len(rows)
+
+    async def next_due(self) -> datetime | None:
+        with translated():
+            return await self._pool.fetchval(_SQL["next_due"])
+
+
+def _newest(batches: Sequence[IntakeBatch[WakeUpRequest]], now: datetime) -> Iterator[tuple[Any, ...]]:
+    """A row for each schedule and cell: the last request in log order."""
+    newest = {
+        (request.wake.schedule, request.wake.cell): (batch.partition, request)
+        for batch in batches
+        for request in batch.rows
+    }
+    for partition, request in newest.values():
+        wake, at = request.wake, request.wake.at
+        due_at = None if at is None else send_at(at, logged_at=request.logged_at, now=now)
+        yield partition, str(wake.schedule), wake.cell.encode(), wake.generation, at, due_at
+
+
+def _woken(row: Any) -> Woken:
+    return Woken(ScheduleRef.parse(row["schedule"]), row["generation"], row["cell"].decode(), row["at"])

@@ -1,0 +1,108 @@
+-- Moves ended jobs and runs to the history and deletes old history. Migration 0016, ADR 0043.
+
+-- name: lookback
+-- The constraints of schedules that depend on ended runs.
+SELECT DISTINCT each FROM schedules s CROSS JOIN LATERAL jsonb_array_elements(s.definition -> 'constraints') AS each
+WHERE s.deleted_at IS NULL AND each ->> 'type' = 'LAST_RUN';
+
+-- name: pick_jobs
+-- Jobs that ended before $1 with all their runs, by creation time, after ($2, $3). Jobs coalesced into one move with it.
+-- A job with a deadline that has not been evaluated stays; deadlines after its end are met.
+SELECT j.id, j.created_at, greatest(j.ended_at, r.ended_at) AS done_at
+FROM jobs j CROSS JOIN LATERAL (
+    SELECT max(ended_at) AS ended_at, count(*) FILTER (WHERE ended_at IS NULL) AS alive FROM runs WHERE job = j.id
+) AS r
+WHERE (j.created_at, j.id) > ($2::timestamptz, $3::text) AND j.created_at < $1 AND j.ended_at < $1 AND j.joined IS NULL
+    AND NOT EXISTS (SELECT FROM deadlines d WHERE d.job = j.id AND d.due_at <= $1) AND r.alive = 0 AND (r.ended_at IS NULL OR r.ended_at < $1)
+ORDER BY j.created_at, j.id
+LIMIT $4;
+
+-- name: pick_runs
+-- Manual runs that ended before $1, as pick_jobs.
+SELECT id, created_at, ended_at AS done_at FROM runs
+WHERE (created_at, id) > ($2::timestamptz, $3::text) AND created_at < $1 AND ended_at < $1 AND job IS NULL
+ORDER BY created_at, id
+LIMIT $4;
+
+-- name: spend
+-- Marks these jobs and older ones as spent: a repeated launch record creates no job.
+INSERT INTO jobs_spent AS known (schedule, generation, sequence)
+SELECT DISTINCT ON (schedule) schedule, generation, sequence FROM (
+    SELECT schedule, generation, sequence FROM jobs WHERE id = ANY ($1::text[])
+    UNION ALL
+    SELECT schedule, generation, sequence FROM jobs WHERE joined = ANY ($1::text[])
+) AS leaving
+ORDER BY schedule, generation DESC, sequence DESC
+ON CONFLICT (schedule) DO UPDATE SET generation = excluded.generation, sequence = excluded.sequence
+WHERE (known.generation, known.sequence) < (excluded.generation, excluded.sequence);
+
+-- name: let_pass
+-- Waits for intakes that started before `spend` was visible.
+SELECT count(*) FROM (SELECT FROM intake_positions WHERE topic = $1 ORDER BY partition FOR SHARE) AS held;
+
+-- name: move_jobs
+-- Moves these jobs, the jobs coalesced into them, and their runs, with the time they were done; those done before $3 are
+-- deleted. Foreign keys are checked at the end of the statement, when all rows are gone.
+WITH leaving AS MATERIALIZED (
+    SELECT id, done_at, array(SELECT r.id FROM runs r WHERE r.job = given.id ORDER BY r.attempt) AS runs
+    FROM unnest($1::text[], $2::timestamptz[]) AS given (id, done_at)
+), family AS MATERIALIZED (
+    SELECT id, done_at, runs FROM leaving
+    UNION ALL
+    SELECT j.id, l.done_at, '{}' FROM leaving l JOIN jobs j ON j.joined = l.id
+), gone_runs AS (
+    DELETE FROM runs r USING leaving l, jobs j WHERE r.job = l.id AND j.id = l.id
+    RETURNING l.done_at, r.id, r.program, j.schedule, r.state, r.created_at, to_jsonb(r) AS record
+), gone_jobs AS (
+    DELETE FROM jobs j USING family f WHERE j.id = f.id
+    RETURNING f.done_at, j.id, j.schedule, j.state, j.created_at, f.runs, to_jsonb(j) AS record
+), kept_runs AS (
+    INSERT INTO runs_history (done_at, id, program, schedule, state, created_at, record)
+    SELECT done_at, id, program, schedule, state, created_at, record FROM gone_runs WHERE done_at >= $3
+), kept_jobs AS (
+    INSERT INTO jobs_history (done_at, id, schedule, state, created_at, runs, record)
+    SELECT done_at, id, schedule, state, created_at, runs, record FROM gone_jobs WHERE done_at >= $3
+)
+SELECT count(*) FROM gone_jobs;
+
+-- name: move_runs
+-- These runs of no job.
+WITH gone AS (
+    DELETE FROM runs r USING unnest($1::text[], $2::timestamptz[]) AS leaving (id, done_at)
+    WHERE r.id = leaving.id AND r.job IS NULL
+    RETURNING leaving.done_at, r.id, r.program, r.state, r.created_at, to_jsonb(r) AS record
+), kept AS (
+    INSERT INTO runs_history (done_at, id, program, state, created_at, record)
+    SELECT done_at, id, program, state, created_at, record FROM gone WHERE done_at >= $3
+)
+SELECT count(*) FROM gone;
+
+-- name: known_runs
+-- Those of these that are alive, have ended, or are in the history.
+SELECT id FROM runs WHERE id = ANY($1::text[])
+UNION ALL
+SELECT id FROM runs_history WHERE id = ANY($1::text[]);
+
+-- name: early
+-- Times of history that came before its partition was made: the first of each day.
+SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+UNION ALL
+SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('month', at, 'UTC')
+ORDER BY 1, 2;
+
+-- name: make_part
+-- A partition, unless it is there.
+SELECT make_part_v1($1, $2, $3);
+
+-- name: drop_part
+-- The oldest partition that ended by then; '' when there is none, NULL when it is in use.
+SELECT drop_part_v1($1, $2);
+
+-- name: standing
+-- What there is: tables, their partitions, and how large they are. For people.
+SELECT p.relname AS parent, count(i.inhrelid) AS partitions,
+    coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint AS bytes,
+    min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''([^'']+)''\)')::timestamptz) AS oldest
+FROM unnest($1::text[]) AS wanted (name) JOIN pg_class p ON p.oid = to_regclass(wanted.name)
+LEFT JOIN pg_inherits i ON i.inhparent = p.oid LEFT JOIN pg_class c ON c.oid = i.inhrelid
+GROUP BY p.relname ORDER BY p.relname;

@@ -1,0 +1,71 @@
+"""The satisfactions coalesced into a job, read when it is admitted, in the same transaction.
+
+They may be those of several days, so they are read and decoded in batches: neither the event loop nor the transaction,
+which PostgreSQL ends when it is idle for long, waits for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from streamsched.codec.records import launch
+from streamsched.domain.decisions.decision import Admit, Join, with_coalesced
+from streamsched.domain.decisions.decision_batch import DecidedProgram
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/decisions")
+#: Rows of one batch; decoding them takes some 30 ms.
+PREFETCH: Final = 500
+
+
+async def with_coalesced_jobs(connection: Any, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
+    """The decisions, each admission with the satisfactions coalesced into its job, earlier or in this batch.
+
+    Raises:
+        InvalidError: a stored satisfaction cannot be read.
+    """
+    jobs = {job for each in decided for job in _may_have_coalesced(each)}
+    if not jobs:
+        return decided
+    stored: dict[str, list[ReadyJob]] = {}
+    async for row in connection.cursor(_SQL["coalesced"], list(jobs), prefetch=PREFETCH):
+        stored.setdefault(row["joined"], []).append(launch.decode(row["ready"]))
+    return [_completed(each, stored) for each in decided] if stored else decided
+
+
+def _may_have_coalesced(decided: DecidedProgram) -> Sequence[str]:
+    """Jobs admitted, or joined to an admitted one, that waited before: others are coalesced only into waiting jobs."""
+    admitted = {decision.job for decision in decided.decisions if isinstance(decision, Admit)}
+    if not admitted:
+        return ()
+    return [
+        decision.job
+        for due_job, decision in zip(decided.input.due_jobs, decided.decisions, strict=True)
+        if due_job.held_by is not None
+        and (decision.job in admitted or (isinstance(decision, Join) and decision.into in admitted))
+    ]
+
+
+def _completed(decided: DecidedProgram, stored: Mapping[str, Sequence[ReadyJob]]) -> DecidedProgram:
+    program = decided.input.program
+    if program is None:
+        return decided
+    pairs = list(zip(decided.input.due_jobs, decided.decisions, strict=True))
+    coalesced = {
+        decision.job: list(stored.get(decision.job, ())) for _, decision in pairs if isinstance(decision, Admit)
+    }
+    for due_job, decision in pairs:
+        if isinstance(decision, Join) and decision.into in coalesced:
+            coalesced[decision.into] += (due_job.ready, *stored.get(decision.job, ()))
+    return replace(
+        decided,
+        decisions=[
+            with_coalesced(decision, due_job, program, coalesced[decision.job])
+            if isinstance(decision, Admit) and coalesced[decision.job]
+            else decision
+            for due_job, decision in pairs
+        ],
+    )

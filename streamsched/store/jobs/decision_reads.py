@@ -1,0 +1,246 @@
+"""What a decision is made of: programs, schedules, due jobs and shared resources, read under their locks.
+
+A row that cannot be decoded fails its own jobs; those of other rows are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec.json.scalar import loads
+from streamsched.codec.records import launch
+from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.domain.constraints.pool import slots_name
+from streamsched.domain.constraints.rate import TokenBucket, bucket_of
+from streamsched.domain.decisions.decision import DecisionInput, DueJob, Resources, superseded
+from streamsched.domain.errors import described
+from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.store.limits import clusters, groups, pools, rates
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/decisions")
+
+#: Definitions whose decoded form is cached, by their text.
+_CACHED: Final = 4096
+#: Queue entries of a pool that are read besides the jobs to decide; one batch never admits more.
+_QUEUE_AHEAD: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LockedProgram:
+    """A program whose row is locked.
+
+    Attributes:
+        program: None when it was removed.
+        rated: whether a token bucket counts all its runs.
+        unreadable: why its definition cannot be decoded.
+    """
+
+    program: Program | None = None
+    rated: bool = False
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedInputs:
+    """Inputs by program, longest waiting jobs first, without the resources; `failed`: why jobs are in no input."""
+
+    inputs: Mapping[str, DecisionInput]
+    resources: Resources
+    failed: Mapping[str, str]
+
+
+async def wait_for_program(connection: Any, program: str) -> bool:
+    """Waits at most a second for the program's lock: its holder may be paused, and other programs become due."""
+    try:
+        async with connection.transaction():  # a savepoint: it restores the timeout
+            await connection.execute(_SQL["wait_a_second"])
+            await connection.execute(_SQL["wait_for_program"], program)
+            await connection.execute(_SQL["wait_as_ever"])
+    except asyncpg.LockNotAvailableError:
+        return False
+    return True
+
+
+async def lock_programs(connection: Any, programs: Sequence[str]) -> Mapping[str, LockedProgram]:
+    """Locks those of the programs that are not locked; a removed program counts as locked."""
+    found = {row["id"]: _locked(row) for row in await connection.fetch(_SQL["lock_programs"], programs)}
+    missing = [program for program in programs if program not in found]
+    if missing:
+        existing = {row["id"] for row in await connection.fetch(_SQL["standing_programs"], missing)}
+        found |= {program: LockedProgram() for program in missing if program not in existing}
+    return found
+
+
+async def read_inputs(
+    connection: Any, locked: Mapping[str, LockedProgram], due: Sequence[Any], now: datetime
+) -> LockedInputs:
+    """Locks and reads the due jobs, their schedules and the resources that these use."""
+    schedules = {
+        row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list({r["schedule"] for r in due}))
+    }
+    definitions, unreadable = _definitions(schedules)
+    wanted = {row["id"] for row in due}
+    newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
+    if newest_only:
+        wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
+    rows = await connection.fetch(_SQL["lock_cases"], list(wanted), list(locked))
+    jobs: dict[str, list[DueJob]] = {}
+    failed: dict[str, str] = {}
+    for row in rows:
+        try:
+            job = _due_job(row, schedules, definitions)
+        except Exception as failure:  # noqa: BLE001 - a row may hold anything
+            failed[row["id"]] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
+            continue
+        wrong = locked[row["program"]].unreadable or unreadable.get(row["schedule"])
+        if wrong is not None and _current(job):
+            failed[row["id"]] = wrong
+        else:
+            jobs.setdefault(row["program"], []).append(job)
+    used_pools = {each.pool.name for each in definitions.values() if each.pool is not None}
+    used_groups = {each.name for known in definitions.values() for each in known.groups}
+    await groups.lock(connection, used_groups | {slots_name(pool) for pool in used_pools})
+    inputs = await _inputs(connection, locked, jobs, definitions)
+    due_jobs = [job for each in inputs.values() for job in each.due_jobs]
+    rated = [each.program.ref for each in (locked[name] for name in inputs) if each.rated and each.program is not None]
+    buckets = (bucket for each in inputs.values() for bucket in _buckets(each))
+    resources = Resources(
+        await groups.occupancy_for(connection, due_jobs),
+        await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
+        await rates.locked(connection, buckets, now=now, programs=rated),
+        await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
+    )
+    return LockedInputs(inputs, resources, failed)
+
+
+def bucket_keys(decision_input: DecisionInput) -> Collection[str]:
+    """The keys of the token buckets that the schedules of the jobs name."""
+    return {bucket.key for bucket in _buckets(decision_input)}
+
+
+async def _inputs(
+    connection: Any,
+    locked: Mapping[str, LockedProgram],
+    jobs: Mapping[str, Sequence[DueJob]],
+    definitions: Mapping[str, Schedule],
+) -> Mapping[str, DecisionInput]:
+    facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(jobs))}
+    waiting, own_runs = await _oldest_waiting(connection, definitions), await _own_runs(connection, jobs, definitions)
+    return {
+        program: DecisionInput(
+            locked[program].program,
+            tuple(of_program),
+            waiting=waiting,
+            active_runs=tuple(facts[program]["active_runs"]),
+            own_runs=own_runs,
+            last_completed_at=facts[program]["last_completed_at"],
+        )
+        for program, of_program in jobs.items()
+    }
+
+
+async def _own_runs(
+    connection: Any, programs: Collection[str], definitions: Mapping[str, Schedule]
+) -> Mapping[ScheduleKey, tuple[str, ...]]:
+    wanted = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP or known.overlap.stops]
+    if not wanted:
+        return {}
+    rows = await connection.fetch(_SQL["own_runs"], list(programs), wanted)
+    return {ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
+
+
+async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleKey, JobNumber]:
+    """Of each schedule key the waiting job into which others are coalesced."""
+    coalescing = [name for name, known in definitions.items() if known.overlap in (Overlap.COALESCE, Overlap.SKIP)]
+    if not coalescing:
+        return {}
+    return {
+        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): JobNumber(row["generation"], row["sequence"])
+        for row in await connection.fetch(_SQL["elders"], coalescing)
+    }
+
+
+def _locked(row: Any) -> LockedProgram:
+    try:
+        return LockedProgram(_program(row["definition"]), row["metered"])
+    except Exception as failure:  # noqa: BLE001 - a row may hold anything
+        return LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
+
+
+def _definitions(schedules: Mapping[str, Any]) -> tuple[Mapping[str, Schedule], Mapping[str, str]]:
+    """The definitions of schedules that were not deleted, and why the others of them cannot be decoded."""
+    definitions, unreadable = dict[str, Schedule](), dict[str, str]()
+    for name, row in schedules.items():
+        if row["deleted_at"] is not None:
+            continue
+        try:
+            definitions[name] = _schedule(row["definition"])
+        except Exception as failure:  # noqa: BLE001 - a row may hold anything
+            unreadable[name] = f"it cannot be decided: its schedule cannot be read: {described(failure)}"
+    return definitions, unreadable
+
+
+def _due_job(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]) -> DueJob:
+    ready = launch.decode(row["ready"])
+    name = str(ready.schedule)
+    current = schedules.get(name)
+    verdicts = row["waiting"]
+    return DueJob(
+        ready,
+        definitions.get(name),
+        current["generation"] if current else 0,
+        bool(current and current["enabled"]),
+        held_by=None if verdicts is None else tuple(n for n, v in enumerate(verdicts) if v["kind"] != "satisfied"),
+        command=None if row["told"] is None else JobCommand(row["told"]),
+        command_reason=row["told_why"] or "",
+        stands_from=current["stands_from"] if current else None,
+        priority=current["priority_set"] if current else None,
+    )
+
+
+def _current(job: DueJob) -> bool:
+    """Whether the job's definition is in force. If not, the job ends, whether the definition can be read or not."""
+    return (
+        superseded(
+            known=True,
+            current=job.generation,
+            enabled=job.enabled,
+            generation=job.ready.generation,
+            stands_from=job.stands_from,
+        )
+        is None
+    )
+
+
+def _buckets(decision_input: DecisionInput) -> Iterator[TokenBucket]:
+    if decision_input.program is not None:
+        schedules = {job.schedule_key: job.schedule for job in decision_input.due_jobs if job.schedule is not None}
+        for key, schedule in schedules.items():
+            for rate in schedule.rates:
+                yield bucket_of(rate, decision_input.program.ref, key)
+
+
+@lru_cache(_CACHED)
+def _schedule(definition: str) -> Schedule:
+    """Raises:
+    InvalidError: this release cannot read it.
+    """
+    return stored_schedule_from_json(loads(definition, "$"))
+
+
+@lru_cache(_CACHED)
+def _program(definition: str) -> Program:
+    """Raises:
+    InvalidError: this release cannot read it.
+    """
+    return stored_program_from_json(loads(definition, "$"))

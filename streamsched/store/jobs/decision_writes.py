@@ -1,0 +1,174 @@
+"""Stores decisions in the transaction that read their input, under its locks; one statement for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, assert_never
+
+import orjson
+
+from streamsched.codec.records import launch
+from streamsched.codec.views import constraint_verdict
+from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Resources, Wait
+from streamsched.domain.decisions.decision_batch import DecidedProgram
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.jobs.job import JobFact, JobState, advance
+from streamsched.domain.limits import later
+from streamsched.ports.jobs import InlineRoom
+from streamsched.ports.runs import Assignment
+from streamsched.store.catalog.history import copy
+from streamsched.store.limits import clusters, groups, pools, rates
+from streamsched.store.runs import deadlines
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/decision_writes")
+_WAITING: Final = JobState.PENDING_CONSTRAINT
+
+#: A history line: subject kind, subject, action, reason.
+_Line = tuple[str, str, str, str]
+
+
+async def store(
+    connection: Any,
+    decided: Sequence[DecidedProgram],
+    *,
+    before: Resources,
+    now: datetime,
+    inline: InlineRoom | None = None,
+) -> Sequence[Assignment]:
+    """Applies the decisions and writes their history; `before`: the resources before any of them. Returns the runs
+    that are claimed for the inline runner.
+
+    Raises:
+        ConflictError: a job changed its state meanwhile; the transaction must be rolled back.
+    """
+    decisions = [decision for each in decided for decision in each.decisions]
+    due_jobs = [job for each in decided for job in each.input.due_jobs]
+    claimed = list(_claimed(decided, inline))
+    history: list[_Line] = [line for decision in decisions for line in _history(decision)]
+    for each in claimed:
+        history += [
+            ("run", each.run, "run.claimed", f"by runner {_runner(inline)}"),
+            ("job", each.job or "", "job.launched", f"run {each.run}"),
+        ]
+    await _admit(connection, decided, {each.run: each for each in claimed}, _runner(inline), now)
+    await _wait(
+        connection, [decision for decision in decisions if isinstance(decision, Wait) and not decision.failed], now
+    )
+    joins = [decision for decision in decisions if isinstance(decision, Join)]
+    if joins:
+        state = advance(_WAITING, JobFact.JOINED)
+        columns = [j.job for j in joins], [j.into for j in joins], [j.reason for j in joins]
+        _all_moved(joins, len(await connection.fetch(_SQL["join"], state, _WAITING, now, *columns)))
+    ends = [decision for decision in decisions if isinstance(decision, End)]
+    if ends:
+        states = [advance(_WAITING, end.fact) for end in ends]
+        columns = [e.job for e in ends], states, [e.reason for e in ends]
+        _all_moved(ends, len(await connection.fetch(_SQL["end"], _WAITING, now, *columns)))
+    await groups.settle(connection, due_jobs, before.groups, decisions)
+    await rates.settle(connection, before.buckets, decisions, now)
+    await pools.settle(connection, due_jobs, before.pool_queues, decisions)
+    for each in decided:
+        await clusters.settle(connection, each.input, each.decisions)
+        await deadlines.watch_jobs(connection, each.input, each.decisions, now)
+    for each in claimed:
+        if each.schedule is not None and each.schedule.deadlines:
+            await deadlines.watch_run(connection, each.schedule, each.job, each.run, now=now)
+    await copy(connection, ((now, *line) for line in history))
+    return claimed
+
+
+async def _admit(
+    connection: Any,
+    decided: Sequence[DecidedProgram],
+    claimed: Mapping[str, Assignment],
+    runner: str | None,
+    now: datetime,
+) -> None:
+    inline: list[tuple[object, ...]] = []
+    pending: list[tuple[object, ...]] = []
+    coalesced: list[tuple[object, ...]] = []
+    for each in decided:
+        satisfactions = {job.job: job.ready for job in each.input.due_jobs}
+        for admit in each.decisions:
+            if isinstance(admit, Admit):
+                row = admit.job, admit.run, admit.reason, orjson.dumps(admit.arguments, default=dict).decode()
+                (inline if admit.run in claimed else pending).append(row)
+                if satisfactions.get(admit.job) is not admit.ready:
+                    coalesced.append((admit.job, launch.encode(admit.ready).decode()))
+    if coalesced:
+        await connection.execute(_SQL["joined_by"], *_columns(coalesced))
+    for claimed_by, rows in ((runner, inline), (None, pending)):
+        if rows:
+            _all_moved(rows, await connection.fetchval(_SQL["admit"], now, claimed_by, *_columns(rows)))
+    run_deadlines = [(each.run, _deadline(each, now)) for each in claimed.values()]
+    if run_deadlines := [row for row in run_deadlines if row[1] is not None]:
+        await connection.execute(_SQL["bound"], *_columns(run_deadlines))
+
+
+async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
+    if not waits:
+        return
+    texts = [orjson.dumps([constraint_verdict.to_json(each) for each in wait.verdicts]).decode() for wait in waits]
+    columns = (
+        [w.job for w in waits],
+        [w.until for w in waits],
+        texts,
+        [w.reason for w in waits],
+        [w.skip_on_run_end for w in waits],
+    )
+    _all_moved(waits, len(await connection.fetch(_SQL["wait"], now, *columns)))
+    stops = [(run, f"job {wait.job} takes its place", wait.kill) for wait in waits for run in wait.stops]
+    if stops:
+        await connection.execute(_SQL["stop_runs"], now, *_columns(stops))
+
+
+def _claimed(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> Iterator[Assignment]:
+    """The admitted runs that the inline runner starts at once, as many as it has room for."""
+    room = 0 if inline is None else inline.room
+    for each in decided:
+        program = each.input.program
+        if inline is None or program is None or not inline.fits(program):
+            continue
+        for job, decision in zip(each.input.due_jobs, each.decisions, strict=True):
+            if room and isinstance(decision, Admit):
+                room -= 1
+                yield Assignment(
+                    decision.run, 1, program, decision.arguments, decision.job, decision.ready, job.schedule
+                )
+
+
+def _deadline(run: Assignment, now: datetime) -> datetime | None:
+    longest = None if run.schedule is None else run.schedule.max_duration
+    return None if longest is None else later(now, longest)
+
+
+def _runner(inline: InlineRoom | None) -> str | None:
+    return None if inline is None else inline.runner
+
+
+def _all_moved(decisions: Sequence[object], moved: int) -> None:
+    if moved != len(decisions):
+        raise ConflictError("a job changed its state while it was being decided")
+
+
+def _history(decision: Decision) -> Iterator[_Line]:
+    match decision:
+        case Admit(job=job, run=run, reason=reason):
+            yield "job", job, "job.admitted", reason
+            yield "run", run, "run.created", f"for job {job}"
+        case Wait(job=job, reason=reason, changed=changed, failed=failed):
+            if changed and not failed:
+                yield "job", job, "job.waits", reason
+        case Join(job=job, into=into, reason=reason):
+            yield "job", job, "job.coalesced", reason
+            yield "job", into, "job.joined", f"by {job}"
+        case End(job=job, fact=fact, reason=reason):
+            yield "job", job, f"job.{advance(_WAITING, fact).lower()}", reason
+        case _:
+            assert_never(decision)
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,186 @@
+"""`ports.limits.GroupStore` on PostgreSQL, and the slots taken and freed in the transactions of decisions and run ends.
+
+Slots are taken and freed under the lock of the group's row. Groups are locked sorted by name: by a decision after the
+program, its schedules and jobs, by every other transaction last. The holder of a group's lock waits for no job: jobs
+locked by another transaction are skipped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.pool import slots_name
+from streamsched.domain.decisions.admission import Satisfied
+from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
+from streamsched.ports.limits import GroupRecord
+from streamsched.store.catalog.history import record
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("limits/groups")
+_POOL: Final = slots_name("")
+
+#: Most waiting jobs of a group that are rechecked when its limit changes.
+_CHANGED: Final = 1000
+
+
+class PostgresGroupStore:
+    """See `ports.limits.GroupStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def all(self, *, after: str = "", limit: int | None = None) -> Sequence[GroupRecord]:
+        with translated():
+            return [_record(row) for row in await self._pool.fetch(_SQL["list"], None, after, limit)]
+
+    async def set_limit(self, name: str, limit: int | None, reason: str, *, now: datetime) -> GroupRecord:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(_SQL["set_limit"], name, limit, now)
+                change = "its limit is left to the schedules" if limit is None else f"its limit is {limit}"
+                change = f"{change}: {reason}" if reason else change
+                await record(connection, "group", name, "group.limit_set", change, at=now)
+                await connection.execute(_SQL["wake"], [name], [_CHANGED])
+                return _record(await connection.fetchrow(_SQL["list"], [name], "", None))
+
+
+async def lock(connection: Any, names: Iterable[str]) -> None:
+    """Locks the groups until the transaction ends; missing ones are created."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return
+    known = {row["name"] for row in await connection.fetch(_SQL["known"], wanted)}
+    if len(known) < len(wanted):
+        await connection.execute(_SQL["ensure"], wanted)
+    await connection.execute(_SQL["lock"], wanted)
+
+
+async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+    """Locks the groups and reads their occupancy."""
+    wanted = sorted(set(names))
+    await lock(connection, wanted)
+    return await occupancy(connection, wanted)
+
+
+async def occupancy_for(connection: Any, due_jobs: Sequence[DueJob]) -> Mapping[str, Occupancy]:
+    """The occupancy of the groups the jobs use, which are locked. Holders, which may be thousands, are read only of
+    groups without room for all the jobs: only their verdicts name them.
+    """
+    wanted = [group for job in due_jobs if job.schedule is not None for group in job.schedule.groups]
+    if not wanted:
+        return {}
+    slots, limits = Counter[str](), dict[str, int]()
+    for group in wanted:
+        slots[group.name] += group.weight
+        limits[group.name] = min(group.limit, limits.get(group.name, group.limit))
+    rows = {row["name"]: row for row in await connection.fetch(_SQL["taken"], sorted(limits))}
+    roomy = {
+        name: Occupancy(row["slots"], taken=row["taken"])
+        for name, row in rows.items()
+        if row["taken"] + slots[name] <= (limits[name] if row["slots"] is None else row["slots"])
+    }
+    return {**roomy, **await occupancy(connection, rows.keys() - roomy.keys())}
+
+
+async def occupancy(connection: Any, names: Iterable[str]) -> Mapping[str, Occupancy]:
+    """The occupancy by group; groups that do not exist are missing."""
+    wanted = sorted(set(names))
+    rows = await connection.fetch(_SQL["list"], wanted, "", None) if wanted else ()
+    return {row["name"]: _record(row).occupancy for row in rows}
+
+
+async def holders(connection: Any, names: Iterable[str]) -> Sequence[Any]:
+    """Rows of the runs that hold slots of these groups, oldest first."""
+    wanted = sorted(set(names))
+    return await connection.fetch(_SQL["holders"], wanted) if wanted else ()
+
+
+async def settle(
+    connection: Any, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
+) -> None:
+    """Admitted runs take their slots, and jobs that wait for a slot are queued; the groups are locked. While slots are
+    left of a group whose jobs were not admitted, the next waiting jobs are woken: those may have been woken in vain.
+    `before`: the occupancy before the decisions.
+    """
+    taken = [(name, each.run, weight) for each in decisions if isinstance(each, Admit) for name, weight in each.slots]
+    if waited := [job.job for job in due_jobs if job.held_by is not None]:
+        await connection.execute(_SQL["leave"], waited)
+    await take(connection, taken)
+    wanted = {job.job: job.schedule.groups for job in due_jobs if job.schedule is not None}
+    refused = [each for each in decisions if not isinstance(each, Admit) and wanted.get(each.job)]
+    waits = [
+        (group.name, each.job, group.weight, group.limit, _slots_only(each))
+        for each in refused
+        if isinstance(each, Wait)
+        for group in wanted[each.job]
+        if group.name in each.groups
+    ]
+    if waits:
+        await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
+    to_wake = _to_wake(before, taken, [group for each in refused for group in wanted[each.job]])
+    if to_wake:
+        await connection.execute(_SQL["wake"], list(to_wake), list(to_wake.values()))
+
+
+def _slots_only(wait: Wait) -> bool:
+    held_by = [verdict for verdict in wait.verdicts if not isinstance(verdict, Satisfied)]
+    return len(held_by) == len(wait.groups)
+
+
+def _to_wake(
+    before: Mapping[str, Occupancy], taken: Sequence[tuple[str, str, int]], refused: Sequence[Group]
+) -> Mapping[str, int]:
+    """For each group with room left, how many jobs were not admitted."""
+    room: dict[str, int] = {}
+    for group in refused:
+        found = before.get(group.name, Occupancy())
+        limit = group.limit if found.limit is None else found.limit
+        room[group.name] = max(limit - found.taken, room.get(group.name, 0))
+    for name, _, weight in taken:
+        if name in room:
+            room[name] -= weight
+    counts = Counter(group.name for group in refused)
+    return {name: counts[name] for name in sorted(room) if room[name] > 0}
+
+
+async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
+    """Stores slots of new runs as (group, run, weight); the groups are locked."""
+    if slots:
+        await connection.execute(_SQL["take"], *(list(column) for column in zip(*slots, strict=True)))
+
+
+async def free(connection: Any, *runs: str) -> None:
+    """Frees the runs' slots and wakes jobs that wait for them. Its locks are the last of the transaction."""
+    held = await connection.fetch(_SQL["lock_held"], runs)
+    if held:
+        await connection.execute(_SQL["free"], runs)
+        freed: dict[str, int] = {row["name"]: row["slots"] for row in held}
+        places = {name: slots for name, slots in freed.items() if name.startswith(_POOL)}
+        if slots := {name: amount for name, amount in freed.items() if name not in places}:
+            await connection.execute(_SQL["wake"], list(slots), list(slots.values()))
+        await wake_pool_queues(connection, places)
+
+
+async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
+    """Wakes the first jobs of pools' queues, as many as slots are free; one that takes no slot wakes the next.
+    `places`: free slots by group name; the groups are locked.
+    """
+    if places:
+        await connection.execute(_SQL["wake_lines"], list(places), list(places.values()))
+
+
+async def hand_over(connection: Any, run: str, again: str) -> None:
+    """Moves the slots of a lost run to the next attempt."""
+    await connection.execute(_SQL["hand_over"], run, again)
+
+
+def _record(row: Any) -> GroupRecord:
+    slots = tuple(GroupSlot(run, weight) for run, weight in zip(row["runs"], row["weights"], strict=True))
+    return GroupRecord(row["name"], Occupancy(row["slots"], slots), row["waiting"], row["changed_at"])

@@ -1,0 +1,70 @@
+"""Further attempts of a job whose run failed: planned under the run's lock, stored in the transaction of its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.domain.errors import described
+from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.store.limits import groups
+from streamsched.store.runs.ending import SQL, current_schedule, record
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class NextAttempt:
+    """The run that follows a failed one; it starts after `pause`."""
+
+    run: str
+    pause: timedelta
+    why: str
+
+
+async def planned(
+    connection: Any, row: Any, failure: Failure | None, reason: str, *, at: datetime, default: Retry | None = None
+) -> NextAttempt | None:
+    """The attempt that follows the end of this `locked` run; None when it was the last, when the run was to stop, or
+    when its schedule no longer permits it. `default`: the retry policy of schedules without one.
+    """
+    if failure is None or row["job"] is None:
+        return None
+    superseded, schedule_row = await current_schedule(connection, row)
+    policy = default
+    if superseded is None and schedule_row is not None:
+        policy = _retry(row["schedule"], schedule_row["definition"]) or default
+    if policy is None or not policy.allows(failure, row["attempt"]):
+        return None
+    stopped = superseded if failure is Failure.TIMEOUT else row["stop_requested"] or superseded
+    if stopped is not None:
+        await record(connection, "job", row["job"], "job.not_retried", stopped, at=at)
+        return None
+    attempt = row["attempt"] + 1
+    pause = policy.pause(row["id"], row["attempt"])
+    why = f"attempt {attempt} of {policy.attempts}, for run {row['id']} failed ({failure}): {reason}"
+    return NextAttempt(run_id(row["job"], attempt), pause, why)
+
+
+def _retry(schedule: str, definition: Any) -> Retry | None:
+    """The schedule's retry policy; None when the definition cannot be read: the run ends anyway."""
+    try:
+        return stored_schedule_from_json(definition).retry
+    except Exception as failure:  # noqa: BLE001 - a row may hold anything
+        log.error("schedule.unreadable", schedule=schedule, reason=described(failure))
+        return None
+
+
+async def make(connection: Any, row: Any, attempt: NextAttempt, *, at: datetime) -> None:
+    """Stores the attempt; it takes over the slots of the run that ended."""
+    start_at = later(at, attempt.pause)
+    await connection.execute(SQL["next_attempt"], row["id"], attempt.run, RunState.PENDING, at, start_at)
+    await groups.hand_over(connection, row["id"], attempt.run)
+    await record(connection, "run", attempt.run, "run.created", attempt.why, at=at)
+    await connection.execute(SQL["ring"])

@@ -1,0 +1,212 @@
+"""`ports.timers.DeadlineStore` on PostgreSQL: deadlines are stored at a job's first decision or a run's claim, and
+settled in one transaction. Locks: programs by id, then the deadline, the job, its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import asyncpg
+import orjson
+import structlog
+
+from streamsched.codec import event as event_codec
+from streamsched.codec.schedules import deadline as codec
+from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, Wait
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.jobs.job import JobCommand, JobState
+from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.limits import as_stored
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.quarantine import Quarantine
+from streamsched.domain.schedules.deadline import Course, Deadline, Miss, OnMiss, Promise, Ran, missed
+from streamsched.domain.schedules.retry import OVERDUE
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.log.topics import public_topic
+from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.timers import WatchedDeadline
+from streamsched.store.catalog import outbox
+from streamsched.store.catalog.history import record
+from streamsched.store.connections import translated
+from streamsched.store.runs import manual_runs
+from streamsched.store.runs.ending import SQL as RUNS
+from streamsched.store.runs.ending import cancel_pending, locked
+from streamsched.store.sql import queries
+
+log = structlog.get_logger()
+
+_SQL: Final = queries("runs/deadlines")
+_JOBS: Final = queries("jobs/jobs")
+_PREFIX: Final = "deadline."
+
+_Row = tuple[str, str, int, datetime, str]
+
+
+async def watch_jobs(
+    connection: Any, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
+) -> None:
+    """Stores the deadlines of jobs that wait or are admitted by their first decision; the program is locked."""
+    active = {decision.job for decision in decisions if isinstance(decision, Admit | Wait)}
+    rows = [
+        row
+        for due_job in decision_input.due_jobs
+        if due_job.schedule is not None
+        and due_job.schedule.deadlines
+        and due_job.held_by is None
+        and due_job.job in active
+        for row in _rows(due_job.schedule, due_job.job, "", due_job.ready.satisfied_at)
+    ]
+    await _watch(connection, rows, now)
+
+
+async def watch_run(connection: Any, schedule: Schedule | None, job: str | None, run: str, *, now: datetime) -> None:
+    """Stores the deadlines on the duration of a run, at its claim."""
+    if schedule is not None and job is not None:
+        await _watch(connection, _rows(schedule, job, run, now), now)
+
+
+class PostgresDeadlineStore:
+    """See `ports.timers.DeadlineStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._failed: Quarantine[WatchedDeadline] = Quarantine()
+        self._held: list[WatchedDeadline] = []
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[WatchedDeadline]:
+        self._held = self._failed.held(now)
+        with translated():
+            return [WatchedDeadline(*row) for row in await self._pool.fetch(_SQL["due"], now, limit, *self._without())]
+
+    async def next_due(self) -> datetime | None:
+        with translated():
+            return await self._pool.fetchval(_SQL["next_due"], *self._without())
+
+    async def settle(self, watched: WatchedDeadline, *, now: datetime) -> Miss | None:
+        try:
+            miss = await self._settle(watched, now)
+        except SYSTEMIC:
+            raise
+        except Exception as failure:  # noqa: BLE001 - a row may hold anything; the other deadlines are settled
+            retry_at = self._failed.add(watched, now)
+            self._held.append(watched)
+            log.error("deadline.failed", job=watched.job, run=watched.run, reason=described(failure))
+            due = f"{retry_at:%Y-%m-%d %H:%M:%S}Z"
+            reason = f"a deadline cannot be judged: {described(failure)}; the next attempt is at {due}"
+            with translated():
+                await self._pool.execute(_SQL["failed"], now, watched.job, reason)
+            return None
+        self._failed.release(watched)
+        return miss
+
+    def _without(self) -> list[list[object]]:
+        return [list(column) for column in zip(*self._held, strict=True)] or [[], [], []]
+
+    async def _settle(self, watched: WatchedDeadline, now: datetime) -> Miss | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["get"], *watched)
+                if row is None:
+                    return None
+                with as_stored():
+                    deadline = codec.from_json(row["said"])
+                schedule, program = ScheduleRef.parse(row["schedule"]), ProgramRef.parse(row["program"])
+                program_to_start = _started(deadline, schedule)
+                definitions = {
+                    ref: await connection.fetchval(RUNS["lock_program"], str(ref))
+                    for ref in sorted({program, *([] if program_to_start is None else [program_to_start])})
+                }
+                if await connection.fetchrow(_SQL["lock"], *watched) is None:
+                    return None
+                shortfall = missed(deadline, row["due_at"], await _course(connection, watched))
+                await connection.execute(_SQL["settled"], *watched)
+                if shortfall is None:
+                    return None
+                run = watched.run or None
+                miss = Miss(schedule, program, watched.job, run, watched.place, deadline, row["due_at"], shortfall)
+                await _record_miss(connection, miss, now)
+                if deadline.then is OnMiss.CANCEL:
+                    await _cancel(connection, miss, now)
+                if program_to_start is not None:
+                    await _start(connection, program_to_start, definitions[program_to_start], miss, now)
+        return miss
+
+
+def _rows(schedule: Schedule, job: str, run: str, since: datetime) -> list[_Row]:
+    """The deadlines of the job, or those of the run when one is given."""
+    return [
+        (job, run, place, each.due(since), orjson.dumps(codec.to_json(each)).decode())
+        for place, each in enumerate(schedule.deadlines)
+        if (each.promise is Promise.DURATION) == bool(run)
+    ]
+
+
+async def _watch(connection: Any, rows: Sequence[_Row], now: datetime) -> None:
+    if rows:
+        await connection.execute(_SQL["watch"], now, *(list(column) for column in zip(*rows, strict=True)))
+
+
+def _started(deadline: Deadline, schedule: ScheduleRef) -> ProgramRef | None:
+    return None if deadline.program is None else ProgramRef(schedule.namespace, schedule.app, deadline.program)
+
+
+async def _course(connection: Any, watched: WatchedDeadline) -> Course:
+    job = await connection.fetchrow(_SQL["lock_job"], watched.job)
+    runs = await connection.fetch(_SQL["runs"], watched.job, watched.run)
+    launched = job["state"] == JobState.LAUNCHED
+    return Course(
+        job["ended_at"] if launched else None,
+        None if launched else job["ended_at"],
+        tuple(Ran(RunState(run["state"]), run["ended_at"]) for run in runs),
+    )
+
+
+async def _record_miss(connection: Any, miss: Miss, now: datetime) -> None:
+    """Records the miss in the job and the history, and publishes its event."""
+    await connection.execute(_SQL["note"], miss.job, miss.reason)
+    await record(connection, "job", miss.job, "job.deadline_missed", miss.reason, at=now)
+    event = miss.event(now)
+    await outbox.write(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
+
+
+async def _cancel(connection: Any, miss: Miss, now: datetime) -> None:
+    """A waiting job gets a cancel command and is checked at once. PENDING runs end here; a stop is requested of the
+    others, unless one was requested for another reason than the run's maximum duration.
+    """
+    await connection.fetchrow(
+        _JOBS["tell"], miss.job, JobCommand.CANCEL, miss.reason, now, f"job.{JobCommand.CANCEL}_ordered"
+    )
+    stop = OVERDUE if miss.run is not None else miss.reason
+    for run in await connection.fetch(_SQL["runs"], miss.job, miss.run or ""):
+        if RunState(run["state"]).terminal:
+            continue
+        row = await locked(connection, run["id"])
+        if row is None or (current_stop := row["stop_requested"]) not in (None, OVERDUE) or current_stop == stop:
+            continue
+        if row["state"] == RunState.PENDING:
+            await cancel_pending(connection, row, stop, at=now)
+        elif await connection.fetchval(RUNS["request_stop"], run["id"], stop, False) is not None:
+            await record(connection, "run", run["id"], "run.stop_requested", stop, at=now)
+
+
+async def _start(connection: Any, program: ProgramRef, definition: Any | None, miss: Miss, now: datetime) -> None:
+    """Starts the deadline's program, with the facts of the miss as arguments."""
+    if definition is None:
+        why = f"{program} is not started: it was removed"
+        await record(connection, "job", miss.job, "job.deadline_unanswered", why, at=now)
+        return
+    run = run_id(f"{program}.missed-{miss.subject}-{miss.place}", 1)
+    arguments = {f"{_PREFIX}{name}": value for name, value in miss.facts.items()}
+    await manual_runs.make_run(
+        connection,
+        program,
+        definition,
+        run,
+        arguments,
+        why=f"{miss.subject} missed its deadline: {miss.reason}",
+        now=now,
+        force=True,
+    )
+    await record(connection, "job", miss.job, "job.deadline_answered", f"run {run}", at=now)

@@ -1,0 +1,112 @@
+"""Steps shared by all transactions that end a run: the state, the status event, the history, and the wake-ups."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.codec import event as event_codec
+from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.jobs.job import JobFact, JobState
+from streamsched.domain.jobs.job import advance as advance_job
+from streamsched.domain.jobs.run import RunFact, RunState, status_event
+from streamsched.domain.jobs.run import advance as advance_run
+from streamsched.domain.names import ProgramRef
+from streamsched.store.catalog.history import record
+from streamsched.store.limits import groups
+from streamsched.store.runs import failure_streaks
+from streamsched.store.sql import queries
+
+SQL: Final = queries("runs/ending")
+
+
+async def locked(connection: Any, run: str) -> Any | None:
+    """Locks the run's program and the run, in this order, and returns the run's row; None when there is no such run.
+    The program's lock excludes decisions about the program until the end of the run is stored and waiting jobs woken.
+    """
+    row = await connection.fetchrow(SQL["state"], run)
+    if row is None:
+        return None
+    await connection.execute(SQL["lock_program"], row["program"])
+    await connection.execute(SQL["lock_run"], run)
+    return await connection.fetchrow(SQL["state"], run)
+
+
+async def end(
+    connection: Any,
+    row: Any,
+    fact: RunFact,
+    reason: str,
+    *,
+    at: datetime,
+    exit_code: int | None = None,
+    announced: bool = True,
+    log_tail: str = "",
+) -> RunState:
+    """Stores the end of a `locked` run, announces it, frees its slots and wakes the program's waiting jobs; returns the
+    state. An end followed by another attempt is not `announced` and keeps its slots: the execution continues.
+
+    Raises:
+        IllegalTransitionError: the run's state forbids it.
+    """
+    before = RunState(row["state"])
+    state = advance_run(before, fact)
+    await connection.execute(SQL["end_run"], row["id"], before, state, reason, at, exit_code)
+    error = None if state is RunState.COMPLETED else reason
+    if announced:
+        await announce(connection, row, state, at=at, error=error, log_tail=log_tail)
+    await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
+    await connection.execute(SQL["wake"], row["program"])
+    if announced and state is not RunState.COMPLETED:
+        await failure_streaks.record_failure(connection, row, reason, at=at)
+    if announced:
+        await groups.free(connection, row["id"])
+    return state
+
+
+async def announce(
+    connection: Any, row: Any, state: RunState, *, at: datetime, error: str | None = None, log_tail: str = ""
+) -> None:
+    """Writes the status event of the state to the outbox, if the state has one."""
+    program = ProgramRef.parse(row["program"])
+    tail = "" if state is RunState.COMPLETED else log_tail
+    event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error, log_tail=tail)
+    if event is not None:
+        await connection.execute(SQL["announce"], event.key, event_codec.encode(event))
+
+
+async def move_job(connection: Any, row: Any, fact: JobFact, reason: str, *, at: datetime) -> None:
+    """Applies `fact` to the job of the run if it is PENDING_LAUNCH; a launched job stays LAUNCHED."""
+    if row["job"] is None or row["job_state"] != JobState.PENDING_LAUNCH:
+        return
+    state = advance_job(JobState.PENDING_LAUNCH, fact)
+    if await connection.fetchval(SQL["job_moves"], row["job"], JobState.PENDING_LAUNCH, state, reason, at) is not None:
+        await record(connection, "job", row["job"], f"job.{state.lower()}", reason, at=at)
+
+
+async def cancel_pending(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
+    """Ends a `locked` PENDING run that is to stop: KILLED, its job LAUNCH_FAILED."""
+    await move_job(connection, row, JobFact.LAUNCH_FAILED, reason, at=at)
+    await end(connection, row, RunFact.KILLED, reason, at=at)
+
+
+async def current_schedule(connection: Any, row: Any) -> tuple[str | None, Any | None]:
+    """Why the run's schedule no longer permits it (None: it does, or the run has none), and the schedule's row, locked
+    against changes until the transaction ends.
+    """
+    if row["schedule"] is None:
+        return None, None
+    schedule = await connection.fetchrow(SQL["lock_schedule"], row["schedule"])
+    known = schedule is not None and schedule["deleted_at"] is None
+    why = superseded(
+        known=known,
+        current=schedule["generation"] if schedule else 0,
+        enabled=bool(schedule and schedule["enabled"]),
+        generation=row["generation"],
+        stands_from=schedule["stands_from"] if schedule else None,
+    )
+    if why is None and schedule is not None and schedule["generation"] != row["generation"]:
+        state = await connection.fetchval(SQL["job_state"], row["job"])
+        if state == JobState.OBSOLETE:  # the change kept jobs of this generation, but this one ended
+            why = "its job ended before it began"
+    return why, schedule

@@ -1,0 +1,46 @@
+"""Detects, in the transaction of a run's end, that too many runs in a row failed. `catalog.resumption` then pauses the
+schedule, under its lock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.schedules import pause as codec
+from streamsched.domain.errors import described
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.limits import as_stored
+from streamsched.domain.schedules.retry import OVERDUE
+from streamsched.store.sql import queries
+
+log = structlog.get_logger()
+
+_SQL: Final = queries("runs/failure_streaks")
+
+
+async def record_failure(connection: Any, row: Any, reason: str, *, at: datetime) -> None:
+    """Requests a pause when the streak is long enough. `row`: a run (query `state`) that ended without success and
+    without a further attempt; its program is locked.
+    """
+    if row["schedule"] is None:
+        return
+    stored = await connection.fetchrow(_SQL["policy"], row["schedule"], row["generation"])
+    if stored is None:
+        return
+    try:
+        with as_stored():
+            policy = codec.after_from_json(Fields(stored["policy"]))
+    except Exception as failure:  # noqa: BLE001 - a row may hold anything; the run ends anyway
+        log.error("schedule.policy_unreadable", schedule=row["schedule"], reason=described(failure))
+        return
+    ends = await connection.fetch(
+        _SQL["latest"], row["schedule"], row["generation"], policy.failures, OVERDUE, stored["updated_at"]
+    )
+    if len(ends) < policy.failures or any(each["state"] == RunState.COMPLETED for each in ends):
+        return
+    pause = policy.pause(row["id"], reason, at=at)
+    await connection.execute(_SQL["wish"], row["schedule"], row["generation"], at, pause.keep, pause.until, pause.note)

@@ -1,0 +1,94 @@
+"""Runs without a job: started manually, or by a missed deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from streamsched.codec.schedules.schedule import program_to_json, stored_program_from_json, stored_schedule_from_json
+from streamsched.domain.constraints.group import Group, groups_of_manual_run
+from streamsched.domain.constraints.pool import Pool, PoolQueue, pools_of_manual_run, slots_name
+from streamsched.domain.constraints.rate import RateScope, bucket_of
+from streamsched.domain.decisions.admission import ConstraintInput, check_all
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.jobs.job import ScheduleKey
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.store.catalog.history import record
+from streamsched.store.limits import groups, rates
+from streamsched.store.runs.ending import SQL
+
+
+async def make_run(
+    connection: Any,
+    program: ProgramRef,
+    definition: Any,
+    run: str,
+    arguments: Mapping[str, str],
+    *,
+    why: str,
+    now: datetime,
+    at_most: int | None = None,
+    force: bool = False,
+) -> None:
+    """Stores a PENDING run of a locked program with this `definition`, and takes its slots and tokens. `force` ignores
+    the limits. Idempotent by the run's id.
+
+    Raises:
+        ConflictError: `at_most` runs are active, or a group or pool is full.
+    """
+    if await connection.fetchrow(SQL["get"], run) is not None:
+        return
+    rows = await connection.fetch(SQL["schedules"], str(program))
+    schedules = [stored_schedule_from_json(row["definition"]) for row in rows]
+    slots = groups_of_manual_run(group for each in schedules for group in each.groups)
+    pools = pools_of_manual_run(each.pool for each in schedules)
+    held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
+    occupancy = await groups.locked(connection, (name for name, _ in held))
+    if not force:
+        queues = {each.name: PoolQueue(occupancy[slots_name(each.name)]) for each in pools}
+        constraint_input = ConstraintInput(now, groups=occupancy, pool_queues=queues)
+        await _require_room(connection, program, at_most, (*slots, *pools), constraint_input)
+    defined = stored_program_from_json(definition)
+    merged = {**defined.arguments, **arguments}
+    await connection.execute(SQL["start"], run, str(program), program_to_json(defined), merged, RunState.PENDING, now)
+    await groups.take(connection, [(name, run, weight) for name, weight in held])
+    await _take_tokens(connection, program, schedules, now)
+    await record(connection, "run", run, "run.created", why, at=now)
+    await connection.execute(SQL["ring"])
+
+
+async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence[Schedule], now: datetime) -> None:
+    """Takes tokens from the buckets of the program, and of the groups named by rates of its schedules."""
+    no_key = ScheduleKey(ScheduleRef(program.namespace, program.app, program.name))
+    named = {
+        bucket_of(rate, program, no_key)
+        for each in schedules
+        for rate in each.rates
+        if rate.of in (RateScope.PROGRAM, RateScope.GROUP)
+    }
+    buckets = await rates.locked(connection, named, now=now)
+    await rates.take(connection, buckets, {bucket.key for bucket in buckets}, now)
+
+
+async def _require_room(
+    connection: Any,
+    program: ProgramRef,
+    at_most: int | None,
+    shared: Sequence[Group | Pool],
+    constraint_input: ConstraintInput,
+) -> None:
+    """Raises:
+    ConflictError: `at_most` runs are active, or a group or pool is full.
+    """
+    active = await connection.fetchval(SQL["active"], str(program))
+    if at_most is not None and active >= at_most:
+        raise ConflictError(f"program '{program}' has {active} active runs; at most {at_most} were asked for")
+    room = check_all(
+        tuple(replace(each, wait=False) for each in shared), constraint_input, constraint_input.satisfied_at
+    )
+    if room.aborted:
+        raise ConflictError(room.why)

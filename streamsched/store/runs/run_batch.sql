@@ -1,0 +1,75 @@
+-- name: lock_programs
+-- Sorted; the holder of these locks decides about them.
+SELECT id FROM programs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE;
+
+-- name: lock_schedules
+-- Of the jobs of these runs: a concurrent disabling waits, or is seen here.
+SELECT id, definition FROM schedules
+WHERE id IN (SELECT j.schedule FROM runs r JOIN jobs j ON j.id = r.job WHERE r.id = ANY($1::text[]))
+ORDER BY id FOR SHARE;
+
+-- name: claim
+-- PENDING → STARTING of the plain ones, their jobs LAUNCHED, with history. It frees and wakes nothing, so it needs no
+-- program's lock. The states repeat domain.run.TRANSITIONS and domain.job.TRANSITIONS.
+WITH plain AS (
+    SELECT r.id FROM runs r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN schedules s ON s.id = j.schedule
+    WHERE r.id = ANY($1::text[]) AND r.state = 'PENDING' AND r.stop_requested IS NULL
+        AND (r.job IS NULL OR (s.enabled AND s.deleted_at IS NULL
+            AND s.definition ->> 'maxDuration' IS NULL AND s.definition -> 'deadlines' IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
+            AND j.generation BETWEEN s.stands_from AND s.generation))
+), claimed AS (
+    UPDATE runs r SET state = 'STARTING', runner = $2, log_path = $3, heartbeat_at = $4::timestamptz, spawn_at = NULL
+    FROM plain WHERE r.id = plain.id AND r.state = 'PENDING'
+    RETURNING r.id, r.attempt, r.job, r.executable, r.arguments
+), launched AS (
+    UPDATE jobs j SET state = 'LAUNCHED', reason = 'run ' || c.id, ended_at = $4::timestamptz
+    FROM claimed c WHERE j.id = c.job AND j.state = 'PENDING_LAUNCH'
+    RETURNING j.id, j.reason
+), recorded AS (
+    INSERT INTO decisions (at, subject_kind, subject, action, reason)
+    SELECT $4::timestamptz, 'run', id, 'run.claimed', 'by runner ' || $2 FROM claimed
+    UNION ALL SELECT $4::timestamptz, 'job', id, 'job.launched', reason FROM launched
+)
+SELECT c.id, c.attempt, c.job, c.executable, c.arguments, j.schedule, j.ready::text AS ready
+FROM claimed c LEFT JOIN jobs j ON j.id = c.job;
+
+-- name: beat
+-- Heartbeats, and requested stops. Missing runs are no longer this runner's.
+UPDATE runs SET heartbeat_at = $3::timestamptz
+WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
+RETURNING id, state, stop_requested, stop_at_once;
+
+-- name: going_on
+-- Live runs, before any lock.
+SELECT id, program, state, arguments FROM runs
+WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
+
+-- name: live
+-- Live runs, after the wait for their locks.
+SELECT id, state FROM runs
+WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
+
+-- name: finish
+-- The end of runs with the same state and exit code.
+UPDATE runs r SET state = $1, reason = n.reason, ended_at = n.at,
+    started_at = CASE WHEN $2::integer IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
+    exit_code = $2::integer
+FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS n (id, reason, at)
+WHERE r.id = n.id;
+
+-- name: wake
+-- Runs of these programs ended: wakes those jobs of each that this may admit and that wait longest.
+WITH woken AS (
+    UPDATE jobs SET next_check_at = timestamptz 'epoch'
+    WHERE id IN (
+        SELECT first.id FROM unnest($1::text[]) AS ended (program) CROSS JOIN LATERAL (
+            SELECT id FROM jobs j
+            WHERE coalesce(j.program, '') = ended.program AND state = 'PENDING_CONSTRAINT'
+                AND next_check_at IS DISTINCT FROM timestamptz 'epoch' AND spared_at IS DISTINCT FROM checked_at
+            ORDER BY satisfied_at, sequence
+            LIMIT 100
+        ) AS first
+    )
+    RETURNING id
+)
+SELECT pg_notify('launcher', '') FROM woken LIMIT 1;

@@ -1,0 +1,138 @@
+"""`ports.runs.RunMonitorStore` on PostgreSQL: what launchers write about runs without a runner."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from streamsched.domain.constraints.pace import BucketLevel, Pace
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.jobs.job import JobFact
+from streamsched.domain.jobs.run import RunFact, RunState
+from streamsched.domain.quarantine import Quarantine
+from streamsched.domain.schedules.retry import OVERDUE, Failure, Retry
+from streamsched.ports.runs import SilentRun, UnclaimedRun
+from streamsched.store.catalog.history import record
+from streamsched.store.connections import translated
+from streamsched.store.runs.attempts import make, planned
+from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
+from streamsched.store.runs.run_store import PostgresRunStore
+
+log = structlog.get_logger()
+
+_LAUNCHES: Final = "launches"
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+_LIVE: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
+
+
+class PostgresRunMonitorStore(PostgresRunStore):
+    """See `ports.runs.RunMonitorStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        super().__init__(pool)
+        self._failed: Quarantine[str] = Quarantine()
+
+    async def unclaimed(
+        self,
+        now: datetime,
+        *,
+        retry_at: Sequence[datetime],
+        jitter: float,
+        limit: int,
+        pace: Pace | None = None,
+        inline: bool = False,
+    ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
+        unclaimed = SQL["unclaimed_quick" if inline else "unclaimed"]
+        with translated():
+            if pace is None:
+                rows = await self._pool.fetch(unclaimed, now, list(retry_at), limit, jitter)
+                return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], None
+            async with self._pool.acquire() as connection, connection.transaction():
+                found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
+                bucket = BucketLevel(found["remaining"], found["at"])
+                limit = min(limit, pace.available(bucket, now))
+                rows = await connection.fetch(unclaimed, now, list(retry_at), limit, jitter)
+                left = pace.taken(bucket, len(rows), now)
+                await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
+        return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], pace.next_at(left, now)
+
+    async def next_spawn(self, *, inline: bool = False) -> datetime | None:
+        with translated():
+            return await self._pool.fetchval(SQL["next_quick" if inline else "next_spawn"])
+
+    async def spawn_failed(self, run: str, reason: str, *, now: datetime) -> None:
+        with translated():
+            await record(self._pool, "run", run, "run.spawn_failed", reason, at=now)
+
+    async def fail_unstarted(self, now: datetime, *, spawns: int) -> Sequence[str]:
+        async def fail(connection: Any, row: Any) -> None:
+            why = f"{spawns} runner processes were started for it and none claimed it"
+            await move_job(connection, row, JobFact.LAUNCH_FAILED, why, at=now)
+            await end(connection, row, RunFact.FAILED, why, at=now)
+
+        with translated():
+            rows = await self._pool.fetch(SQL["hopeless"], now, spawns)
+        return await self._each([row["id"] for row in rows], fail, now)
+
+    async def overdue(self, now: datetime) -> Sequence[str]:
+        with translated():
+            return [row["id"] for row in await self._pool.fetch(SQL["overdue"], now, OVERDUE)]
+
+    async def cancel_pending(self, now: datetime) -> Sequence[str]:
+        async def cancel(connection: Any, row: Any) -> None:
+            await cancel_pending(connection, row, row["stop_requested"], at=now)
+
+        with translated():
+            rows = await self._pool.fetch(SQL["stop_requested"])
+        return await self._each([row["id"] for row in rows], cancel, now)
+
+    async def _each(
+        self, runs: Sequence[str], finish: Callable[[Any, Any], Awaitable[None]], now: datetime
+    ) -> Sequence[str]:
+        """Ends those of the runs that are PENDING, each in its own transaction; one that raises is quarantined. Returns
+        the ids of those that ended.
+        """
+        ended: list[str] = []
+        held = self._failed.held(now)
+        for run in runs:
+            if run in held:
+                continue
+            try:
+                with translated():
+                    async with self._pool.acquire() as connection, connection.transaction():
+                        row = await locked(connection, run)
+                        if row is None or row["state"] != RunState.PENDING:
+                            continue
+                        await finish(connection, row)
+            except SYSTEMIC:
+                raise
+            except Exception as failure:  # noqa: BLE001 - its row may hold anything; the other runs are ended
+                self._failed.add(run, now)
+                log.error("run.end_failed", run=run, reason=described(failure))
+            else:
+                ended.append(run)
+        return ended
+
+    async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
+        since, run = (_BEGINNING, "") if behind is None else (behind.heartbeat_at, behind.run)
+        with translated():
+            rows = await self._pool.fetch(SQL["silent"], before, limit, since, run)
+        return [SilentRun(row["id"], row["attempt"], row["runner"], row["heartbeat_at"]) for row in rows]
+
+    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> str | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run.run)
+                if row is None or row["state"] not in _LIVE or row["heartbeat_at"] != run.heartbeat_at:
+                    return None
+                lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
+                next_attempt = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)
+                await end(connection, row, RunFact.VANISHED, reason, at=now, announced=next_attempt is None)
+                if next_attempt is None:
+                    return None
+                await make(connection, row, next_attempt, at=now)
+                return next_attempt.run

@@ -1,0 +1,149 @@
+"""`ports.runs.RunStore` on PostgreSQL: what a runner writes about the run it executes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.codec.records import launch
+from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.jobs.job import JobFact, ReadyJob
+from streamsched.domain.jobs.run import RunFact, RunState, advance
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.retry import OVERDUE, failure_of
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.store.catalog.history import record
+from streamsched.store.connections import translated
+from streamsched.store.runs import attempts, deadlines
+from streamsched.store.runs.ending import SQL, announce, cancel_pending, current_schedule, end, locked, move_job
+
+#: The run's transition for the state of a `RunEnd`.
+FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
+    {
+        RunState.COMPLETED: RunFact.SUCCEEDED,
+        RunState.FAILED: RunFact.FAILED,
+        RunState.KILLED: RunFact.KILLED,
+    }
+)
+
+
+class PostgresRunStore:
+    """See `ports.runs.RunStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
+        with translated():
+            seen = await self._pool.fetchrow(SQL["state"], run)
+            if seen is None:
+                return None
+            ready = satisfaction(seen)  # fixed since the admission; decoded outside the transaction, it may be large
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
+                    _, schedule_row = await current_schedule(connection, row)  # a repeat: the first answer was lost
+                    return assigned(row, ready, _defined(schedule_row))
+                if row is None or row["state"] != RunState.PENDING:
+                    return None
+                if row["stop_requested"] is not None:
+                    await cancel_pending(connection, row, row["stop_requested"], at=now)
+                    return None
+                why, schedule_row = await current_schedule(connection, row)
+                if why is not None:
+                    await move_job(connection, row, JobFact.SUPERSEDED, why, at=now)
+                    await end(connection, row, RunFact.KILLED, why, at=now)
+                    return None
+                if schedule_row is not None and not schedule_row["enabled"]:
+                    await connection.execute(SQL["hold_back"], run)
+                    await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
+                    return None
+                state = advance(RunState.PENDING, RunFact.CLAIMED)
+                assignment = assigned(row, ready, _defined(schedule_row))
+                longest = None if assignment.schedule is None else assignment.schedule.max_duration
+                deadline = None if longest is None else later(now, longest)
+                await connection.execute(SQL["claim"], run, RunState.PENDING, state, runner, log_path, now, deadline)
+                await record(connection, "run", run, "run.claimed", f"by runner {runner}", at=now)
+                await move_job(connection, row, JobFact.LAUNCHED, f"run {run}", at=now)
+                await deadlines.watch_run(connection, assignment.schedule, row["job"], run, now=now)
+        return assignment
+
+    async def started(self, run: str, *, runner: str, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(SQL["state"], run)
+                if row is not None and await _start(connection, row, runner, now):
+                    return
+                row = await connection.fetchrow(SQL["state"], run)
+                if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
+                    raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+
+    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
+        with translated():
+            row = await self._pool.fetchrow(SQL["beat"], run, runner, now)
+        if row is None:
+            raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+        return None if row["stop_requested"] is None else StopRequest(row["stop_requested"], row["stop_at_once"])
+
+    async def finish(self, run: str, ending: RunEnd) -> bool:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is None or RunState(row["state"]).terminal:
+                    return False
+                if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
+                    row = {**row, "state": RunState.RUNNING}  # it ended before its start was stored
+                fact, code = FACTS[ending.state], ending.exit_code
+                failure = failure_of(ending.state, code, overdue=row["stop_requested"] == OVERDUE)
+                again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)
+                await end(
+                    connection,
+                    row,
+                    fact,
+                    ending.reason,
+                    at=ending.at,
+                    exit_code=code,
+                    announced=again is None,
+                    log_tail=ending.log_tail,
+                )
+                if again is not None:
+                    await attempts.make(connection, row, again, at=ending.at)
+        return True
+
+
+def satisfaction(row: Any) -> ReadyJob | None:
+    """The satisfaction of the run's job, coalesced ones included; None of a manual run."""
+    return None if row["ready"] is None else launch.decode(row["ready"].encode())
+
+
+def assigned(row: Any, ready: ReadyJob | None, schedule: Schedule | None) -> Assignment:
+    """The assignment of a run's row, with the current definition of its schedule."""
+    return Assignment(
+        row["id"],
+        row["attempt"],
+        stored_program_from_json(row["executable"]),
+        row["arguments"],
+        row["job"],
+        ready,
+        schedule,
+    )
+
+
+def _defined(schedule_row: Any | None) -> Schedule | None:
+    return None if schedule_row is None else stored_schedule_from_json(schedule_row["definition"])
+
+
+async def _start(connection: Any, row: Any, runner: str, now: datetime) -> bool:
+    """STARTING → RUNNING, with status event and history; False when it is not STARTING, or not this runner's."""
+    state = advance(RunState.STARTING, RunFact.STARTED)
+    if await connection.fetchval(SQL["run_moves"], row["id"], runner, RunState.STARTING, state, now) is None:
+        return False
+    await announce(connection, row, state, at=now)
+    await record(connection, "run", row["id"], "run.started", "", at=now)
+    return True

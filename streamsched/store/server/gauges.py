@@ -1,0 +1,53 @@
+"""`ports.server.Gauges` on PostgreSQL: counts read when metrics are scraped, each served by a partial index."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import asyncpg
+
+from streamsched.ports.broker import TopicPartition
+from streamsched.ports.server import Measures
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+
+class PostgresGauges:
+    """See `ports.server.Gauges`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._sql = queries("server/gauges")
+
+    async def answers(self) -> None:
+        """Raises:
+        UnavailableError: PostgreSQL does not answer.
+        """
+        with translated():
+            await self._pool.fetchval("SELECT 1")
+
+    async def measure(self, *, now: datetime) -> Measures:
+        """Raises:
+        UnavailableError: PostgreSQL does not answer.
+        """
+        with translated():
+            async with self._pool.acquire() as connection:
+                jobs = await connection.fetch(self._sql["jobs"])
+                runs = await connection.fetch(self._sql["runs"])
+                schedules = await connection.fetch(self._sql["schedules"])
+                positions = await connection.fetch(self._sql["positions"])
+                verdicts = await connection.fetch(self._sql["verdicts"])
+                single = await connection.fetchrow(self._sql["single"], now)
+        assert single is not None
+        return Measures(
+            dict(map(tuple, jobs)),
+            dict(map(tuple, runs)),
+            dict(map(tuple, schedules)),
+            single["outbox"],
+            single["ticks"],
+            single["wakes"],
+            0.0 if single["first_due"] is None else max(0.0, (now - single["first_due"]).total_seconds()),
+            single["shards"],
+            {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
+            {(row["verdict"], row["late"]): row["amount"] for row in verdicts},
+        )

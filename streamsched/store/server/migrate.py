@@ -1,0 +1,121 @@
+"""Upgrades a database's schema to the newest revision of this release."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+import psycopg
+import sqlalchemy
+import structlog
+from alembic import command, op
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from streamsched.domain.errors import ConfigurationError, UnavailableError
+
+log = structlog.get_logger()
+
+# One advisory lock per database for all releases: its number is arbitrary and must never change.
+_LOCK = 7_217_493_001
+
+
+def migrate(dsn: str, *, timeout: float = 60.0) -> None:
+    """Runs every migration the database at `dsn` (a libpq URL) does not have yet. Blocks: in a loop, use a thread.
+
+    Idempotent. Several processes may call it at a time: one migrates, the others wait up to `timeout` seconds.
+
+    Raises:
+        ConfigurationError: the database is newer than this release, or the migrations are not installed.
+        UnavailableError: the database cannot be reached, or another process migrates for longer than `timeout`.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
+    try:
+        with _exclusive(dsn, timeout):
+            engine = sqlalchemy.create_engine(
+                "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+            )
+            with engine.connect() as connection:
+                before = MigrationContext.configure(connection).get_current_heads()
+                _refuse_newer(before, scripts)
+                connection.rollback()
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+    except (psycopg.OperationalError, OperationalError) as exc:
+        raise UnavailableError(f"the database cannot be migrated now: {exc}") from exc
+    after = tuple(scripts.get_heads())
+    if before != after:
+        log.info("schema.migrated", before=before, after=after)
+
+
+def newest_revisions() -> tuple[str, ...]:
+    """The newest revisions of this release.
+
+    Raises:
+        ConfigurationError: the migrations are not installed.
+    """
+    return tuple(ScriptDirectory(str(migrations_folder())).get_heads())
+
+
+def migrations_folder() -> Path:
+    """The folder of the migrations: inside the installed package, or at the root of the source tree.
+
+    Raises:
+        ConfigurationError: it is in neither place.
+    """
+    package = Path(str(files("streamsched")))
+    for folder in (package / "migrations", package.parent / "migrations"):
+        if (folder / "env.py").is_file():
+            return folder
+    raise ConfigurationError(f"no migrations in {package} or beside it: streamsched is not installed completely")
+
+
+def run_beside(script: str, *, in_transaction: bool = True) -> None:
+    """Runs the SQL file beside a migration's `__file__`, verbatim: `%` and `:name` are not placeholders."""
+    text = Path(script).with_suffix(".sql").read_text(encoding="utf-8")
+    connection = op.get_bind()
+    if in_transaction:
+        _execute(connection, text)
+        return
+    with op.get_context().autocommit_block():
+        _execute(connection, text)
+
+
+def _execute(connection: sqlalchemy.Connection, text: str) -> None:
+    connection.exec_driver_sql(text, execution_options={"no_parameters": True})
+
+
+def _refuse_newer(heads: tuple[str, ...], scripts: ScriptDirectory) -> None:
+    known = {script.revision for script in scripts.walk_revisions()}
+    unknown = sorted(set(heads) - known)
+    if unknown:
+        raise ConfigurationError(
+            f"the database's schema is at {', '.join(unknown)}, which this release does not know: install a newer one"
+        )
+
+
+@contextmanager
+def _exclusive(dsn: str, timeout: float) -> Iterator[None]:
+    """Holds the migration lock. It is polled: a waiting statement would hold a snapshot, for whose end
+    `CREATE INDEX CONCURRENTLY` in the process that migrates would wait indefinitely.
+    """
+    deadline = time.monotonic() + timeout
+    with psycopg.connect(dsn, autocommit=True) as guard:
+        while not _locked(guard):
+            if time.monotonic() >= deadline:
+                raise UnavailableError(f"another process has been migrating the database for {timeout:g} s")
+            time.sleep(0.1)
+        yield  # the lock ends with the connection
+
+
+def _locked(guard: psycopg.Connection) -> bool:
+    row = guard.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+    return row is not None and bool(row[0])

@@ -1,0 +1,51 @@
+-- What an administrator asks.
+
+-- name: facts
+-- The server's version and clock, and the privileges this user lacks.
+SELECT current_setting('server_version') AS server, clock_timestamp() AS now,
+    to_regclass('alembic_version') IS NOT NULL AS migrated,
+    array(
+        SELECT format('%s: %s', c.relname, privilege)
+        FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
+        WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+            AND NOT has_table_privilege(c.oid, privilege)
+        ORDER BY 1
+    ) AS forbidden;
+
+-- name: revision
+-- Of the schema.
+SELECT version_num FROM alembic_version;
+
+-- name: standing
+-- The backlog of the outbox, and how late timers are.
+SELECT (SELECT count(*) FROM outbox)::int AS outbox, (SELECT min(created_at) FROM outbox) AS outbox_since,
+    coalesce(greatest(0, extract(epoch FROM clock_timestamp() - least(
+        (SELECT min(due_at) FROM timers), (SELECT min(due_at) FROM wakes)))), 0)::float8 AS late;
+
+-- name: leases
+-- All leases.
+SELECT name, owner, epoch, extract(epoch FROM expires_at - now())::float8 AS expires_in, wanted_by
+FROM leases ORDER BY name;
+
+-- name: numbers
+-- The highest job number of each generation, the history included.
+SELECT schedule, generation, max(sequence) AS number FROM (
+    SELECT schedule, generation, sequence FROM jobs
+    UNION ALL
+    SELECT schedule, generation, sequence FROM jobs_spent
+) AS known
+GROUP BY schedule, generation;
+
+-- name: positions
+-- How far a topic is stored, or below which position its dead letters are hidden.
+SELECT partition, position FROM intake_positions WHERE topic = $1;
+
+-- name: hide
+-- Never moves back: a concurrent call may have computed an older position.
+INSERT INTO intake_positions AS known (topic, partition, position)
+SELECT $1, partition, position FROM unnest($2::integer[], $3::bigint[]) AS given (partition, position)
+ON CONFLICT (topic, partition) DO UPDATE SET position = greatest(known.position, excluded.position);
+
+-- name: hold_schedule
+-- The current generation, 0 of a deleted schedule; a concurrent change waits until this commits.
+SELECT CASE WHEN deleted_at IS NULL THEN generation ELSE 0 END FROM schedules WHERE id = $1 FOR SHARE;

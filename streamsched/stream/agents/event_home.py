@@ -1,0 +1,173 @@
+"""The event home agent: drops repeated events and forwards each event to the schedules that listen to its key."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import subscriptions as subscriptions_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.events.event import schedule_key
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Subscribe, Unsubscribe
+from streamsched.domain.signals.subscription import Subscriptions, subscribed_generation
+from streamsched.log.topics import SIGNALS
+from streamsched.ports.broker import Chunk, Record
+from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
+from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX
+from streamsched.stream.agents.verdict_collector import VerdictCollector
+from streamsched.stream.dedupe.seen import Deduplicator, IdTable
+from streamsched.stream.state_format import StateFormat
+
+log = structlog.get_logger()
+
+
+class _Listeners:
+    """The subscriptions of one event key: by schedule the generation, and the (partition, record key) of its home."""
+
+    __slots__ = ("destinations", "generations")
+
+    def __init__(self) -> None:
+        self.generations: dict[ScheduleRef, int] = {}
+        self.destinations: dict[ScheduleRef, tuple[int, bytes]] = {}
+
+
+#: Of every key without subscriptions; never changed.
+_NO_LISTENERS: Final = _Listeners()
+
+
+class EventHome:
+    """The subscriptions and known event ids of one shard's event keys.
+
+    An event is forwarded as the bytes in which it arrived, to the home of each listener, in order of subscription.
+    """
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        shards: int,
+        subscriptions: MutableMapping[bytes, bytes],
+        seen: IdTable,
+        emit: Emit,
+        decode_cache: DecodeCache,
+        horizon: timedelta,
+        state_format: StateFormat | None = None,
+        collector: VerdictCollector | None = None,
+    ) -> None:
+        self._shard = shard
+        self._shards = shards
+        self._subscriptions = subscriptions
+        self._emit = emit
+        self._decode_cache = decode_cache
+        self._known_ids = Deduplicator(seen, horizon, state_format)
+        self._collector = collector
+        #: Decoded rows of the table. A key without a row has no entry: keys may name a run or a day.
+        self._known: dict[bytes, _Listeners] = {}
+        #: Event keys whose row has to be written; a dict for its order.
+        self._changed: dict[bytes, None] = {}
+
+    async def recovered(self) -> None:
+        """Call it once when the tables have been restored: builds the index of known ids, yielding to the loop."""
+        await self._known_ids.recall()
+
+    @property
+    def known_ids(self) -> int:
+        """The number of known event ids."""
+        return len(self._known_ids)
+
+    def process(self, chunk: Chunk) -> None:
+        """Processes the chunk's signals for event keys in order; ignores those for schedules. A record that cannot be
+        processed changes nothing and becomes a dead letter.
+        """
+        for record in chunk.records:
+            key = record.key
+            if key is not None and key.startswith(SCHEDULE_PREFIX):
+                continue
+            try:
+                self._signal(key, record)
+            except InvalidError as error:
+                dead_letter(self._emit, self._shard, chunk, record, error, collector=self._collector)
+            except Exception as failure:
+                log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
+                dead_letter(self._emit, self._shard, chunk, record, internal_error(failure), collector=self._collector)
+        self._store_subscriptions()
+        self._known_ids.flush()
+        if self._collector is not None:
+            self._collector.close()
+
+    def _signal(self, key: bytes | None, record: Record) -> None:
+        value = record.value
+        if key is None or value is None:
+            raise DecodeError("$", "is empty: a signal must have a key and a value")
+        decoded = self._decode_cache.get(value)
+        identity = (decoded.event.id, decoded.event.source) if decoded is not None else signal_codec.identity(value)
+        if identity is None:
+            self._control(key, value)
+            return
+        destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
+        first_ms = self._known_ids.sighted(key, *identity, record.time_ms)
+        if first_ms is None:
+            for partition, schedule in destinations.values():
+                self._emit(SIGNALS, partition, schedule, value)
+            if not destinations and self._collector is not None:
+                self._collector.no_listener(key, *identity)
+        elif self._collector is not None:
+            self._collector.duplicate(key, *identity, first_ms=first_ms)
+
+    def _control(self, key: bytes, value: bytes) -> None:
+        """Applies one subscription change in memory; constant time, however many listeners the key has."""
+        signal = signal_codec.decode(key, value)
+        if not isinstance(signal, Subscribe | Unsubscribe):
+            return
+        schedule = signal.schedule
+        listeners = self._listeners(key)
+        before = listeners.generations.get(schedule)
+        after = subscribed_generation(before, signal)
+        if after == before:
+            return
+        if after is None:
+            del listeners.generations[schedule], listeners.destinations[schedule]
+        else:
+            destination = self._destination(schedule)  # may raise, so before anything changes
+            if listeners is _NO_LISTENERS:
+                listeners = self._known[key] = _Listeners()
+            listeners.generations[schedule] = after
+            listeners.destinations[schedule] = destination
+        self._changed[key] = None
+
+    def _store_subscriptions(self) -> None:
+        """Writes the row of each event key whose subscriptions changed, once however many changes there were."""
+        for key in self._changed:
+            listeners = self._known[key]
+            if listeners.generations:
+                subscriptions = Subscriptions(key.decode(), listeners.generations)
+                self._subscriptions[key] = subscriptions_codec.encode(subscriptions)
+            else:
+                del self._known[key]
+                if key in self._subscriptions:
+                    del self._subscriptions[key]
+        self._changed.clear()
+
+    def _listeners(self, key: bytes) -> _Listeners:
+        known = self._known.get(key)
+        if known is None:
+            raw = self._subscriptions.get(key)
+            if raw is None:
+                return _NO_LISTENERS
+            known = _Listeners()
+            for schedule, generation in subscriptions_codec.decode(key.decode(), raw).listeners.items():
+                known.generations[schedule] = generation
+                known.destinations[schedule] = self._destination(schedule)
+            self._known[key] = known
+        return known
+
+    def _destination(self, schedule: ScheduleRef) -> tuple[int, bytes]:
+        key = schedule_key(schedule).encode()
+        return home(key, self._shards), key

@@ -1,0 +1,98 @@
+"""The ingest agent: decodes events of any dialect from the public topics and re-keys each by its event key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+
+from streamsched.codec import event as event_codec
+from streamsched.codec.events import fast_path
+from streamsched.codec.events.native import LOG_ID
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.events.lateness import SHORTEST
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import IN_TIME, Occurred
+from streamsched.log.topics import SIGNALS
+from streamsched.ports.broker import Chunk, Record
+from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
+from streamsched.stream.agents.verdict_collector import VerdictCollector
+
+log = structlog.get_logger()
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class Ingest:
+    """Emits each event to `signals`, in the partition of its event key's home, whatever partition or key the producer
+    chose. Events without listeners are emitted too: the event home knows the listeners.
+    """
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        shards: int,
+        emit: Emit,
+        decode_cache: DecodeCache,
+        collector: VerdictCollector | None = None,
+    ) -> None:
+        self._shard = shard
+        self._shards = shards
+        self._emit = emit
+        self._decode_cache = decode_cache
+        self._collector = collector
+
+    def process(self, chunk: Chunk) -> None:
+        """Emits every event of the chunk in order. A record that cannot be decoded becomes a dead letter."""
+        shards, emit, remember = self._shards, self._emit, self._decode_cache.put
+        stamp, arrived, in_time = -1, _EPOCH, _EPOCH
+        for record in chunk.records:
+            if record.time_ms != stamp:  # the records of one append have the same time
+                stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)
+                in_time = arrived - SHORTEST
+            raw = record.value or b""
+            try:
+                usual = fast_path.occurred(raw)
+                if usual is not None:
+                    key, signal = usual
+                    if signal.event.time <= in_time:
+                        signal = Occurred(signal.event, _delay(arrived, signal.event.time))
+                        raw = signal_codec.delayed(raw, signal.delay)
+                    remember(raw, signal)
+                else:
+                    key, raw = self._signal(chunk, record, arrived)
+            except InvalidError as error:
+                dead_letter(emit, self._shard, chunk, record, error, collector=self._collector)
+            except Exception as failure:
+                log.exception("record.refused", topic=chunk.topic, partition=chunk.partition, offset=record.offset)
+                dead_letter(emit, self._shard, chunk, record, internal_error(failure), collector=self._collector)
+            else:
+                emit(SIGNALS, home(key, shards), key, raw)
+        if self._collector is not None:
+            self._collector.close()
+
+    def _signal(self, chunk: Chunk, record: Record, arrived: datetime) -> tuple[bytes, bytes]:
+        raw = record.value
+        if raw is None:
+            raise DecodeError("$", "is empty: a record of a public topic must contain an event")
+        event = event_codec.decode(
+            raw, fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}", fallback_time=arrived
+        )
+        signal = Occurred(event, _delay(arrived, event.time))
+        if not signal_codec.says_occurred(raw):
+            key, value = signal_codec.encode(signal)
+        else:
+            key, value = event.key.encode(), signal_codec.delayed(raw, signal.delay) if signal.delay else raw
+        self._decode_cache.put(value, signal)
+        return key, value
+
+
+def _delay(arrived: datetime, happened: datetime) -> timedelta:
+    """Rounded to milliseconds as it is encoded, so that a cached signal equals the decoded one."""
+    delay = arrived - happened
+    return delay // _MILLISECOND * _MILLISECOND if delay >= SHORTEST else IN_TIME

@@ -1,0 +1,389 @@
+"""The schedule home agent: folds signals into trigger states and emits a record to `launch` for each satisfaction.
+
+A schedule whose fold raises, or is interrupted because it takes too long (`stream.agents.time_limit`), is halted
+(`domain.fold.halt`): its signals are parked. Other schedules are not affected.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, assert_never
+
+import structlog
+
+from streamsched import __version__
+from streamsched.codec.events import fast_path
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import wakeup as wakeup_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.fold.cell import Cell
+from streamsched.domain.fold.effect import Aside, Effect, Launch, Refuse, Wake
+from streamsched.domain.fold.fold import NO_CELLS, Folded, TriggerState, fold
+from streamsched.domain.fold.halt import MOST_PARKED, Halt, described, halted
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal
+from streamsched.domain.signals.verdict import JudgedEvent, Verdict
+from streamsched.log.topics import LATE, LAUNCH, SIGNALS, WAKEUPS
+from streamsched.ports.broker import Chunk, Record
+from streamsched.stream.agents.accumulated import TriggerStates
+from streamsched.stream.agents.decode_cache import DecodeCache
+from streamsched.stream.agents.emission import Emit, dead_letter
+from streamsched.stream.agents.halts import Halts
+from streamsched.stream.agents.time_limit import TimeLimit
+from streamsched.stream.agents.verdict_collector import VerdictCollector
+from streamsched.stream.state_format import StateFormat
+
+SCHEDULE_PREFIX: Final = b"schedule:"
+
+#: The number of parked signals folded in one turn; a longer replay continues in the next turns.
+REPLAYED: Final = 1_000
+
+#: Seconds of folding, or of writing rows, before control returns to the event loop. One fold is never divided.
+STEP_S: Final = 0.1
+#: The limit of CPU seconds for the fold of one signal. Within the bounds on signals, folds take far less.
+FOLD_S: Final = 2.0
+
+_PARKED: Final = JudgedEvent(Verdict.PARKED)
+_REPLACED: Final = JudgedEvent(Verdict.DISABLED)
+
+log = structlog.get_logger()
+
+
+class ScheduleHome:
+    """The trigger states and halts of one shard's schedules."""
+
+    def __init__(
+        self,
+        *,
+        shard: int,
+        unkeyed_partitions: int,
+        triggers: MutableMapping[bytes, bytes],
+        emit: Emit,
+        decode_cache: DecodeCache,
+        collector: VerdictCollector | None = None,
+        state_format: StateFormat | None = None,
+        release: str = __version__,
+        limit: TimeLimit | None = None,
+    ) -> None:
+        """`unkeyed_partitions`: the number of partitions of `launch`, `wakeups` and `late`; the partition depends on
+        the schedule alone, so its records keep their order when it moves to another shard. `release`: the version of
+        this program; a schedule halted by another release is tried again. `limit`: for one fold.
+        """
+        self._limit = limit or TimeLimit(FOLD_S)
+        self._shard = shard
+        self._unkeyed_partitions = unkeyed_partitions
+        self._release = release
+        self._accumulated = TriggerStates(triggers, state_format)
+        self._halts = Halts(triggers)
+        self._emit = emit
+        self._decode_cache = decode_cache
+        self._collector = collector
+        #: Since the shard started: correlation keys that ended incomplete, and events refused for too many keys.
+        self.lost_keys = self.refused_events = 0
+
+    @property
+    def halted(self) -> int:
+        """The number of schedules in error."""
+        return len(self._halts.open())
+
+    def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
+        """Folds the chunk's signals for schedules in order, in steps of about `STEP_S` seconds, then writes each
+        changed state once. The caller returns control to the event loop between steps.
+        """
+        waiting = iter(chunk.records)
+        while self._step(chunk, waiting):
+            yield
+        yield from self._accumulated.store_in_steps(STEP_S)
+        self._halts.store()
+        if self._collector is not None:
+            self._collector.close()
+
+    def _step(self, chunk: Chunk, waiting: Iterator[Record]) -> bool:
+        """Folds records for `STEP_S` seconds; whether there may be more."""
+        with self._limit.armed():
+            return self._fold_until(chunk, waiting, time.monotonic() + STEP_S)
+
+    def _fold_until(self, chunk: Chunk, waiting: Iterator[Record], until: float) -> bool:
+        halts = self._halts.open()
+        stamp, at = -1, datetime.min.replace(tzinfo=UTC)
+        for record in waiting:
+            key = record.key
+            if key is None or not key.startswith(SCHEDULE_PREFIX):
+                continue
+            try:
+                signal = self._signal(key, record)
+            except InvalidError as error:
+                self._dead_letter(chunk, record, error)
+                continue
+            if record.time_ms != stamp:  # the records of one append have the same time
+                stamp, at = record.time_ms, _at(record)
+            if halts and key in halts:
+                self._while_halted(key, signal, chunk, record)
+                continue
+            try:
+                refused = self._fold(key, signal, at)
+                if refused is not None:
+                    self._dead_letter(chunk, record, DecodeError("$", refused), judged=True)
+            except Exception as failure:  # noqa: BLE001 - any failure of a fold halts this schedule only
+                self._halt(key, signal, chunk, record, failure)
+            if time.monotonic() > until:
+                return True
+        return False
+
+    def refuse(self, chunk: Chunk, record: Record, failure: BaseException) -> None:
+        """Parks a signal, the only one of its chunk, that fails every turn: its fold succeeds, but the records it leads
+        to cannot be committed.
+        """
+        key = record.key or b""
+        try:
+            signal = self._signal(key, record)
+        except InvalidError as error:
+            self._dead_letter(chunk, record, error)
+        else:
+            halt = self._halts.open().get(key)
+            if halt is None:
+                self._halt(key, signal, chunk, record, failure)
+            else:
+                self._stay(key, halt, self._halted(failure, described(signal), record, halt.generation), signal, record)
+        self._halts.store()
+        if self._collector is not None:
+            self._collector.close()
+
+    def _stay(self, key: bytes, before: Halt, after: Halt, signal: Signal, record: Record) -> None:
+        """Replaces the reason of a halt. A failed `Replay` counts as an attempt; any other signal is parked."""
+        replayed = isinstance(signal, Replay)
+        generation = max(after.generation, signal.generation) if isinstance(signal, Put) else after.generation
+        attempts = before.attempts + replayed
+        self._halts.put(key, _replaced(before, replace(after, generation=generation), attempts=attempts))
+        if not replayed:
+            self._park(key, signal, record)
+
+    def _fold(self, key: bytes, signal: Signal, at: datetime) -> str | None:
+        """Folds one signal. Returns the reason when the signal was refused; the caller then emits its record as a dead
+        letter. When the fold raises, no state has changed and nothing was emitted.
+        """
+        accumulated = self._accumulated
+        before = accumulated.state(key)
+        correlates = before is not None and before.plan.per is not None
+        cells = accumulated.cells(key) if correlates else NO_CELLS
+        folded, records = self._limit.call(self._folded, before, signal, at, cells)
+        refused = next((effect.reason for effect in folded.effects if isinstance(effect, Refuse)), None)
+        if folded.state is not before or folded.cells:
+            accumulated.fold(key, folded)
+        for topic, name, value in records:
+            self._emit(topic, home(key, self._unkeyed_partitions), name, value)
+        if self._collector is not None and isinstance(signal, Occurred) and folded.verdict is not None:
+            self._collector.judged(key, before, folded.verdict, signal)
+        if correlates:
+            self._count_losses(key, signal, before, folded)
+        return refused
+
+    def _folded(
+        self, before: TriggerState | None, signal: Signal, at: datetime, cells: Mapping[str, Cell]
+    ) -> tuple[Folded, Sequence[tuple[str, bytes, bytes]]]:
+        """The result of the fold, and the records of its effects. Pure, since it can be interrupted anywhere."""
+        folded = fold(before, signal, at=at, cells=cells)
+        return folded, [record for effect in folded.effects if (record := self._record(effect)) is not None]
+
+    def _count_losses(self, key: bytes, signal: Signal, before: TriggerState | None, folded: Folded) -> None:
+        """Counts and logs keys dropped or expired, and events refused, by a schedule that correlates."""
+        after = folded.state
+        if before is None or after is None or after.generation != before.generation:
+            return
+        lost, refused = after.lost - before.lost, after.refused - before.refused
+        if lost or refused:
+            self.lost_keys += lost
+            self.refused_events += refused
+            log.warning(
+                "schedule.keys_lost" if lost else "schedule.event_refused",
+                schedule=_name(key),
+                signal=described(signal),
+                dropped=after.dropped - before.dropped,
+                expired=lost - after.dropped + before.dropped,
+                reason=folded.verdict.why if folded.verdict is not None else "",
+            )
+
+    def _tried(self, key: bytes, signal: Signal, at: datetime) -> Exception | None:
+        """Folds and returns the exception raised, or None. A refused signal is appended to `signals` again and judged
+        there: a dead letter names its record's offset, and a parked signal no longer has one.
+        """
+        try:
+            if self._fold(key, signal, at) is not None:
+                self._emit(SIGNALS, self._shard, key, signal_codec.encode(signal)[1])
+        except Exception as failure:  # noqa: BLE001 - the caller stores it as the reason of the halt
+            return failure
+        return None
+
+    def _halt(self, key: bytes, signal: Signal, chunk: Chunk, record: Record, failure: BaseException) -> None:
+        """Halts a schedule; `signal` is the first one parked."""
+        try:
+            _ref(key)
+        except InvalidError as error:  # the key names no schedule
+            self._dead_letter(chunk, record, error)
+            return
+        state = self._known_state(key)
+        generation = 0 if state is None else state.generation
+        if isinstance(signal, Put):
+            generation = max(generation, signal.generation)
+        halt = self._halted(failure, described(signal), record, generation)
+        log.error("schedule.halted", schedule=_name(key), signal=halt.signal, reason=halt.why, exc_info=failure)
+        self._halts.put(key, halt)
+        self._park(key, signal, record)
+
+    def _halted(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
+        return halted(failure, signal, at=_at(record), generation=generation, release=self._release)
+
+    def _while_halted(self, key: bytes, signal: Signal, chunk: Chunk, record: Record) -> None:
+        halt = self._halts.open()[key]
+        match signal:
+            case Replay():
+                self._replay(key)
+            case Put(generation=generation):
+                if generation > halt.generation:
+                    self._redefine(key, halt, signal, chunk, record)
+            case Drop(generation=generation):
+                if generation >= halt.generation:
+                    self._drop_parked(key)
+                    self._tried_anew(key, signal, _at(record))
+            case _:
+                if halt.release != self._release and self._replay(key):  # this release may be able to fold it
+                    failure = self._tried(key, signal, _at(record))
+                    if failure is not None:
+                        self._halt(key, signal, chunk, record, failure)
+                elif halt.parked < MOST_PARKED:
+                    self._park(key, signal, record)
+                else:
+                    full = DecodeError("$", f"its schedule is in error and {halt.parked} signals are parked already")
+                    self._dead_letter(chunk, record, full)
+
+    def _dead_letter(self, chunk: Chunk, record: Record, error: InvalidError, *, judged: bool = False) -> None:
+        """Emits a dead letter. `judged`: the verdict of the event is recorded already."""
+        partition, collector = self._shard % self._unkeyed_partitions, None if judged else self._collector
+        dead_letter(self._emit, partition, chunk, record, error, collector=collector)
+
+    def _park(self, key: bytes, signal: Signal, record: Record) -> None:
+        self._halts.park(key, record)
+        if self._collector is not None and isinstance(signal, Occurred):
+            self._collector.judged(key, self._known_state(key), _PARKED, signal)
+
+    def _replay(self, key: bytes) -> bool:
+        """Folds up to `REPLAYED` parked signals; when none is left, ends the halt and returns True."""
+        self._halts.put(key, replace(self._halts.open()[key], release=self._release))
+        for record in list(self._halts.parked(key, REPLAYED)):
+            halt = self._halts.open()[key]
+            at = _at(record) if halt.judged_from is None else max(_at(record), halt.judged_from)
+            try:
+                signal = self._signal(key, record)
+            except InvalidError as error:  # written by another release
+                description, failure = f"parked signal {record.offset}", error
+            else:
+                description, failure = described(signal), self._tried(key, signal, at)
+            if failure is not None:
+                latest = self._halted(failure, description, record, halt.generation)
+                log.error("schedule.still_halted", schedule=_name(key), signal=latest.signal, reason=latest.why)
+                self._halts.put(key, _replaced(halt, latest, attempts=halt.attempts + 1))
+                return False
+            self._halts.unpark(key)
+        left = self._halts.open()[key]
+        if left.parked:
+            more = Replay(_ref(key), left.generation)
+            self._emit(SIGNALS, self._shard, *signal_codec.encode(more))
+            return False
+        log.info("schedule.replayed", schedule=_name(key), signals=left.first)
+        self._halts.end(key)
+        return True
+
+    def _redefine(self, key: bytes, halt: Halt, put: Put, chunk: Chunk, record: Record) -> None:
+        """Applies a new definition to a halted schedule. One that keeps state folds the parked signals; any other drops
+        them.
+        """
+        at = _at(record)
+        if put.keep:
+            failure = self._tried(key, put, at)
+            if failure is not None:
+                latest = self._halted(failure, described(put), record, put.generation)
+                self._stay(key, halt, latest, put, record)
+                return
+            self._halts.put(key, replace(halt, generation=put.generation, judged_from=at))
+            self._replay(key)
+            return
+        self._drop_parked(key)
+        failure = self._tried_anew(key, put, at)
+        if failure is not None:
+            self._halt(key, put, chunk, record, failure)
+
+    def _drop_parked(self, key: bytes) -> None:
+        """Ends a halt without folding the parked signals; their verdict is `DISABLED`."""
+        if self._collector is not None:
+            state = self._known_state(key)
+            for record in self._halts.parked(key, MOST_PARKED + 1):
+                with suppress(InvalidError):
+                    signal = self._signal(key, record)
+                    if isinstance(signal, Occurred):
+                        self._collector.judged(key, state, _REPLACED, signal)
+        log.info("schedule.parked_dropped", schedule=_name(key), signals=self._halts.open()[key].parked)
+        self._halts.end(key)
+
+    def _tried_anew(self, key: bytes, signal: Put | Drop, at: datetime) -> Exception | None:
+        """As `_tried`, and once more from an empty state when the stored state is what cannot be folded."""
+        failure = self._tried(key, signal, at)
+        if failure is not None:
+            self._accumulated.forget(key)
+            failure = self._tried(key, signal, at)
+        return failure
+
+    def _known_state(self, key: bytes) -> TriggerState | None:
+        try:
+            return self._accumulated.state(key)
+        except InvalidError:
+            return None
+
+    def _signal(self, key: bytes, record: Record) -> Signal:
+        value = record.value
+        if value is None:
+            raise DecodeError("$", "is empty: a signal must have a value")
+        known = self._decode_cache.get(value)
+        if known is not None:
+            return known
+        usual = fast_path.occurred(value) if value.startswith(fast_path.BEGINS) else None
+        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
+        if isinstance(signal, Occurred):  # every listener gets the same bytes
+            self._decode_cache.put(value, signal)
+        return signal
+
+    def _record(self, effect: Effect) -> tuple[str, bytes, bytes] | None:
+        """Topic, key and value of an effect's record; None for `Refuse`: its dead letter needs the signal's record."""
+        match effect:
+            case Launch(job=job):
+                return LAUNCH, job.id.encode(), launch_codec.encode(job)
+            case Wake():
+                return WAKEUPS, *wakeup_codec.encode(effect)
+            case Aside(event=event):
+                return LATE, *signal_codec.encode(Occurred(event))
+            case Refuse():
+                return None
+            case _:
+                assert_never(effect)
+
+
+def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:
+    """`after` with the parked signals of `before`."""
+    return replace(after, first=before.first, parked=before.parked, attempts=attempts, judged_from=before.judged_from)
+
+
+def _at(record: Record) -> datetime:
+    return datetime.fromtimestamp(record.time_ms / 1000, UTC)
+
+
+def _name(key: bytes) -> str:
+    return key.removeprefix(SCHEDULE_PREFIX).decode(errors="backslashreplace")
+
+
+def _ref(key: bytes) -> ScheduleRef:
+    return ScheduleRef.parse(_name(key))

@@ -1,0 +1,52 @@
+"""Tutorial and how-to pages, followed literally in an empty folder with real parts; the pages hold the output."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.dev_process import DevProcess
+from tests.support.docs_pages import ROOT, Walkthrough
+
+DOCS: Final = ROOT / "docs"
+TUTORIAL: Final = ("1-first-schedule", "2-composition", "3-constraints-and-why", "4-spark")
+#: Pages that are followed one after the other, on roles in processes of their own.
+CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
+#: Pages that are followed each on a `streamsched dev` of its own, or on nothing.
+ALONE: Final = ("send-events", "kill-a-stuck-run", "dead-letters", "programs-without-a-process", "migrate")
+
+
+def follow(walkthrough: Walkthrough, kind: str, *names: str) -> None:
+    try:
+        for name in names:
+            walkthrough.follow(DOCS / kind / f"{name}.md")
+    finally:
+        walkthrough.close()
+
+
+@pytest.mark.spark
+@pytest.mark.postgres
+@pytest.mark.timeout(1200)
+def test_the_tutorial(java: None, tmp_path: Path) -> None:
+    follow(Walkthrough(DevProcess(tmp_path)), "tutorial", *TUTORIAL)
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ALONE)
+def test_a_how_to_page(name: str, tmp_path: Path) -> None:
+    follow(Walkthrough(DevProcess(tmp_path)), "how-to", name)
+
+
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("names", CLUSTER, ids="+".join)
+def test_the_pages_about_a_cluster(names: tuple[str, ...], java: None, empty_database: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    stands_for = {"postgresql://host/streamsched": empty_database, "http://127.0.0.1:8765": f"http://127.0.0.1:{port}"}
+    walkthrough = Walkthrough(DevProcess(tmp_path), stands_for, {"STREAMSCHED_API_PORT": port})
+    follow(walkthrough, "how-to", *names)

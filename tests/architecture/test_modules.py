@@ -1,0 +1,93 @@
+"""The rules of the code that a linter does not know."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted([*(ROOT / "streamsched").rglob("*.py"), *(ROOT / "brokers").rglob("*.py")])
+TEXTS = [*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "streamsched").rglob("*.sql")]
+NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base", "core"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", [p for p in TEXTS if p.suffix == ".py"], ids=named)
+def test_a_module_has_at_most_400_lines(path: Path) -> None:
+    lines = len(path.read_text().splitlines())
+
+    assert lines <= 400, f"{named(path)} has {lines} lines: find the noun that wants to be a module of its own"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_a_module_is_named_by_a_noun_of_its_room(path: Path) -> None:
+    assert path.stem not in NAMES_THAT_SAY_NOTHING
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_only_the_clock_reads_the_clock(path: Path) -> None:
+    if named(path) == "streamsched/ports/clock.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            asked = f"{node.value.id}.{node.attr}"
+            assert asked not in {"datetime.now", "datetime.utcnow", "date.today", "time.time"}, (
+                f"{named(path)}:{node.lineno} asks {asked}(); take a Clock or `now` as an argument"
+            )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_a_public_module_says_what_it_is_for(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    if tree.body:
+        assert ast.get_docstring(tree), f"{named(path)} has no docstring"
+
+
+def test_the_package_shows_exactly_what_it_lists() -> None:
+    import streamsched
+
+    visible = {
+        name
+        for name, value in vars(streamsched).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("streamsched")
+    }
+
+    late = set(streamsched._LAZY)  # there once they are asked for
+
+    assert visible | late == set(streamsched.__all__) - {"__version__"}
+    assert all(getattr(streamsched, name).__module__.startswith("streamsched.") for name in late)
+
+
+def test_importing_the_package_costs_little() -> None:
+    heavy = "pyspark", "faust", "asyncpg", "fastapi", "sqlalchemy", "pandas"
+    code = f"import sys, streamsched, streamsched.emit; print([m for m in {heavy!r} if m in sys.modules])"
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip() == "[]"
+
+
+def test_every_named_query_says_its_intent() -> None:
+    for path in (ROOT / "streamsched" / "store").rglob("*.sql"):
+        blocks = re.split(r"^-- name: ", path.read_text(), flags=re.MULTILINE)[1:]
+        assert blocks, f"{named(path)} names no query"
+        for block in blocks:
+            name, _, rest = block.partition("\n")
+            assert rest.lstrip().startswith("--"), f"{named(path)}: query '{name}' has no comment of intent"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if "\nlog = structlog.get_logger()" in p.read_text()], ids=named)
+def test_what_is_logged_is_spelt_in_one_way(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
+            event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
+            assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{named(path)}:{node.lineno} says '{event}'"
+            assert "again_in" not in {fact.arg for fact in node.keywords}, f"{named(path)}:{node.lineno}: again_in_s"

@@ -1,0 +1,26 @@
+"""The pages under `docs/reference/` that are made from the code: `make docs` writes them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.architecture.reference.definitions import constraints_page, policies_page, triggers_page
+from tests.architecture.reference.interfaces import cli_page, http_page, metrics_page, settings_page
+from tests.architecture.reference.markdown import assert_page
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "constraints.md": constraints_page,
+    "http.md": http_page,
+    "metrics.md": metrics_page,
+    "policies.md": policies_page,
+    "settings.md": settings_page,
+    "triggers.md": triggers_page,
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_shows_the_code(name: str) -> None:
+    assert_page(name, PAGES[name]())

@@ -1,0 +1,164 @@
+"""Several programs decided in one transaction, and runs that begin with their admission."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.constraints.rate import Rate, RateScope
+from streamsched.domain.schedules.schedule import Program
+from streamsched.launcher.loop import Launcher
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Assignment
+
+from .conftest import MINUTE, World, sharing
+
+pytestmark = pytest.mark.postgres
+
+LEFT = """
+SELECT json_build_array(
+    (SELECT json_agg(r ORDER BY id) FROM (
+        SELECT id, job, state, executable, arguments, runner, heartbeat_at, spawn_at, deadline_at FROM runs) r),
+    (SELECT json_agg(j ORDER BY id) FROM (SELECT id, state, reason, ended_at, next_check_at, ready FROM jobs) j),
+    (SELECT json_agg(s ORDER BY run) FROM group_slots s),
+    (SELECT json_agg(d ORDER BY subject, action, reason) FROM (
+        SELECT at, subject_kind, subject, action, reason FROM decisions) d)
+)::text
+"""
+
+
+class FewHands:
+    """`ports.runner.Hands` that are given runs and leave them alone."""
+
+    runner = RunnerId("h", 1, 1)
+
+    def __init__(self, room: int, unfit: str = "") -> None:
+        self._room = room
+        self._unfit = unfit
+        self.begun: list[Assignment] = []
+
+    def fits(self, program: Program) -> bool:
+        return program.ref.name != self._unfit
+
+    def room(self) -> int:
+        return self._room - len(self.begun)
+
+    def execute(self, runs: Sequence[Assignment]) -> None:
+        self.begun += runs
+
+    def claim_and_execute(self, runs: Sequence[str]) -> None:
+        raise AssertionError(f"{runs} want a process")
+
+    def holds(self, run: str) -> bool:
+        return any(each.run == run for each in self.begun)
+
+
+def handed(world: World, hands: FewHands) -> Launcher:
+    return Launcher(world.decisions, world.followup, world.bell, world.clock, inline=hands)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [Group("g", 3), Pool("p", 3), Rate(3, timedelta(hours=1), of=RateScope.GROUP, group="r")],
+    ids=["group", "pool", "rate of a group"],
+)
+async def test_programs_decided_together_share_what_there_is(world: World, constraint: Any) -> None:
+    several = [sharing(f"s{n}", constraint) for n in range(3)]
+    await world.define(*several)
+    await world.satisfy(*(world.ready(each, n) for each in several for n in (1, 2)))
+
+    assert await world.launcher.run_once() == 6
+
+    assert await world.column("SELECT count(*) FROM runs") == [3]
+    assert await world.launcher.run_once() == 0
+
+
+async def test_many_jobs_of_one_program_hide_no_other_program(world: World) -> None:
+    busy, quiet = sharing("busy"), sharing("quiet")
+    await world.define(busy, quiet)
+    await world.satisfy(*(world.ready(busy, n) for n in range(1, 1202)), world.ready(quiet, 1))
+
+    due = await world.decisions.due(world.clock.now(), limit=10)
+
+    assert due == {"default.app.program-busy": 128, "default.app.program-quiet": 1}
+
+
+async def test_who_finds_every_program_held_is_the_next(world: World) -> None:
+    held = sharing("held")
+    await world.define(held)
+    await world.satisfy(world.ready(held, 1))
+    async with world.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT FROM programs FOR UPDATE")
+        ruling = asyncio.create_task(world.launcher.run_once())
+        while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await world.states() == {"held.1.1": "PENDING_CONSTRAINT"}
+
+    assert await ruling or await world.launcher.run_once()  # it waits for a second, no longer
+
+
+async def test_who_waits_for_a_program_that_is_never_released_gives_up(world: World) -> None:
+    held = sharing("held")
+    await world.define(held)
+    await world.satisfy(world.ready(held, 1))
+    async with world.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT FROM programs FOR UPDATE")
+        assert await world.launcher.run_once() == 0
+
+    assert await world.launcher.run_once() == 1
+
+
+async def test_one_that_cannot_be_read_holds_up_none_that_is_decided_with_it(world: World) -> None:
+    good, bad = sharing("good"), sharing("bad")
+    await world.define(good, bad)
+    await world.satisfy(world.ready(good, 1), world.ready(bad, 1))
+    await world.pool.execute("""UPDATE schedules SET definition = '{"v": 99}' WHERE id ~ 'bad'""")
+
+    await world.launcher.run_once()
+
+    assert await world.states() == {"good.1.1": "PENDING_LAUNCH", "bad.1.1": "PENDING_CONSTRAINT"}
+
+
+async def test_what_begins_with_its_admission_leaves_what_admission_and_claim_leave(world: World) -> None:
+    claimed: list[Assignment | None] = []
+    limited = sharing("limited", Group("g", 9), Concurrency(2, wait=True), max_duration=MINUTE)
+    left: list[Any] = []
+    for together in (False, True):
+        await world.pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions, schedules CASCADE")
+        world.__init__(world.dsn, world.pool, world.broker)  # type: ignore[misc]
+        await world.define(limited)
+        await world.satisfy(*(world.ready(limited, n) for n in (1, 2, 3)))
+        now = world.clock.now()
+        if together:
+            hands = FewHands(9)
+            await handed(world, hands).run_once()
+            assert [each.run for each in hands.begun] == [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
+            assert hands.begun == claimed
+        else:
+            await world.launcher.run_once()
+            runs = [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
+            claimed = [await world.book.claim(run, runner="h:1:1", log_path="", now=now) for run in runs]
+        left.append(await world.pool.fetchval(LEFT))
+
+    assert left[0] == left[1]
+
+
+async def test_what_finds_no_room_waits_for_a_runner(world: World) -> None:
+    one, two = sharing("one"), sharing("two")
+    await world.define(one, two)
+    await world.satisfy(*(world.ready(each, n) for each in (one, two) for n in (1, 2, 3)))
+    hands = FewHands(2, unfit="program-one")
+
+    await handed(world, hands).run_once()
+
+    assert {each.job for each in hands.begun} == {"default.app.two.1.1", "default.app.two.1.2"}
+    assert sorted(world.runners.spawned) == sorted(
+        ["default.app.two.1.3.r1", *(f"default.app.one.1.{n}.r1" for n in (1, 2, 3))]
+    )

@@ -1,0 +1,293 @@
+"""Programs that launchers execute themselves: a request, an event. Answers come from a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import orjson
+import pytest
+
+from streamsched.codec.events import native
+from streamsched.domain.events.event import CustomHappened
+from streamsched.domain.names import EventName
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import HttpJob, PublishJob
+from streamsched.launcher.inline_executor import InlineExecutor
+from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.launcher.start import start
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import StopRequest
+from streamsched.store.runs.run_batch import PostgresRunBatch
+
+from .conftest import PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+HERE = RunnerId("here", 1, 1)
+OTHER = RunnerId("here", 2, 2)
+QUICK = schedule("quick", overlap=Overlap.QUEUE)
+SAY = PublishJob(EventName("default", "said"), {"why": "{trigger.job}", "a": "{a}"})
+
+
+@dataclass
+class Staffed:
+    """A launcher with hands, and what it does until nothing moves."""
+
+    world: World
+    me: RunnerId = HERE
+    capacity: int = 1024
+    hands: InlineExecutor = field(init=False)
+    followup: RunMonitor = field(init=False)
+    launcher: Launcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.hands = InlineExecutor(
+            *(PostgresRunBatch(world.pool), self.me, world.clock), capacity=self.capacity, heartbeat=timedelta(0)
+        )
+        self.followup = RunMonitor(world.book, world.runners, world.clock, RunTimeouts(jitter=0), inline=self.hands)
+        self.launcher = Launcher(world.decisions, self.followup, world.bell, world.clock, inline=self.hands)
+
+    async def once(self) -> None:
+        await self.launcher.run_once()
+        await self.hands.run_once()
+
+    async def until(self, run: str, state: str) -> str:
+        """The reason of the run, when it has come to that."""
+        async with asyncio.timeout(30):
+            while True:
+                await self.once()
+                found = await self.world.pool.fetchrow("SELECT state, reason FROM runs WHERE id = $1", run)
+                if found is not None and found["state"] == state:
+                    return found["reason"]
+                await asyncio.sleep(0.01)
+
+
+class Answering:
+    """What a server was asked (the head of each request), and what it answers; nothing while `answer` is empty."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.words = "well!"
+        self.asked: list[str] = []
+        self.asking = asyncio.Event()
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = next((int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length")), 0)
+        self.asked.append(head + (await reader.readexactly(length)).decode())
+        self.asking.set()
+        if not self.answer:
+            await reader.read()  # until they hang up
+        head = f"HTTP/1.1 {self.answer}\r\nContent-Length: {len(self.words)}\r\nConnection: close"
+        writer.write(f"{head}\r\n\r\n{self.words}".encode())
+        writer.close()
+
+    def keys(self) -> list[str]:
+        lines = [line for each in self.asked for line in each.splitlines()]
+        return [line[17:] for line in lines if line.lower().startswith("idempotency-key")]
+
+
+@asynccontextmanager
+async def answering(answer: str) -> AsyncIterator[Answering]:
+    far = Answering(answer)
+    server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
+    far.port = server.sockets[0].getsockname()[1]
+    try:
+        yield far
+    finally:
+        server.close()
+
+
+async def satisfied(world: World, program: HttpJob | PublishJob, retry: Retry | None = None, jobs: int = 1) -> None:
+    one = schedule("quick", overlap=Overlap.QUEUE, retry=retry)
+    await world.define(one)
+    await world.execute(program)
+    await world.satisfy(*(world.ready(one, n) for n in range(1, jobs + 1)))
+
+
+def run(job: int = 1, attempt: int = 1) -> str:
+    return f"default.app.quick.1.{job}.r{attempt}"
+
+
+def request(far: Answering, path: str = "/x", **fields: object) -> HttpJob:
+    return HttpJob(f"http://127.0.0.1:{far.port}{path}", **fields)  # type: ignore[arg-type]
+
+
+async def test_an_event_goes_out_with_the_end_of_its_run_and_once(world: World) -> None:
+    await satisfied(world, SAY, jobs=3)
+    staffed = Staffed(world)
+    await staffed.once()
+    await staffed.once()
+
+    assert await world.column("SELECT state FROM runs") == ["COMPLETED"] * 3
+    assert world.runners.spawned == []
+    said = await world.column("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
+    facts = [native.from_json(orjson.loads(value)).fact for value in said]
+    assert facts == [CustomHappened(SAY.event, {"why": f"default.app.quick.1.{n}", "a": "program"}) for n in (1, 2, 3)]
+
+
+async def test_an_answer_ends_the_run_and_its_first_words_are_the_reason(world: World) -> None:
+    async with answering("200 OK") as far:
+        await satisfied(world, request(far, "/{a}?job={trigger.job}"))
+        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: well!"
+
+    [asked] = far.asked
+    assert asked.startswith("POST /program?job=default.app.quick.1.1 HTTP/1.1")
+    assert '"job":"default.app.quick.1.1","attempt":1,"program":"default.app.load"' in asked
+    outcomes = [
+        native.from_json(orjson.loads(value)) for value in await world.column("SELECT value FROM outbox ORDER BY id")
+    ]
+    assert [each.fact.outcome for each in outcomes] == ["started", "succeeded"]  # type: ignore[union-attr]
+
+
+async def test_an_answer_that_no_text_column_takes_is_reported_without_what_it_refuses(world: World) -> None:
+    async with answering("200 OK") as far:
+        far.words = "a\0b"
+        await satisfied(world, request(far))
+
+        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: a\ufffdb"
+
+
+async def test_a_failed_request_is_repeated_under_the_same_key(world: World) -> None:
+    async with answering("503 Not Now") as far:
+        await satisfied(world, request(far), Retry(2, delay=timedelta(0)))
+        staffed = Staffed(world)
+        assert await staffed.until(run(), "FAILED") == "HTTP 503: well!"
+        far.answer = "204 Fine"
+        await staffed.until(run(attempt=2), "COMPLETED")
+
+    assert far.keys() == ["default.app.quick.1.1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (HttpJob("http://127.0.0.1:9/"), "no answer: All connection attempts failed"),
+        (HttpJob("http://127.0.0.1:9/{nothing}"), "the program cannot be started: the program asks for argument"),
+        (HttpJob("http://a:{a}/"), "the program cannot be started: no request can be made of it"),
+        (PublishJob(SAY.event, {"x": "{y}"}), "the program cannot be started: the program asks for argument 'y'"),
+    ],
+)
+async def test_what_cannot_be_done_fails_with_its_reason(world: World, program: HttpJob | PublishJob, why: str) -> None:
+    await satisfied(world, program)
+
+    assert (await Staffed(world).until(run(), "FAILED")).startswith(why)
+    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [0]
+
+
+async def test_an_answer_that_does_not_come_ends_too(world: World) -> None:
+    async with answering("") as far:
+        await satisfied(world, request(far, timeout=timedelta(milliseconds=200)))
+        assert await Staffed(world).until(run(), "FAILED") == "no answer within 0.2 s"
+
+
+async def test_a_run_that_a_user_kills_ends_its_request(world: World) -> None:
+    async with answering("") as far:
+        await satisfied(world, request(far))
+        staffed = Staffed(world)
+        await staffed.until(run(), "RUNNING")
+        await far.asking.wait()
+        await world.runs.stop(run(), StopRequest("ann: enough"), now=world.clock.now())
+
+        assert await staffed.until(run(), "KILLED") == "ann: enough"
+        assert not staffed.hands.holds(run())
+
+
+async def test_the_run_of_a_launcher_that_died_is_repeated_by_another_and_ends_once(world: World) -> None:
+    async with answering("") as far:
+        await satisfied(world, request(far))
+        dead = Staffed(world)
+        await dead.until(run(), "RUNNING")
+        await far.asking.wait()
+        world.runners.living = {HERE: False}
+        world.clock.advance(timedelta(seconds=16))
+        far.answer = "200 OK"
+        other = Staffed(world, OTHER)
+        await other.until(run(attempt=2), "COMPLETED")
+
+        assert (await world.runs.get(run())).state == "LOST"
+        await dead.hands.run_once()  # it was only paused
+        assert not dead.hands.holds(run())
+    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
+
+
+async def test_an_admission_whose_answer_was_lost_is_found(world: World) -> None:
+    await satisfied(world, SAY)
+    staffed = Staffed(world)
+    await staffed.launcher.run_once()
+    forgetful = Staffed(world)  # the same process, which never heard what it was given
+    world.clock.advance(timedelta(seconds=16))
+
+    await forgetful.until(run(attempt=2), "COMPLETED")
+
+    await staffed.hands.run_once()
+    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
+    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [1]
+
+
+async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) -> None:
+    await world.define(QUICK)
+    await world.execute(PublishJob(SAY.event, {"a": "{a}"}))
+    world.runners.free = 0
+    by_hand = await start(world.runs, world.clock, PROGRAM, {"a": "b"}, token="x")
+
+    assert await Staffed(world).until(by_hand, "COMPLETED") == "published default.said"
+    assert await Staffed(world).followup.next_due() is None
+
+
+async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: World) -> None:
+    await satisfied(world, SAY)
+    await world.launcher.run_once()
+    in_an_hour = world.clock.now() + timedelta(hours=1)
+    await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
+
+    assert await Staffed(world, capacity=0).followup.next_due() == in_an_hour
+
+
+async def test_a_launcher_without_hands_leaves_them_to_others(world: World) -> None:
+    await satisfied(world, SAY)
+    await world.launcher.run_once()
+
+    assert (await world.runs.get(run())).state == "PENDING"
+    assert world.runners.spawned == []
+    await Staffed(world).until(run(), "COMPLETED")
+
+
+async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world: World) -> None:
+    await satisfied(world, SAY, jobs=5)
+    staffed = Staffed(world)
+    await staffed.launcher.run_once()
+    await world.refuse(f"NEW.id = '{run(2)}' AND NEW.state = 'COMPLETED' OR NEW.id = '{run(4)}' AND NEW.reason != ''")
+
+    await staffed.once()
+
+    assert await world.column("SELECT state FROM runs ORDER BY id") == [
+        "COMPLETED",
+        "FAILED",
+        "COMPLETED",
+        "STARTING",
+        "COMPLETED",
+    ]
+    assert (await world.runs.get(run(2))).reason == "the reason of its end cannot be stored"
+    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [3]
+    assert not staffed.hands.holds(run(4))
+
+
+async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(world: World) -> None:
+    await satisfied(world, SAY, jobs=3)
+    await world.launcher.run_once()  # without hands: they are given later
+    await world.pool.execute('UPDATE runs SET executable = \'{"type": "publish"}\' WHERE id = $1', run(2))
+    staffed = Staffed(world)
+
+    await staffed.once()
+
+    assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
+    assert not staffed.hands.holds(run(2))

@@ -1,0 +1,90 @@
+"""The files of runs go with the last that is known of them, on the host where they are."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.retention import Retention
+from streamsched.launcher.log_cleanup import LogCleanup
+from streamsched.launcher.retention import ArchiveLoop
+from streamsched.launcher.start import start
+from streamsched.ports.runs import RunEnd
+from streamsched.spark.files import RunFiles
+from streamsched.spark.run_file_store import LocalRunFileStore
+from streamsched.store.jobs.archive import PostgresArchive
+
+from .conftest import PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+DAY = timedelta(days=1)
+KEEP = 30 * DAY
+
+
+def leave(folder: Path, run: str, at: datetime) -> None:
+    """The files that a runner leaves, as old as the settable clock says."""
+    files = RunFiles(folder, run)
+    files.make_folders()
+    for path in files.all:
+        path.write_text("x")
+        os.utime(path, (at.timestamp(), at.timestamp()))
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -> str:
+    run = await start(world.runs, world.clock, PROGRAM, {}, token=token)
+    now = world.clock.now()
+    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=now)
+    await world.book.started(run, runner="here:1:1", now=now)
+    if ends:
+        await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+    leave(folder, run, now)
+    return run
+
+
+async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Path) -> None:
+    archive = PostgresArchive(world.pool)
+    await world.define(schedule("plain"))
+    retiring = ArchiveLoop(archive, Retention(jobs=KEEP), world.clock)
+    tidying = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP)
+    endless = await run_of(world, "endless", tmp_path, ends=False)
+    last = ""
+    for day in range(0, 366, 5):
+        last = await run_of(world, f"d{day}", tmp_path)
+        await retiring.run_once()
+        await tidying.run_once()
+        world.clock.advance(5 * DAY)
+
+    runs = {name.removesuffix(".json") for name in left(tmp_path) if name.endswith(".json")}
+    assert len(runs) <= 1 + 35 // 5 + 1
+    assert {endless, last} <= runs, "a run that still runs keeps its files, however old"
+    assert len(left(tmp_path)) == 4 * len(runs), "all of a run's files, or none"
+
+
+async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) -> None:
+    """A run whose record another installation has, or that has no record yet, is not taken for a forgotten one."""
+    leave(tmp_path, "default.app.unheard.1.1.r1", world.clock.now())
+    (tmp_path / "logs" / "notes.txt").write_text("mine")
+    tidying = LogCleanup(LocalRunFileStore(tmp_path), PostgresArchive(world.pool), world.clock, keep=KEEP)
+    world.clock.advance(KEEP - DAY)
+
+    assert await tidying.run_once() == 0
+
+    world.clock.advance(2 * DAY)
+    assert await tidying.run_once() == 4
+    assert left(tmp_path) == {"notes.txt"}
+    assert await tidying.run_once() == 0
+
+
+async def test_a_host_without_a_folder_has_nothing_to_tidy(world: World, tmp_path: Path) -> None:
+    tidying = LogCleanup(LocalRunFileStore(tmp_path / "none"), PostgresArchive(world.pool), world.clock, keep=KEEP)
+
+    assert await tidying.run_once() == 0

@@ -1,0 +1,288 @@
+"""What one job's definition or row holds stops neither its neighbours nor other programs, and explains itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.decisions.decision import Decision, DecisionInput
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import ProgramRef
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import OnTimeout, Schedule
+from streamsched.launcher import loop
+from streamsched.launcher.deadlines import DeadlineWatch
+from streamsched.launcher.why import why
+from streamsched.ports.runs import RunEnd
+from streamsched.store.runs.deadlines import PostgresDeadlineStore
+
+from .conftest import MINUTE, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+LONG = "4000000d"
+BAD = schedule("bad", overlap=Overlap.QUEUE)
+NEXT = schedule("next", overlap=Overlap.QUEUE)  # of the same program
+FAR = replace(schedule("far"), program=ProgramRef("default", "app", "far"))
+JOB = "default.app.bad.1.1"
+
+BLOCKED = {"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}
+
+#: What a release without limits may have stored.
+STORED: dict[str, dict[str, Any]] = {
+    "delay": {"constraints": [{"type": "DELAY", "millisAfterTrigger": 10**15}]},
+    "rate": {"constraints": [{"type": "RATE", "maxRuns": 1, "perMillis": 345_600_000_000_000_000 // 1000}]},
+    "rate with a burst": {
+        "constraints": [{"type": "RATE", "maxRuns": 1, "perMillis": 10**15, "burst": 1_000_000}],
+    },
+    "group": {"constraints": [{"type": "GROUP", "group": "g", "limit": 2**33, "weight": 2**32}]},
+    "group that waits": {"constraints": [BLOCKED, {"type": "GROUP", "group": "g", "limit": 2**32, "weight": 2**32}]},
+    "pool": {"constraints": [{"type": "POOL", "pool": "p", "size": 2**40, "priority": 1000}]},
+    "load": {"constraints": [{"type": "LOAD", "cluster": "main", "freeMemory": 2**63}]},
+    "last run": {"constraints": [{"type": "LAST_RUN", "millisSinceLastRun": 10**15}]},
+    "concurrency": {"constraints": [{"type": "CONCURRENCY", "maxConcurrency": 2**63}]},
+    "timeout": {"constraints": [BLOCKED], "timeout": LONG},
+    "deadline": {"deadlines": [{"type": "finish-by", "within": LONG}, {"type": "duration", "within": LONG}]},
+    "longest run": {"maxDuration": LONG},
+    "retry": {"retry": {"attempts": 3, "delay": LONG, "longest": LONG}},
+    "no constraint at all": {"constraints": [7]},
+    "no trigger": {"trigger": {"type": "NONSENSE"}},
+}
+
+
+async def store(world: World, bad: Schedule, stored: dict[str, Any]) -> None:
+    """The definition as it is in the table, whatever could be put there today."""
+    await world.define(bad)
+    await world.pool.execute(
+        "UPDATE schedules SET definition = $2 WHERE id = $1", str(bad.ref), {**schedule_to_json(bad), **stored}
+    )
+
+
+async def neighbours_launch(world: World, sequence: int) -> None:
+    """Another schedule of the program, and another program, go on."""
+    await world.satisfy(world.ready(NEXT, sequence), world.ready(FAR, sequence))
+    await world.launcher.run_once()
+    states = await world.states()
+    assert states[f"next.1.{sequence}"] == states[f"far.1.{sequence}"] == "PENDING_LAUNCH"
+
+
+@pytest.mark.parametrize("stored", STORED.values(), ids=STORED.keys())
+async def test_what_an_older_release_stored_stops_no_other_job(world: World, stored: dict[str, Any]) -> None:
+    await world.define(NEXT, FAR)
+    await store(world, BAD, stored)
+    await world.pool.execute(
+        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, ended_at, runner) "
+        "VALUES ('before', 1, $1, '{}', '{}', 'COMPLETED', $2, $2, 'x:1:1')",
+        *(str(BAD.program), world.clock.now()),
+    )
+    await world.satisfy(world.ready(BAD, 1), world.ready(BAD, 2))
+
+    for sequence in (1, 2, 3):
+        await neighbours_launch(world, sequence)
+        for number in (1, 2):
+            reported = await why(f"default.app.bad.1.{number}", jobs=world.jobs, clock=world.clock)
+            assert reported.summary
+            assert "cannot be explained" not in reported.summary
+        world.clock.advance(2 * MINUTE)
+    assert await world.decisions.recheck_all(before=world.clock.now()) >= 0
+    await DeadlineWatch(PostgresDeadlineStore(world.pool), world.bell, world.clock).run_once()
+
+
+async def test_a_job_in_error_says_why_and_is_tried_again_later_and_later(world: World) -> None:
+    await world.define(BAD, FAR)
+    await world.satisfy(world.ready(BAD, 1))
+    await world.pool.execute("UPDATE jobs SET ready = '{\"v\": 99}' WHERE id = $1", JOB)
+
+    waits: list[timedelta] = []
+    for _ in range(9):
+        assert await world.launcher.run_once() == 1
+        job = await world.jobs.get(JOB)
+        assert (job.state, job.failures) == ("PENDING_CONSTRAINT", len(waits) + 1)
+        assert job.reason.startswith("it cannot be decided: what satisfied it cannot be read: $.v: is version 99")
+        assert job.next_check_at is not None
+        waits.append(job.next_check_at - world.clock.now())
+        reported = await why(JOB, jobs=world.jobs, clock=world.clock)
+        assert job.reason in reported.summary
+        assert "the next attempt is at" in reported.summary
+        world.clock.advance(waits[-1])
+
+    assert waits == [minutes * MINUTE for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
+
+
+async def test_a_job_that_is_mended_starts_at_its_next_attempt_and_its_failures_are_forgotten(world: World) -> None:
+    one = replace(BAD, constraints=(Concurrency(1, wait=True),))
+    await store(world, one, {"trigger": {"type": "NONSENSE"}})
+    await world.satisfy(world.ready(one, 1), world.ready(one, 2))
+    await world.launcher.run_once()
+    assert (await world.jobs.get(JOB)).failures == 1
+
+    await world.define(one)
+    world.clock.advance(MINUTE)
+    await world.launcher.run_once()
+
+    assert await world.states() == {"bad.1.1": "PENDING_LAUNCH", "bad.1.2": "PENDING_CONSTRAINT"}
+    assert (await world.jobs.get("default.app.bad.1.2")).failures == 0
+
+
+async def test_ends_of_runs_and_the_sweep_do_not_hurry_a_job_in_error(world: World) -> None:
+    await world.define(NEXT)
+    await store(world, BAD, {"trigger": {"type": "NONSENSE"}})
+    await world.satisfy(world.ready(BAD, 1), world.ready(NEXT, 1))
+    await world.launcher.run_once()
+    await world.pool.execute("UPDATE jobs SET failures = 9 WHERE id = $1", JOB)
+    world.clock.advance(MINUTE)
+    await world.launcher.run_once()
+    failures = (await world.jobs.get(JOB)).failures
+    due = (await world.jobs.get(JOB)).next_check_at
+
+    now = world.clock.now()
+    run = "default.app.next.1.1.r1"
+    assert await world.book.claim(run, runner="host:1:1", log_path="", now=now)
+    await world.book.started(run, runner="host:1:1", now=now)
+    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+    world.clock.advance(30 * MINUTE)
+    await world.decisions.recheck_all(before=world.clock.now())
+
+    job = await world.jobs.get(JOB)
+    assert (job.failures, job.next_check_at) == (failures, due)
+
+
+async def test_a_job_whose_schedule_is_gone_ends_though_it_is_in_error(world: World) -> None:
+    await store(world, BAD, {"trigger": {"type": "NONSENSE"}})
+    await world.satisfy(world.ready(BAD, 1))
+    await world.launcher.run_once()
+
+    await world.pool.execute("UPDATE schedules SET enabled = false, generation = 2 WHERE id = $1", str(BAD.ref))
+    await world.decisions.recheck_all(before=world.clock.now())
+    await world.launcher.run_once()
+
+    assert await world.states() == {"bad.1.1": "OBSOLETE"}
+
+
+@pytest.mark.parametrize("bad", [1, 7, 20])
+async def test_one_ruling_that_cannot_be_stored_is_found_among_many(world: World, bad: int) -> None:
+    await world.define(NEXT, FAR)
+    await world.satisfy(*(world.ready(NEXT, sequence) for sequence in range(1, 21)), world.ready(FAR, 1))
+    await world.pool.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'numeric_value_out_of_range'; END $$"
+    )
+    await world.pool.execute(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW "
+        f"WHEN (NEW.id = 'default.app.next.1.{bad}' AND NEW.state <> 'PENDING_CONSTRAINT') EXECUTE FUNCTION refuse()"
+    )
+
+    await world.launcher.run_once()
+
+    states = await world.states()
+    assert [name for name, state in states.items() if state != "PENDING_LAUNCH"] == [f"next.1.{bad}"]
+    held = await world.jobs.get(f"default.app.next.1.{bad}")
+    assert (held.failures, held.next_check_at) == (1, world.clock.now() + MINUTE)
+    assert "refused" in held.reason
+
+
+async def test_a_judge_that_raises_for_a_docket_is_asked_job_by_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = loop.judge
+
+    def raising(docket: DecisionInput, **given: Any) -> tuple[Decision, ...]:
+        if any(case.job == JOB for case in docket.due_jobs):
+            raise OverflowError("date value out of range")
+        return judged(docket, **given)
+
+    monkeypatch.setattr(loop, "judge", raising)
+    await world.define(BAD, NEXT, FAR)
+    await world.satisfy(world.ready(BAD, 1), *(world.ready(BAD, number) for number in (2, 3)))
+
+    await neighbours_launch(world, 1)
+
+    states = await world.states()
+    assert states["bad.1.1"] == "PENDING_CONSTRAINT"
+    assert states["bad.1.2"] == states["bad.1.3"] == "PENDING_LAUNCH"
+    assert (await world.jobs.get(JOB)).reason == "it cannot be decided: OverflowError: date value out of range"
+
+
+@pytest.mark.parametrize("on_timeout", OnTimeout)
+async def test_a_job_past_its_timeout_ends_or_is_launched_though_nothing_holds_it_any_more(
+    world: World, on_timeout: OnTimeout
+) -> None:
+    """The launcher was away for three hours."""
+    late = replace(BAD, timeout=MINUTE, on_timeout=on_timeout)
+    await world.define(late)
+    await world.satisfy(world.ready(late, 1))
+    world.clock.advance(timedelta(hours=3))
+    assert "its timeout of 0:01:00 passed" in (await why(JOB, jobs=world.jobs, clock=world.clock)).summary
+
+    await world.launcher.run_once()
+
+    job = await world.jobs.get(JOB)
+    assert job.state == ("TIMED_OUT" if on_timeout is OnTimeout.DISCARD else "PENDING_LAUNCH")
+    assert "its timeout of 0:01:00 passed at 2026-03-01 12:01:00Z, before its constraints were checked" in job.reason
+
+
+async def test_a_job_goes_just_before_its_timeout_and_not_at_it(world: World) -> None:
+    late = replace(BAD, timeout=MINUTE)
+    await world.define(late)
+    await world.satisfy(world.ready(late, 1))
+    world.clock.advance(MINUTE - timedelta(microseconds=1))
+    await world.launcher.run_once()
+    await world.satisfy(world.ready(late, 2))
+    world.clock.advance(MINUTE)
+    await world.launcher.run_once()
+
+    assert await world.states() == {"bad.1.1": "PENDING_LAUNCH", "bad.1.2": "TIMED_OUT"}
+
+
+async def test_one_deadline_that_cannot_be_judged_holds_up_no_other(world: World) -> None:
+    now = world.clock.now()
+    rows = [("bad", now, '{"type": "nonsense"}'), ("good", now, '{"type": "finish-by", "within": "1m"}')]
+    await world.define(BAD)
+    await world.satisfy(world.ready(BAD, 1))
+    for run, due_at, said in rows:
+        await world.pool.execute(
+            "INSERT INTO deadlines (job, run, place, due_at, said) VALUES ($1, $2, 0, $3, $4::text::jsonb)",
+            *(JOB, run, due_at, said),
+        )
+    world.clock.advance(MINUTE)
+    watch = DeadlineWatch(PostgresDeadlineStore(world.pool), world.bell, world.clock)
+
+    assert await watch.run_once() is None, "what cannot be judged causes no wake-up for a while"
+
+    assert await world.column("SELECT run FROM deadlines") == ["bad"]
+    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.deadline_failed'") == [1]
+    world.clock.advance(MINUTE)
+    await watch.run_once()
+    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.deadline_failed'") == [2]
+
+
+async def test_the_end_of_a_run_is_stored_though_its_schedule_cannot_pause_itself(world: World) -> None:
+    await store(world, BAD, {"pauseAfter": {"failures": 1, "lasting": LONG}})
+    await world.satisfy(world.ready(BAD, 1))
+    await world.launcher.run_once()
+    now, run = world.clock.now(), f"{JOB}.r1"
+    assert await world.book.claim(run, runner="host:1:1", log_path="", now=now)
+    await world.book.started(run, runner="host:1:1", now=now)
+
+    assert await world.book.finish(run, RunEnd(RunState.FAILED, "boom", now, 1))
+
+    assert (await world.runs.get(run)).state == "FAILED"
+    [until] = await world.column("SELECT until FROM breaks")
+    assert until == datetime(9999, 12, 29, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("damaged", ["1.5", '"text"', "{}", "[1, null]"])
+async def test_a_job_whose_verdicts_are_damaged_is_listed_with_the_others(world: World, damaged: str) -> None:
+    await world.define(BAD)
+    await world.satisfy(world.ready(BAD, 1))
+    await world.pool.execute("UPDATE jobs SET waiting = $1", json.loads(damaged))
+
+    [listed] = await world.jobs.recent(limit=10)
+
+    assert (listed.id, listed.waiting) == (JOB, ())

@@ -1,0 +1,111 @@
+"""Runs claimed and ended in sets leave exactly what runs claimed and ended one by one leave."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.constraints.group import Group
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.retry import Retry
+from streamsched.launcher.start import start
+from streamsched.ports.runs import RunEnd, StopRequest
+from streamsched.store.runs.run_batch import PostgresRunBatch
+
+from .conftest import MINUTE, PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+MANY = schedule(
+    "many", constraints=(Group("w", 9), Concurrency(6, wait=True)), overlap=Overlap.QUEUE, retry=Retry(2, delay=MINUTE)
+)
+LEFT = """
+SELECT json_build_array(
+    (SELECT json_agg(r ORDER BY id) FROM (
+        SELECT id, state, reason, runner, log_path, started_at, ended_at, exit_code FROM runs) r),
+    (SELECT json_agg(j ORDER BY id) FROM (SELECT id, state, reason, ended_at, next_check_at FROM jobs) j),
+    (SELECT json_agg(s ORDER BY run) FROM group_slots s),
+    (SELECT json_agg(d ORDER BY subject, action, reason) FROM (
+        SELECT at, subject_kind, subject, action, reason FROM decisions) d),
+    (SELECT json_agg(o ORDER BY key, value) FROM (SELECT topic, key, encode(value, 'escape') AS value FROM outbox) o)
+)::text
+"""
+
+
+async def ready(world: World) -> list[str]:
+    """Six PENDING runs of jobs, one by hand, and two jobs that wait for them; what befalls some of them."""
+    await world.pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions, schedules CASCADE")
+    world.__init__(world.dsn, world.pool, world.broker)  # type: ignore[misc]
+    await world.define(MANY)
+    await world.satisfy(*(world.ready(MANY, n) for n in range(1, 8)))
+    await world.launcher.run_once()
+    by_hand = await start(world.runs, world.clock, PROGRAM, {}, token="x")
+    runs = [f"default.app.many.1.{n}.r1" for n in range(1, 7)]
+    await world.pool.execute("UPDATE runs SET stop_requested = 'ann' WHERE id = $1", runs[5])
+    return [*runs, by_hand]
+
+
+def ends(world: World, runs: list[str]) -> dict[str, RunEnd]:
+    now = world.clock.now()
+    kinds = [
+        RunEnd(RunState.COMPLETED, "", now, 0),
+        RunEnd(RunState.FAILED, "exit code 1", now, 1),
+        RunEnd(RunState.KILLED, "told", now, -15),
+        RunEnd(RunState.COMPLETED, "", now, None),
+    ]
+    return {run: kinds[place % len(kinds)] for place, run in enumerate(runs)}
+
+
+async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
+    left: list[Any] = []
+    for together in (False, True):
+        runs = await ready(world)
+        now = world.clock.now()
+        if together:
+            crowd = PostgresRunBatch(world.pool)
+            claimed = await crowd.claim(runs, runner="h:1:1", log_path="/log", now=now)
+            assert {each.run for each in claimed} == {*runs[:5], runs[6]}
+            for each in claimed:
+                assert each.program.ref == PROGRAM
+                assert (each.ready is None) == (each.job is None) == (each.schedule is None)
+            ended = await crowd.finish(ends(world, runs), events={})
+            assert set(ended) == {*runs[:5], runs[6]}
+            assert list(await crowd.finish(ends(world, runs), events={})) == []
+        else:
+            for run in runs:
+                await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
+            for run, ending in ends(world, runs).items():
+                await world.book.finish(run, ending)
+        left.append(await world.pool.fetchval(LEFT))
+
+    assert left[0] == left[1]
+
+
+async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> None:
+    runs = await ready(world)
+    crowds = [PostgresRunBatch(world.pool) for _ in range(4)]
+    now = world.clock.now()
+    claims = await asyncio.gather(
+        *(crowd.claim(runs, runner=f"h:{pid}:1", log_path="", now=now) for pid, crowd in enumerate(crowds, 1))
+    )
+    assert sorted(each.run for claim in claims for each in claim) == sorted([*runs[:5], runs[6]])
+
+    ended = await asyncio.gather(*(crowd.finish(ends(world, runs), events={}) for crowd in crowds))
+    assert sorted(run for some in ended for run in some) == sorted([*runs[:5], runs[6]])
+
+
+async def test_a_stopped_run_ends_and_wakes_like_any_other(world: World) -> None:
+    runs = await ready(world)
+    crowd = PostgresRunBatch(world.pool)
+    now = world.clock.now()
+    await crowd.claim(runs[:1], runner="h:1:1", log_path="", now=now)
+    await world.runs.stop(runs[0], StopRequest("ann"), now=now)
+    await crowd.finish({runs[0]: RunEnd(RunState.KILLED, "ann", now, -15)}, events={})
+    await world.runs.stop(runs[6], StopRequest("ann"), now=now)
+    await world.launcher.run_once()
+
+    assert (await world.jobs.get("default.app.many.1.7")).state == "PENDING_LAUNCH"

@@ -1,0 +1,233 @@
+"""A whole scheduler in one process on a clock that the test sets: catalog, log, shards, timers, launcher.
+
+Only what runs is left out: a run stays RUNNING until the test says how it ended. PostgreSQL is real, the log is in
+memory, because its records must have the times of that clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from streamsched_brokers.memory import MemoryBroker, MemoryLog
+
+from streamsched.catalog.catalog import Catalog
+from streamsched.catalog.relay import Relay
+from streamsched.define.app import App
+from streamsched.domain.events.event import Event
+from streamsched.domain.jobs.run import RunState
+from streamsched.launcher.intake import Intake
+from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.ports.runner import RunnerId
+from streamsched.ports.runs import Assignment, RunEnd
+from streamsched.process.cancellation import cancel
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
+from streamsched.store.catalog.outbox import PostgresOutbox
+from streamsched.store.connections import Pool, open_pool
+from streamsched.store.events.timers import PostgresTimers
+from streamsched.store.events.wakes import PostgresWakes
+from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.jobs.intake import PostgresIntake
+from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.runs.run_queries import PostgresRunQueries
+from streamsched.store.server.notifier import PostgresNotifier
+from streamsched.testing.clock import SettableClock
+from streamsched.timers.timers import Timers, WakeIntake
+from tests.support.shard_cluster import ShardCluster
+
+MONDAY: Final = datetime(2026, 3, 2, 12, tzinfo=UTC)
+_RUNNER: Final = RunnerId("scheduler", 1, 1)
+#: As many passes as things may take to come to rest, however they follow from one another.
+_PASSES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its program saw it begin."""
+
+    id: str
+    program: str
+    schedule: str | None
+    started_at: datetime
+    arguments: Mapping[str, str] = field(hash=False)
+    events: tuple[str, ...]
+
+
+class _Runners:
+    """`ports.runner.Runners`: what is spawned is claimed at the next pass."""
+
+    def __init__(self) -> None:
+        self.spawned: list[str] = []
+
+    def spawn(self, run: str) -> None:
+        self.spawned.append(run)
+
+    def room(self) -> int:
+        return 1000
+
+    def alive(self, runner: RunnerId) -> bool | None:
+        return runner == _RUNNER
+
+    def end_note(self, run: str) -> RunEnd | None:
+        del run
+        return None
+
+
+class InProcessScheduler:
+    """Everything comes to rest after each of its verbs, at the time its clock shows."""
+
+    def __init__(self, pool: Pool, bell: PostgresNotifier, cluster: ShardCluster, clock: SettableClock) -> None:
+        self.pool = pool
+        self.clock = clock
+        self.cluster = cluster
+        self.jobs = PostgresJobStore(pool)
+        self.by_hand = PostgresRunQueries(pool)
+        self.catalog = Catalog(
+            store=PostgresCatalogStore(pool),
+            reader=PostgresCatalogReader(pool),
+            acks=PostgresOutbox(pool),
+            notifier=bell,
+            clock=clock,
+        )
+        #: Every run that has begun, in order; those that go on.
+        self.runs: list[Run] = []
+        self.active: dict[str, Run] = {}
+        self._book = PostgresRunMonitorStore(pool)
+        self._runners = _Runners()
+        self._notifier = bell
+        self._intake = Intake(cluster.broker, PostgresIntake(pool), clock)
+        self._wake_intake = WakeIntake(cluster.broker, PostgresWakes(pool), clock)
+        self._start_loops()
+
+    def _start_loops(self) -> None:
+        followup = RunMonitor(self._book, self._runners, self.clock, RunTimeouts(jitter=0))
+        self._launcher = Launcher(PostgresDecisionStore(self.pool), followup, self._notifier, self.clock)
+        self._timers = Timers(
+            store=PostgresTimers(self.pool), wakes=PostgresWakes(self.pool), notifier=self._notifier, clock=self.clock
+        )
+
+    async def deploy(self, app: App, *, update_schedules: bool = True) -> None:
+        await self.catalog.deploy(app.definition(), update_schedules=update_schedules)
+        await self.rest()
+
+    async def emit(self, *events: Event) -> None:
+        """Events come, all at once."""
+        await self.cluster.emit(*events)
+        await self.rest()
+
+    async def later(self, by: timedelta) -> None:
+        """Time passes, in one leap: what would have happened in between happens late."""
+        self.clock.advance(by)
+        await self.rest()
+
+    async def until(self, moment: datetime, *, step: timedelta = timedelta(minutes=10)) -> None:
+        """Time passes step by step."""
+        while self.clock.now() < moment:
+            await self.later(min(step, moment - self.clock.now()))
+
+    async def end(self, run: Run, state: RunState = RunState.COMPLETED) -> None:
+        """The program ends."""
+        del self.active[run.id]
+        await self._book.finish(run.id, RunEnd(state, "as the test wants", self.clock.now()))
+        await self.rest()
+
+    async def end_all(self) -> None:
+        """Every program that runs succeeds, and those that follow from it, until none is left."""
+        while self.active:
+            await self.end(next(iter(self.active.values())))
+
+    async def fail_over(self, after: timedelta) -> None:
+        """Nothing runs for a while: no shard, no timer, no launcher. Then others take over."""
+        await self.cluster.stop()
+        self.clock.advance(after)
+        await self.cluster.start()
+        self._start_loops()
+        await self.rest()
+
+    async def job_states(self) -> dict[str, str]:
+        """Job → state, in order."""
+        rows = await self.pool.fetch("SELECT id, state FROM jobs ORDER BY schedule, generation, sequence")
+        return {row["id"]: row["state"] for row in rows}
+
+    async def rest(self) -> None:
+        """Until nothing more follows from what has happened.
+
+        Raises:
+            AssertionError: it never ends.
+        """
+        for _ in range(_PASSES):
+            if not await self._pass():
+                return
+        raise AssertionError(f"still restless after {_PASSES} passes")
+
+    async def _pass(self) -> bool:
+        await self.cluster.settled()
+        before = await self._marks()
+        await self._wake_intake.run_once(timeout=0)
+        await self._timers.run_once()
+        await self._intake.run_once(timeout=0)
+        ruled = await self._launcher.run_once()
+        for name in self._claimable():
+            await self._begin(name)
+        async with asyncio.timeout(20):
+            while await self.pool.fetchval("SELECT count(*) FROM outbox"):  # noqa: ASYNC110 - the relay is at it
+                await asyncio.sleep(0.002)
+        return bool(ruled) or before != await self._marks()
+
+    def _claimable(self) -> list[str]:
+        names, self._runners.spawned = self._runners.spawned, []
+        return names
+
+    async def _begin(self, name: str) -> None:
+        now = self.clock.now()
+        assigned = await self._book.claim(name, runner=str(_RUNNER), log_path="", now=now)
+        if assigned is not None:
+            await self._book.started(name, runner=str(_RUNNER), now=now)
+            run = _run(assigned, now)
+            self.runs.append(run)
+            self.active[name] = run
+
+    async def _marks(self) -> tuple[Any, ...]:
+        """What changes when anything happens."""
+        ends = await self.cluster.ends()
+        jobs = await self.pool.fetch("SELECT id, state, next_check_at FROM jobs ORDER BY id")
+        return ends, tuple(map(tuple, jobs)), len(self.runs)
+
+
+def _run(assigned: Assignment, now: datetime) -> Run:
+    ready, schedule = assigned.ready, assigned.schedule
+    parts = () if ready is None else ready.contributions
+    return Run(
+        assigned.run,
+        assigned.program.ref.name,
+        None if schedule is None else schedule.ref.name,
+        now,
+        assigned.arguments,
+        tuple(event.id for part in parts for event in part.events),
+    )
+
+
+@asynccontextmanager
+async def open_scheduler(dsn: str, *, now: datetime = MONDAY, shards: int = 2) -> AsyncIterator[InProcessScheduler]:
+    """A scheduler on a migrated, empty database."""
+    clock = SettableClock(now)
+    async with AsyncExitStack() as held:
+        pool = await open_pool(dsn, min_size=1, max_size=6)
+        held.push_async_callback(pool.close)
+        bell = PostgresNotifier(dsn)
+        held.push_async_callback(bell.close)
+        cluster = await ShardCluster.found(MemoryBroker(MemoryLog(clock)), shards)
+        await cluster.start()
+        held.push_async_callback(cluster.stop)
+        relay = asyncio.create_task(Relay(broker=cluster.broker, outbox=PostgresOutbox(pool), notifier=bell).run())
+        try:
+            yield InProcessScheduler(pool, bell, cluster, clock)
+        finally:
+            await cancel(relay)

@@ -1,0 +1,52 @@
+"""Which tests are long: `make test-long` runs them, `make test` all others. Every test runs exactly once.
+
+A folder or module is long when it is listed here, a single test when it is marked `@pytest.mark.long`. `make test`
+keeps a short test of each kind: a kill, a simulation, hostile content, Kafka, Spark, `streamsched dev`.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+#: Folders and modules below `tests`.
+LONG: Final = (
+    "acceptance/test_bad_input.py",
+    "acceptance/test_changes.py",
+    "acceptance/test_demo.py",
+    "acceptance/test_docs.py",
+    "acceptance/test_follow_one_event.py",
+    "acceptance/test_killed_in_the_demo.py",
+    "acceptance/test_newcomer.py",
+    "acceptance/test_pause_killed.py",
+    "contracts/test_exactness.py",
+    "faults",
+    "integration/admin/test_resharding.py",
+    "integration/api/test_paging_api.py",
+    "integration/brokers/test_kafka_secured.py",
+    "integration/brokers/test_log_across_crash.py",
+    "integration/dev",
+    "integration/launcher/test_races.py",
+    "integration/spark/test_flights.py",
+    "integration/store/test_read_your_writes.py",
+    "integration/store/test_relay_killed.py",
+    "integration/test_refusals_on_kafka.py",
+    "integration/test_wake_ups.py",
+    "properties/test_broker_model.py",
+    "properties/test_known_ids.py",
+)
+
+#: Parts of the above that are short.
+SHORT: Final = (
+    "faults/installation/test_judges.py",
+    "faults/test_deadlines_killed.py",
+    "integration/dev/test_commands.py",
+)
+
+
+def is_long(path: PurePosixPath) -> bool:
+    """Whether the module at this path, relative to `tests`, is listed as long."""
+    listed = {PurePosixPath(each) for each in LONG}
+    short = {PurePosixPath(each) for each in SHORT}
+    lineage = {path, *path.parents}
+    return bool(lineage & listed) and not lineage & short

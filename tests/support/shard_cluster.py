@@ -1,0 +1,189 @@
+"""A cluster: shards on a log, and the few words a test needs to write to it and read from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
+
+import orjson
+
+from streamsched.codec import event as event_codec
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records import wakeup as wakeup_codec
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.events.lateness import Late
+from streamsched.domain.fold.effect import Wake
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.names import DatasetRef, ScheduleRef
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.triggers.trigger import Trigger, event_keys
+from streamsched.log.records import records
+from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS, WAKEUPS, public_topic, topic_specs
+from streamsched.ports.broker import Broker, Outgoing, Record, TopicPartition
+from streamsched.stream.poison_search import PoisonSearch
+from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
+
+NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class ShardCluster:
+    """One installation's log with `count` shards, without workers or PostgreSQL."""
+
+    def __init__(self, broker: Broker, count: int = 3) -> None:
+        self.broker = broker
+        self.count = count
+        self.shards: list[Shard] = []
+        self._woken: dict[bytes, Wake] = {}
+
+    @classmethod
+    async def found(cls, broker: Broker, count: int = 3) -> Self:
+        """A cluster on a log whose topics exist now."""
+        await broker.create_topics(topic_specs(count, timedelta(days=7)))
+        return cls(broker, count)
+
+    async def start(self, settings: ShardSettings | None = None) -> None:
+        """Starts every shard anew; former ones are fenced, not stopped."""
+        self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
+        await asyncio.gather(*(shard.start() for shard in self.shards))
+
+    @asynccontextmanager
+    async def tended(self, settings: ShardSettings | None = None) -> AsyncIterator[None]:
+        """Every shard in a tenure, as workers have them: one whose turn fails starts over from the log, at once."""
+        cautions = [PoisonSearch() for _ in range(self.count)]
+        at_once = BackOff(first=0.001, most=0.001)
+
+        def made(number: int) -> Shard:
+            self.shards[number] = Shard(self.broker, number, settings, poison_search=cautions[number])
+            return self.shards[number]
+
+        def runner(number: int) -> ShardRunner:
+            return ShardRunner(lambda: made(number), number=number, back_off=at_once, poison_search=cautions[number])
+
+        self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
+        runners = [runner(number) for number in range(self.count)]
+        running = [asyncio.create_task(each.run()) for each in runners]
+        try:
+            yield
+        finally:
+            for each in runners:
+                each.end()
+            await asyncio.wait(running)
+            self.shards = []
+
+    async def stop(self) -> None:
+        shards, self.shards = self.shards, []
+        await asyncio.gather(*(shard.stop() for shard in shards))
+
+    async def signal(self, *signals: Signal) -> None:
+        """Appends control as the relay would, in order."""
+        records = [signal_codec.encode(signal) for signal in signals]
+        await self.broker.append([Outgoing(SIGNALS, home(key, self.count), key, value) for key, value in records])
+
+    async def put(
+        self,
+        ref: ScheduleRef,
+        trigger: Trigger,
+        generation: int = 1,
+        *,
+        enabled: bool = True,
+        consumption: Consumption = Consumption.CUMULATIVE,
+        keep: bool = False,
+        late: Late | None = None,
+    ) -> None:
+        """A schedule, as creating or updating it would."""
+        await self.signal(
+            *(Subscribe(key, ref, generation) for key in sorted(event_keys(trigger))),
+            Put(ref, generation, enabled, trigger, consumption, keep, late),
+        )
+
+    async def wake(self) -> int:
+        """Answers the wake-ups that schedules wait for, as the timers would when their time has come; how many."""
+        asked: dict[bytes, Wake] = {}
+        for record in await self.records(WAKEUPS):
+            if record.key is not None and record.value is not None:
+                asked[record.key] = wakeup_codec.decode(record.value)
+        due = [wake for key, wake in asked.items() if wake.at is not None and self._woken.get(key) != wake]
+        self._woken |= asked
+        await self.signal(
+            *(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due if wake.at is not None)
+        )
+        return len(due)
+
+    async def drop(self, ref: ScheduleRef, trigger: Trigger, generation: int) -> None:
+        """Deletes a schedule."""
+        await self.signal(
+            *(Unsubscribe(key, ref, generation) for key in sorted(event_keys(trigger))), Drop(ref, generation)
+        )
+
+    async def emit(self, *events: Event, partition: int | None = None) -> None:
+        """Appends events to their public topics, by our own partitioner unless `partition` says another."""
+        await self.broker.append(
+            [
+                Outgoing(
+                    public_topic(event.fact),
+                    home(event.key, self.count) if partition is None else partition,
+                    event.key.encode(),
+                    event_codec.encode(event),
+                )
+                for event in events
+            ]
+        )
+
+    async def settled(self, within_s: float = 20.0) -> None:
+        """Until the shards have started and taken every record of every source, and what came of it too.
+
+        Raises:
+            TimeoutError: they did not get there.
+        """
+        async with asyncio.timeout(within_s):
+            while True:
+                started = all(shard.positions for shard in self.shards)  # asked first: one may start while we wait
+                positions = {source: at for shard in self.shards for source, at in shard.positions.items()}
+                ends = await self.broker.ends(list(positions))
+                if started and all(positions[at] >= ends[at] for at in ends):
+                    return
+                await asyncio.sleep(0.002)
+
+    async def ends(self) -> Mapping[TopicPartition, int]:
+        """How far every topic has grown."""
+        topics = [spec.name for spec in topic_specs(self.count, timedelta(days=7))]
+        parts = [
+            TopicPartition(name, number) for name in topics for number in range(await self.broker.partitions(name))
+        ]
+        return await self.broker.ends(parts)
+
+    async def records(self, topic: str) -> Sequence[Record]:
+        """Everything in a topic, partition by partition."""
+        places = [TopicPartition(topic, number) for number in range(await self.broker.partitions(topic))]
+        return [record for place in places async for record in records(self.broker, place)]
+
+    async def jobs(self) -> list[ReadyJob]:
+        """What was launched, by schedule and sequence."""
+        jobs = [launch_codec.decode(record.value) for record in await self.records(LAUNCH) if record.value is not None]
+        return sorted(jobs, key=lambda job: (job.schedule, job.generation, job.sequence))
+
+    async def dead_letters(self) -> list[dict[str, Any]]:
+        return [orjson.loads(record.value) for record in await self.records(DEAD_LETTER) if record.value is not None]
+
+
+def schedule(name: str = "s") -> ScheduleRef:
+    """A schedule's name in an app of its own."""
+    return ScheduleRef("default", "town", name)
+
+
+def landed(number: int, dataset: str = "flights", *, source: str = "test", keys: int = 1) -> Event:
+    """Event `number` of a dataset: `keys` partitions landed. The same arguments give the same event."""
+    partitions = tuple(Partition(f"n={number}/k={key}", {"n": str(number), "k": str(key)}) for key in range(keys))
+    return Event(f"{dataset}-{number}", source, NOON, PartitionsAdded(DatasetRef("default", dataset), partitions, keys))
+
+
+def event_ids(job: ReadyJob) -> list[str]:
+    """The events a job is given, leaf by leaf, in order of arrival."""
+    return [event.id for contribution in job.contributions for event in contribution.events]

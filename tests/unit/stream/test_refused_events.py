@@ -1,0 +1,100 @@
+"""An event with too many correlation keys is refused by its schedule alone, visibly, and it can be replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from structlog.testing import capture_logs
+
+from streamsched.admin import dead_letters as letters
+from streamsched.admin.state import show
+from streamsched.codec.records import findings
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.names import DatasetRef
+from streamsched.domain.signals.finding import AtSchedule, Finding
+from streamsched.domain.signals.verdict import Verdict
+from streamsched.domain.triggers.correlation import OnFull, Per
+from streamsched.domain.triggers.trigger import AllOf, Partitions
+from streamsched.log.topics import VERDICTS
+from streamsched.stream.shards.shard import ShardSettings
+from tests.support.shard_cluster import NOON, ShardCluster, landed, schedule
+
+A, B = DatasetRef("default", "a"), DatasetRef("default", "b")
+QUICK = ShardSettings(idle_s=0.05)
+
+
+class NothingAway:
+    async def hidden(self, topic: str) -> Mapping[int, int]:
+        return {}
+
+    async def hide(self, topic: str, positions: Mapping[int, int]) -> None: ...
+
+
+def join(at_most: int, full: OnFull = OnFull.REFUSE) -> Per:
+    return Per(AllOf((Partitions(A, 1), Partitions(B, 1))), ("date",), at_most=at_most, full=full)
+
+
+def dates(name: str, dataset: DatasetRef, *days: str) -> Event:
+    rows = tuple(Partition(f"date={day}", {"date": day}) for day in days)
+    return Event(name, "test", NOON, PartitionsAdded(dataset, rows, len(rows)))
+
+
+async def found(cluster: ShardCluster, name: str) -> list[Finding]:
+    await cluster.settled()
+    return [
+        each
+        for record in await cluster.records(VERDICTS)
+        for each in findings.decode(record.value or b"", at=datetime.fromtimestamp(record.time_ms / 1000, UTC))
+        if each.event == name
+    ]
+
+
+async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(cluster: ShardCluster) -> None:
+    await cluster.start(QUICK)
+    await cluster.put(schedule("full"), join(2))
+    await cluster.put(schedule("wide"), join(100))
+    await cluster.put(schedule("canary"), Partitions(DatasetRef("default", "flights"), 1))
+    await cluster.settled()
+
+    with capture_logs() as logs:
+        await cluster.emit(dates("e1", A, "1", "2"))
+        await cluster.emit(dates("e2", A, "3", "4"))
+        await cluster.emit(landed(0))
+        await cluster.settled()
+
+    assert {each.verdict for each in await found(cluster, "e2")} == {Verdict.REFUSED, Verdict.COUNTED}
+    (refused,) = [each.reason for each in await found(cluster, "e2") if each.verdict is Verdict.REFUSED]
+    assert isinstance(refused, AtSchedule)
+    assert refused.schedule == schedule("full")
+    assert "2 correlation keys may be open" in refused.judged.why
+    assert [line["schedule"] for line in logs if line["event"] == "schedule.event_refused"] == [str(schedule("full"))]
+    (letter,) = await letters.dead_letters(cluster.broker, NothingAway())
+    assert letter.key == f"schedule:{schedule('full')}".encode()
+    assert "2 correlation keys may be open" in letter.reason
+    assert [job.schedule for job in await cluster.jobs()] == [schedule("canary")]
+    assert sum(shard._app.schedules.refused_events for shard in cluster.shards if shard._app) == 1
+
+    await cluster.emit(dates("e3", B, "1", "2", "3", "4"))  # closes two keys and opens two
+    await cluster.settled()
+    await letters.replay(cluster.broker, letter)
+    await cluster.settled()
+
+    counted = [each.reason for each in await found(cluster, "e2") if each.verdict is Verdict.COUNTED]
+    assert {each.schedule for each in counted if isinstance(each, AtSchedule)} == {schedule("full"), schedule("wide")}
+    assert [job.key for job in await cluster.jobs() if job.schedule == schedule("full")] == ["1", "2", "3", "4"]
+    assert (await show(cluster.broker, schedule("full")))["progress"]["refused_events"] == 1
+
+
+async def test_the_state_of_a_schedule_with_open_keys_is_plain_json(cluster: ShardCluster) -> None:
+    await cluster.start(QUICK)
+    await cluster.put(schedule(), join(2, OnFull.DROP_OLDEST))
+    await cluster.emit(dates("e1", A, "1", "2", "3"))
+    await cluster.settled()
+
+    said = json.loads(json.dumps(await show(cluster.broker, schedule())))
+
+    assert set(said["open"]) == {"2", "3"}
+    assert '"id": "e1"' in json.dumps(said["open"]["2"])
+    assert (said["progress"]["lost_keys"], said["progress"]["dropped_keys"]) == (1, 1)
