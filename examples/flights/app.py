@@ -21,11 +21,13 @@ app = App("flights")
 join = app.spark("join", main="join.py", arguments=["--data", "{data}"], conf=SMALL)
 report = app.spark("report", main="report.py", conf=SMALL)
 
-# Seven new days of each input, from any writer, in any order, in one commit or in seven.
+# Seven new days of each input, from any writer, in any order, in one commit or in seven. Paired: an eighth day that
+# comes early stays for the next join.
 app.schedule(
     "weekly-join",
     join,
     when=partitions("flights", 7) & partitions("weather", 7),
+    consumption="paired",
     properties={"data": DATA},
     description="delay by wind and visibility, for exactly the days that are new",
 )

@@ -45,6 +45,19 @@ def kill(dev: DevProcess, *, postgres: bool) -> None:
         postmaster.wait(10)
 
 
+def land(dev: DevProcess, data: Path, port: int, *, since: str) -> subprocess.Popen[bytes]:
+    """One week. The second is landed after the first join began, so that it is a second join whatever the order in
+    which spooled events arrive."""
+    return subprocess.Popen(
+        [sys.executable, str(FLIGHTS / "land.py"), "--data", str(data), "--weeks", "1", "--since", since],
+        env={
+            **os.environ,
+            "STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}",
+            "STREAMSCHED_SPOOL": str(dev.state / "spool"),
+        },
+    )
+
+
 @pytest.mark.spark
 @pytest.mark.postgres
 @pytest.mark.torture
@@ -55,14 +68,7 @@ def test_killed_while_partitions_land_and_while_a_join_runs(java: None, dev: Dev
     again = ("--port", str(port), "--spark-master", "local[2]")
     dev.start(*again)
     assert dev.run("deploy", str(FLIGHTS / "app.py"), FLIGHTS_DATA=str(data)).code == 0
-    upstream = subprocess.Popen(
-        [sys.executable, str(FLIGHTS / "land.py"), "--data", str(data), "--weeks", "2"],
-        env={
-            **os.environ,
-            "STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}",
-            "STREAMSCHED_SPOOL": str(dev.state / "spool"),
-        },
-    )
+    upstream = land(dev, data, port, since="2013-03-01")
     try:
         landed = lambda: len([*data.glob("*/_manifest/*.json")])  # noqa: E731
         dev.until(lambda: landed() >= 3, within=180)
@@ -76,13 +82,14 @@ def test_killed_while_partitions_land_and_while_a_join_runs(java: None, dev: Dev
             return any(run["state"] == "RUNNING" and run["job"] in JOINS for run in runs)
 
         dev.until(running, within=240)
+        assert upstream.wait(60) == 0
+        upstream = land(dev, data, port, since="2013-03-08")
         kill(dev, postgres=True)
         dev.start(*again)
-        dev.until(lambda: upstream.poll() is not None, within=240)
+        assert upstream.wait(240) == 0
     finally:
         upstream.kill()
         upstream.wait()
-    assert upstream.returncode == 0
 
     def settled() -> bool:
         jobs = dev.run("job", "list", "-o", "json").json
