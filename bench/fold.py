@@ -14,7 +14,6 @@ counts on top of 10,000 accumulated events and of 10. `bytes_per_open` is the si
 from __future__ import annotations
 
 import argparse
-import gc
 import platform
 import statistics
 import sys
@@ -33,7 +32,7 @@ from streamsched.domain.fold.fold import Folded, TriggerState, fold
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.triggers.trigger import Partitions, Trigger
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.stream.agents.accumulated import TriggerStates
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
@@ -188,7 +187,7 @@ def main() -> None:
     print(f"command  python -m bench.fold {' '.join(sys.argv[1:])}".rstrip())
     print(f"rounds   {rounds} of {signals:,} signals; median (spread), CPU time of one process\n")
 
-    gc.set_threshold(*GC_THRESHOLDS)  # as a worker does
+    configure_memory()  # as a worker does
     result: dict[str, float] = {}
     for leaves in (1, 10, 100):
         named = "1 leaf" if leaves == 1 else f"{leaves} leaves"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import platform
 import statistics
@@ -46,7 +45,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunEnd
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
@@ -231,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     print(f"machine  {platform.machine()} {platform.system()}, streamsched {__version__}")
     print(f"jobs     {args.jobs} in {args.groups} groups of {args.limit} slots, {args.milliseconds:g} ms each\n")
-    gc.set_threshold(*GC_THRESHOLDS)
+    configure_memory()
     with server() as url:
         load = Load(uvloop.run(prepared(url)), args.jobs, args.groups, args.limit, args.milliseconds / 1000)
         found = uvloop.run(measure(load, args.rounds))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import os
 import sys
 import time
@@ -33,7 +32,7 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.topics import SEEN_CHANGELOG, SIGNALS
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.leases import LeaseHolder
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.store.connections import open_pool
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.stream.shards.shard import ShardSettings
@@ -129,7 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(20))
     if args.work:
-        gc.set_threshold(*GC_THRESHOLDS)
+        configure_memory()
         uvloop.run(work(args.work))
         return
     print(about(["asyncpg", "faust-streaming", "orjson", "uvloop"]))

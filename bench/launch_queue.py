@@ -27,7 +27,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import logging
 import platform
 import statistics
@@ -69,7 +68,7 @@ from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import RunEnd
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.spark.processes import this_process
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import PostgresDecisionStore
@@ -330,7 +329,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     logging.disable(logging.WARNING)
-    gc.set_threshold(*GC_THRESHOLDS)
+    configure_memory()
     if args.launcher:
         uvloop.run(launcher(args.launcher))
         return

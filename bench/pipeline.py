@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import statistics
 import sys
 import time
@@ -39,7 +38,7 @@ from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, IntakeStore, ReadyJobRow
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.store.jobs.intake import PostgresIntake
 
 DATASETS = 100
@@ -184,7 +183,7 @@ def main() -> None:
     if args.events % (DATASETS * PER_JOB):
         parser.error(f"--events must be a multiple of {DATASETS * PER_JOB}: {PER_JOB} for each job of {DATASETS}")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
-    gc.set_threshold(*GC_THRESHOLDS)
+    configure_memory()
     print(about(["asyncpg", "faust-streaming", "orjson", "uvloop"]))
     print("command: python -m bench.pipeline", *sys.argv[1:])
     result: dict[str, float] = {}

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import statistics
 import subprocess
 import sys
@@ -47,7 +46,7 @@ from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import Cron, Every, Partitions, TimeLeaf, Trigger, leaf_id
 from streamsched.ports.clock import SystemClock
-from streamsched.process.supervision import GC_THRESHOLDS
+from streamsched.process.memory import configure_memory
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.connections import open_pool
 from streamsched.store.events.timers import PostgresTimers
@@ -108,7 +107,7 @@ class LoggedTimers(PostgresTimers):
 
 async def instance(url: str) -> None:
     """Runs the timers of one launcher until killed, with the GC thresholds of a role."""
-    gc.set_threshold(*GC_THRESHOLDS)
+    configure_memory()
     pool, bell = await open_pool(url, min_size=3, max_size=4), PostgresNotifier(url)
     sys.stdout.write("up 0\n")
     sys.stdout.flush()

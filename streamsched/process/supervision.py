@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -14,6 +13,7 @@ import uvloop
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.process.cancellation import CLOSING_S, cancel, cancelled
+from streamsched.process.memory import configure_memory
 from streamsched.telemetry.metrics import Metrics
 
 #: Seconds before a failed loop is restarted; after a run of `_HEALTHY` seconds the sequence starts again.
@@ -22,9 +22,6 @@ _HEALTHY: Final = 60.0
 #: The longest pause in seconds between attempts at an unavailable dependency, and the interval of log lines about it.
 _MAX_PAUSE: Final = 2.0
 _LOG_INTERVAL: Final = 30.0
-#: For `gc.set_threshold` in a process that runs shards: its heap is full of long-lived events and states, and with
-#: Python's default thresholds garbage collection takes two fifths of the CPU under load.
-GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 Loop = Callable[[], Awaitable[None]]
 _T = TypeVar("_T")
@@ -100,7 +97,7 @@ async def _keep(name: str, loop: Loop, metrics: Metrics) -> None:
 
 def run_until_signal(main: Coroutine[Any, Any, None]) -> None:
     """Runs `main` in a new event loop; SIGINT, SIGTERM and SIGHUP cancel it. Returns when it has ended."""
-    gc.set_threshold(*GC_THRESHOLDS)
+    configure_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signal(main))
 

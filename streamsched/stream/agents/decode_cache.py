@@ -6,8 +6,10 @@ from typing import Final
 
 from streamsched.domain.signals.signal import Occurred
 
-#: Bytes of encoded events per generation; two generations are kept.
-_GENERATION_BYTES: Final = 8 << 20
+#: Bytes of encoded events per generation; two generations are kept. A decoded event takes five to thirty times as much.
+_GENERATION_BYTES: Final = 2 << 20
+#: A larger event is decoded again where it is needed: kept, one of 16 MiB would hold hundreds of MB for no one.
+_LARGEST_BYTES: Final = 128 << 10
 
 
 class DecodeCache:
@@ -23,7 +25,9 @@ class DecodeCache:
         self._size = 0
 
     def put(self, value: bytes, signal: Occurred) -> None:
-        """Adds an entry. When the young generation is full, the old one is dropped as a whole."""
+        """Adds an entry, unless it is too large. When the young generation is full, the old one is dropped."""
+        if len(value) > _LARGEST_BYTES:
+            return
         self._young[value] = signal
         self._size += len(value)
         if self._size > self._limit:
