@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 from streamsched.domain.signals.signal import Occurred
 
 #: Bytes of encoded events per generation; two generations are kept. A decoded event takes five to thirty times as much.
 _GENERATION_BYTES: Final = 2 << 20
-#: A larger event is decoded again where it is needed: kept, one of 16 MiB would hold hundreds of MB for no one.
-_LARGEST_BYTES: Final = 128 << 10
+#: Encoded bytes from which an event is large. Large events are kept for `_LARGE_S` seconds, which is longer than their
+#: way through the agents takes, and no more of them than `_LARGE_BYTES`: one of 4 MB is 100 MB of decoded objects.
+_LARGE: Final = 128 << 10
+_LARGE_S: Final = 10.0
+_LARGE_BYTES: Final = 16 << 20
 
 
 class DecodeCache:
@@ -18,15 +23,22 @@ class DecodeCache:
     Shared by all shards of a worker, on one event loop: an event passes through up to three of them.
     """
 
-    def __init__(self, generation_bytes: int = _GENERATION_BYTES) -> None:
+    def __init__(
+        self, generation_bytes: int = _GENERATION_BYTES, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limit = generation_bytes
+        self._clock = clock
         self._young: dict[bytes, Occurred] = {}
         self._old: dict[bytes, Occurred] = {}
         self._size = 0
+        self._large: dict[bytes, tuple[float, Occurred]] = {}
 
     def put(self, value: bytes, signal: Occurred) -> None:
-        """Adds an entry, unless it is too large. When the young generation is full, the old one is dropped."""
-        if len(value) > _LARGEST_BYTES:
+        """Adds an entry. When the young generation is full, the old one is dropped as a whole."""
+        if self._large:
+            self._drop_expired()
+        if len(value) > _LARGE:
+            self._put_large(value, signal)
             return
         self._young[value] = signal
         self._size += len(value)
@@ -35,4 +47,19 @@ class DecodeCache:
 
     def get(self, value: bytes) -> Occurred | None:
         """The signal of these bytes; None when it is not cached."""
+        if self._large:
+            self._drop_expired()
+            if value in self._large:
+                return self._large[value][1]
         return self._young.get(value) or self._old.get(value)
+
+    def _put_large(self, value: bytes, signal: Occurred) -> None:
+        self._large.pop(value, None)
+        while self._large and len(value) + sum(map(len, self._large)) > _LARGE_BYTES:
+            del self._large[next(iter(self._large))]
+        self._large[value] = (self._clock() + _LARGE_S, signal)
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for value in [value for value, (until, _) in self._large.items() if until <= now]:
+            del self._large[value]

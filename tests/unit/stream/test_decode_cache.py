@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
 from streamsched.domain.signals.signal import Occurred
@@ -28,8 +26,24 @@ def test_the_last_events_are_found_and_at_most_two_generations_kept() -> None:
     assert 10 <= len(found) <= 22
 
 
-@pytest.mark.parametrize(("size", "kept"), [(128 << 10, True), ((128 << 10) + 1, False), (16 << 20, False)])
-def test_an_event_so_large_is_kept(size: int, kept: bool) -> None:
-    cache = DecodeCache()
-    cache.put(bytes(size), signal(1))
-    assert (cache.get(bytes(size)) is not None) == kept
+def test_a_large_event_is_kept_for_ten_seconds() -> None:
+    now = [100.0]
+    cache = DecodeCache(clock=lambda: now[0])
+    cache.put(bytes(4 << 20), signal(1))
+    cache.put(bytes(128 << 10), signal(2))
+    now[0] = 109.9
+    assert cache.get(bytes(4 << 20)) == signal(1)
+    now[0] = 110.0
+    assert cache.get(bytes(4 << 20)) is None
+    assert cache.get(bytes(128 << 10)) == signal(2)
+
+
+def test_large_events_are_16_mib_together_or_one() -> None:
+    cache = DecodeCache(clock=lambda: 0.0)
+    values = [bytes([number]) * (6 << 20) for number in range(4)]
+    for number, value in enumerate(values):
+        cache.put(value, signal(number))
+    assert [cache.get(value) for value in values] == [None, None, signal(2), signal(3)]
+    cache.put(bytes(40 << 20), signal(9))
+    assert [cache.get(value) for value in values] == [None] * 4
+    assert cache.get(bytes(40 << 20)) == signal(9)
