@@ -143,11 +143,8 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
         own_runs=tuple(holder.run for holder in snapshot.holders if holder.schedule == job.schedule),
         last_completed_at=snapshot.last_completed_at,
         program=job.program,
-        groups=snapshot.groups,
         schedule_key=snapshot.ready.schedule_key,
-        buckets=snapshot.buckets,
-        pool_queues=snapshot.pool_queues,
-        load_gates=snapshot.load_gates,
+        resources=snapshot.resources,
         plugin_verdicts=_plugin_verdicts(snapshot, snapshot.schedule, now),
         queue_position=_queue_position(snapshot, snapshot.schedule),
     )
@@ -203,7 +200,7 @@ def _queue_position(snapshot: JobSnapshot, schedule: Schedule) -> QueuePosition 
     pool = schedule.pool
     if pool is None:
         return None
-    queue = snapshot.pool_queues.get(pool.name, PoolQueue())
+    queue = snapshot.resources.pool_queues.get(pool.name, PoolQueue())
     priority = pool.priority if snapshot.priority is None else snapshot.priority
     at = position_at(snapshot.job.satisfied_at, priority, queue.age)
     return QueuePosition(at, snapshot.job.sequence, snapshot.job.id)

@@ -7,12 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from streamsched.domain.constraints.group import Occupancy
-from streamsched.domain.constraints.load import Load, LoadGate
-from streamsched.domain.constraints.pace import BucketLevel
-from streamsched.domain.constraints.pool import PoolQueue
-from streamsched.domain.constraints.rate import TokenBucket
 from streamsched.domain.decisions.decision import Decision, DecisionInput
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -122,12 +118,9 @@ class JobSnapshot:
     Attributes:
         holders: the program's non-terminal runs, oldest first.
         held: who holds it by a command, and why; None when it is not held.
-        groups: occupancy of the groups its schedule uses; a missing group is empty.
-        slot_holders: the runs that hold slots of those, oldest first.
-        buckets: the token buckets of its rates; a missing bucket is full.
-        pool_queues: the pools its schedule uses, up to the job's position.
+        resources: those its schedule uses; the queue of a pool up to the job's position.
+        slot_holders: the runs that hold slots of its groups and pools, oldest first.
         priority: of the schedule in its pool, as set online.
-        load_gates: the gates of its load constraints; a missing gate is new.
         launch: its last run.
         unreadable: why the stored schedule or satisfaction cannot be read; None when it can.
         checked_at: when a launcher last checked it.
@@ -146,12 +139,9 @@ class JobSnapshot:
     last_completed_at: datetime | None
     history: tuple[HistoryLine, ...]
     held: str | None = None
-    groups: Mapping[str, Occupancy] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
     slot_holders: tuple[BlockingRun, ...] = ()
-    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
-    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
     priority: int | None = None
-    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
     launch: LaunchStatus | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None

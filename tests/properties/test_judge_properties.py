@@ -14,8 +14,9 @@ from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.constraints.rate import Rate, RateScope, TokenBucket, bucket_of
 from streamsched.domain.decisions.admission import Satisfied, WaitUntil
-from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, End, Join, Resources, Wait
+from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, End, Join, Wait
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey, job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef

@@ -31,8 +31,9 @@ from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.pool import PoolQueue, position_at
 from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.admission import ConstraintInput, WaitUntil, weigh
-from streamsched.domain.decisions.decision import DecisionInput, DueJob, Resources, Wait
+from streamsched.domain.decisions.decision import DecisionInput, DueJob, Wait
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.limits import EARLIEST, LATEST, LONGEST, as_stored, later, longer
@@ -212,7 +213,7 @@ def test_constraints_of_any_size_are_weighed_without_raising(some: list[Constrai
         last_completed_at=NOW,
         program=PROGRAM.ref,
         schedule_key=ready.schedule_key,
-        buckets={meter: BucketLevel(float(-meter.burst), NOW) for meter in meters},
+        resources=Resources(buckets={meter: BucketLevel(float(-meter.burst), NOW) for meter in meters}),
     )
     admission = weigh(schedule.constraints, schedule.overlap, facts, NOW + passed)
     assert all(each.at > NOW + passed for each in admission.verdicts if isinstance(each, WaitUntil))

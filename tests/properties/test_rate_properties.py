@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.rate import Rate, bucket_of
-from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, Resources, Wait
+from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, Wait
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ReadyJob, ScheduleKey
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap

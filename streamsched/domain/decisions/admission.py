@@ -18,11 +18,11 @@ from typing import Final, assert_never
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group, Occupancy
 from streamsched.domain.constraints.load import STALE, Load, LoadGate
-from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.plugin import FRESH, PlugIn
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
-from streamsched.domain.constraints.rate import Rate, TokenBucket, bucket_of
+from streamsched.domain.constraints.rate import Rate, bucket_of
 from streamsched.domain.constraints.window import TimeWindow, is_open, next_opening
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef
@@ -46,12 +46,9 @@ class ConstraintInput:
         own_runs: the subset of `active_runs` started by the job's own schedule.
         last_completed_at: end of the program's latest completed run.
         program: the program of the runs; named in reasons.
-        groups: occupancy by group name; a missing group is empty.
         schedule_key: the job's schedule and correlation key.
-        buckets: levels of the token buckets of the rates; a missing bucket is full.
-        pool_queues: pools by name; a missing pool is empty.
+        resources: those that runs of the program share with others.
         queue_position: the job's position in the queue of its pool.
-        load_gates: the gate of each load constraint after the latest reading.
         plugin_verdicts: the latest verdict of each plug-in on this job.
     """
 
@@ -60,12 +57,9 @@ class ConstraintInput:
     own_runs: tuple[str, ...] = ()
     last_completed_at: datetime | None = None
     program: ProgramRef | None = None
-    groups: Mapping[str, Occupancy] = field(default_factory=dict)
     schedule_key: ScheduleKey | None = None
-    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
-    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
     queue_position: QueuePosition | None = None
-    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
     plugin_verdicts: Mapping[PlugIn, PluginVerdict] = field(default_factory=dict)
 
     def without_own_runs(self) -> ConstraintInput:
@@ -75,8 +69,7 @@ class ConstraintInput:
             self,
             active_runs=tuple(run for run in self.active_runs if run not in own),
             own_runs=(),
-            groups={name: occupancy.without(own) for name, occupancy in self.groups.items()},
-            pool_queues={name: queue.without(own) for name, queue in self.pool_queues.items()},
+            resources=self.resources.without(own),
         )
 
 
@@ -191,15 +184,17 @@ def check(constraint: Constraint, facts: ConstraintInput, now: datetime) -> Cons
             why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
             return Satisfied(why) if ready <= now else WaitUntil(ready, why)
         case Group():
-            return _check_group(constraint, facts.groups.get(constraint.name, Occupancy()))
+            return _check_group(constraint, facts.resources.groups.get(constraint.name, Occupancy()))
         case LastRun(interval=interval, wait=wait):
             return _check_last_run(interval, wait, facts, now)
         case Load():
-            return _check_load(constraint, facts.load_gates.get(constraint, LoadGate()), now)
+            return _check_load(constraint, facts.resources.load_gates.get(constraint, LoadGate()), now)
         case PlugIn():
             return _check_plugin(constraint, facts.plugin_verdicts.get(constraint), now)
         case Pool():
-            return _check_pool(constraint, facts.pool_queues.get(constraint.name, PoolQueue()), facts.queue_position)
+            return _check_pool(
+                constraint, facts.resources.pool_queues.get(constraint.name, PoolQueue()), facts.queue_position
+            )
         case Rate():
             return _check_rate(constraint, facts, now)
         case TimeWindow():
@@ -302,7 +297,7 @@ def _check_rate(rate: Rate, facts: ConstraintInput, now: datetime) -> Constraint
     if facts.program is None or facts.schedule_key is None:
         return Satisfied(f"nothing counts {rate}")
     bucket = bucket_of(rate, facts.program, facts.schedule_key)
-    level = facts.buckets.get(bucket) or bucket.full(now)
+    level = facts.resources.buckets.get(bucket) or bucket.full(now)
     left = max(0, bucket.pace.available(level, now))
     per = duration_text(bucket.per)
     why = f"{left} of {bucket.burst} tokens of {bucket.key} are left, {bucket.limit} come each {per}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from streamsched.domain.constraints.rate import bucket_of, program_bucket_key
-from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Join, with_coalesced
+from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Join, taken, with_coalesced
 from streamsched.domain.jobs.job import JobNumber, ReadyJob, ScheduleKey
 
 
@@ -46,7 +46,7 @@ def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: 
         (*decision_input.active_runs, admit.run),
         {**decision_input.own_runs, schedule_key: (*decision_input.own_runs.get(schedule_key, ()), admit.run)},
         decision_input.last_completed_at,
-        decision_input.resources.taken_by(((due_job, admit),), now),
+        decision_input.resources.taken_by((taken(due_job, admit),), now),
     )
 
 

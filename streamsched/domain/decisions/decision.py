@@ -10,13 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from streamsched.domain.constraints.group import GroupSlot, Occupancy
-from streamsched.domain.constraints.load import Load, LoadGate
-from streamsched.domain.constraints.pace import BucketLevel
+from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
-from streamsched.domain.constraints.rate import TokenBucket, program_bucket_key, with_tokens_taken
+from streamsched.domain.constraints.rate import program_bucket_key
 from streamsched.domain.decisions.admission import ConstraintVerdict
+from streamsched.domain.decisions.resources import Resources, Taken
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -65,74 +64,6 @@ class DueJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """What runs of any program share, read under locks. A value: each method returns the resources after a change.
-
-    Attributes:
-        groups: occupancy by name; slots of pools are under `slots_name`.
-        pool_queues: pools by name; each queue holds at least the jobs that can get a slot.
-        buckets: levels of the token buckets of rates.
-        load_gates: the gates of load constraints.
-    """
-
-    groups: Mapping[str, Occupancy] = field(default_factory=dict)
-    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
-    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
-    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
-
-    def for_program(self, decision_input: DecisionInput, bucket_keys: Collection[str]) -> DecisionInput:
-        """The input with those of the resources that its jobs use; `bucket_keys` are those of its rates."""
-        program = decision_input.program
-        keys = {*bucket_keys} if program is None else {*bucket_keys, program_bucket_key(program.ref)}
-        schedules = [due_job.schedule for due_job in decision_input.due_jobs if due_job.schedule is not None]
-        pools = {schedule.pool.name for schedule in schedules if schedule.pool is not None}
-        loads = {load for schedule in schedules for load in schedule.loads} if self.load_gates else frozenset[Load]()
-        used = Resources(
-            self.groups,
-            {name: queue for name, queue in self.pool_queues.items() if name in pools},
-            {bucket: level for bucket, level in self.buckets.items() if bucket.key in keys},
-            {load: load_gate for load, load_gate in self.load_gates.items() if load in loads},
-        )
-        return replace(decision_input, resources=used)
-
-    def taken_by(self, admissions: Iterable[tuple[DueJob, Admit]], now: datetime) -> Resources:
-        """After these admissions: each run takes its slots and tokens, and counts at the load gates of its schedule."""
-        pool_queues, slots = {**self.pool_queues}, dict[str, list[GroupSlot]]()
-        tokens, started = dict[str, int](), dict[Load, int]()
-        for due_job, admit in admissions:
-            for name, weight in admit.slots:
-                slots.setdefault(name, []).append(GroupSlot(admit.run, weight))
-            for key in admit.bucket_keys:
-                tokens[key] = tokens.get(key, 0) + 1
-            if (pool := due_job.pool) is not None:
-                pool_queues[pool] = pool_queues.get(pool, PoolQueue()).taken_by(admit.run)
-            for load in due_job.schedule.loads if due_job.schedule is not None else ():
-                started[load] = started.get(load, 0) + 1
-        load_gates = self.load_gates
-        if started:
-            load_gates = {load: gate.with_started_runs(started.get(load, 0)) for load, gate in load_gates.items()}
-        taken = {name: self.groups.get(name, Occupancy()).taken_by_all(new) for name, new in slots.items()}
-        return Resources(
-            {**self.groups, **taken},
-            pool_queues,
-            with_tokens_taken(self.buckets, tokens, now) if tokens else self.buckets,
-            load_gates,
-        )
-
-    def after(self, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime) -> Resources:
-        """After these decisions on the input: what admitted runs take, and which jobs are in the queues."""
-        decided = list(zip(decision_input.due_jobs, decisions, strict=True))
-        pool_queues = {**self.pool_queues}
-        for due_job, decision in decided:
-            if due_job.pool in pool_queues:
-                queue = pool_queues[due_job.pool].without_job(due_job.job)
-                queued = isinstance(decision, Wait) and decision.queued
-                pool_queues[due_job.pool] = queue.with_positions([queued[1]]) if queued else queue
-        admissions = [(due_job, decision) for due_job, decision in decided if isinstance(decision, Admit)]
-        return replace(self, pool_queues=pool_queues).taken_by(admissions, now)
-
-
-@dataclass(frozen=True, slots=True)
 class DecisionInput:
     """The due jobs of a program, oldest satisfaction first, and the state they are judged against. A schedule whose
     overlap policy keeps only the newest job contributes all its waiting jobs, due or not. Times are UTC.
@@ -153,6 +84,14 @@ class DecisionInput:
     own_runs: Mapping[ScheduleKey, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None
     resources: Resources = field(default_factory=Resources)
+
+    def with_resources(self, resources: Resources, bucket_keys: Collection[str]) -> DecisionInput:
+        """The input with those of the resources that its jobs use; `bucket_keys` are those of its rates."""
+        keys = {*bucket_keys} if self.program is None else {*bucket_keys, program_bucket_key(self.program.ref)}
+        schedules = [due_job.schedule for due_job in self.due_jobs if due_job.schedule is not None]
+        pools = {schedule.pool.name for schedule in schedules if schedule.pool is not None}
+        loads = {load for schedule in schedules for load in schedule.loads} if resources.load_gates else set[Load]()
+        return replace(self, resources=resources.used_by(pools, keys, loads))
 
     def queue_position(self, due_job: DueJob) -> QueuePosition:
         """The job's position in the queue of its pool, which is also its position in the order of judging."""
@@ -236,6 +175,27 @@ class End:
 
 
 Decision = Admit | Wait | Join | End
+
+
+def taken(due_job: DueJob, admit: Admit) -> Taken:
+    """What the admitted run of the job takes."""
+    loads = () if due_job.schedule is None else due_job.schedule.loads
+    return Taken(admit.run, admit.slots, admit.bucket_keys, due_job.pool, tuple(loads))
+
+
+def resources_after(
+    resources: Resources, decision_input: DecisionInput, decisions: Sequence[Decision], now: datetime
+) -> Resources:
+    """After these decisions on the input: what admitted runs take, and which jobs are in the queues of the pools."""
+    decided = list(zip(decision_input.due_jobs, decisions, strict=True))
+    pool_queues = {**resources.pool_queues}
+    for due_job, decision in decided:
+        if due_job.pool in pool_queues:
+            queue = pool_queues[due_job.pool].without_job(due_job.job)
+            queued = isinstance(decision, Wait) and decision.queued
+            pool_queues[due_job.pool] = queue.with_positions([queued[1]]) if queued else queue
+    admitted = [taken(due_job, decision) for due_job, decision in decided if isinstance(decision, Admit)]
+    return replace(resources, pool_queues=pool_queues).taken_by(admitted, now)
 
 
 def superseded(

@@ -190,12 +190,9 @@ def _decide(
         own_runs=own_runs,
         last_completed_at=decision_input.last_completed_at,
         program=decision_input.program.ref,
-        groups=decision_input.resources.groups,
         schedule_key=due_job.schedule_key,
-        buckets=decision_input.resources.buckets,
-        pool_queues=decision_input.resources.pool_queues,
+        resources=decision_input.resources,
         queue_position=decision_input.queue_position(due_job) if decision_input.resources.pool_queues else None,
-        load_gates=decision_input.resources.load_gates,
         plugin_verdicts=plugin_verdicts,
     )
     last = newest.get(due_job.schedule_key, due_job.number)

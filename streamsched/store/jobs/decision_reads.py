@@ -18,7 +18,8 @@ from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.rate import TokenBucket, bucket_of
-from streamsched.domain.decisions.decision import DecisionInput, DueJob, Resources, superseded
+from streamsched.domain.decisions.decision import DecisionInput, DueJob, superseded
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
 from streamsched.domain.names import ScheduleRef

@@ -10,8 +10,9 @@ import orjson
 
 from streamsched.codec.records import launch
 from streamsched.codec.views import constraint_verdict
-from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Resources, Wait
+from streamsched.domain.decisions.decision import Admit, Decision, End, Join, Wait
 from streamsched.domain.decisions.decision_batch import DecidedProgram
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JobFact, JobState, advance
 from streamsched.domain.limits import later

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.decisions.decision import Decision, DecisionInput, Wait
+from streamsched.domain.decisions.decision import Decision, DecisionInput, Wait, resources_after
 from streamsched.domain.decisions.decision_batch import DecidedProgram
 from streamsched.ports.jobs import DecisionBatch, InlineRoom
 from streamsched.store.connections import translated
@@ -109,9 +109,9 @@ def _decided(
     """Decides program by program; what the decisions about one take of the resources is gone for the next."""
     resources, decided = read.resources, list[DecidedProgram]()
     for program, jobs in read.inputs.items():
-        decision_input = resources.for_program(jobs, bucket_keys(jobs))
+        decision_input = jobs.with_resources(resources, bucket_keys(jobs))
         decisions = judge(decision_input)
-        resources = resources.after(decision_input, decisions, now)
+        resources = resources_after(resources, decision_input, decisions, now)
         decided.append(DecidedProgram(program, decision_input, decisions))
     return decided
 

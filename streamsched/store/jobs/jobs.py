@@ -15,6 +15,7 @@ from streamsched.codec.schedules import deadline
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.rate import bucket_of
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError, NotFoundError, described
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
 from streamsched.domain.jobs.run import RunState
@@ -165,10 +166,7 @@ class PostgresJobStore:
             history=tuple(HistoryLine(each["at"], each["subject"], each["action"], each["reason"]) for each in history),
             pauses=tuple(_pauses(pauses, record.satisfied_at)),
             held=row["told_why"] if row["told"] == JobCommand.HOLD else None,
-            groups=slots,
-            buckets=buckets,
-            pool_queues=pool_queues,
-            load_gates=gates,
+            resources=Resources(slots, pool_queues, buckets, gates),
             priority=current["priority_set"] if current is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),

@@ -12,6 +12,7 @@ from streamsched.domain.constraints.group import Group, groups_of_manual_run
 from streamsched.domain.constraints.pool import Pool, PoolQueue, pools_of_manual_run, slots_name
 from streamsched.domain.constraints.rate import RateScope, bucket_of
 from streamsched.domain.decisions.admission import ConstraintInput, check_all
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.jobs.run import RunState
@@ -50,7 +51,7 @@ async def make_run(
     occupancy = await groups.locked(connection, (name for name, _ in held))
     if not force:
         queues = {each.name: PoolQueue(occupancy[slots_name(each.name)]) for each in pools}
-        constraint_input = ConstraintInput(now, groups=occupancy, pool_queues=queues)
+        constraint_input = ConstraintInput(now, resources=Resources(occupancy, queues))
         await _require_room(connection, program, at_most, (*slots, *pools), constraint_input)
     defined = stored_program_from_json(definition)
     merged = {**defined.arguments, **arguments}

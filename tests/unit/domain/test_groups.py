@@ -16,6 +16,7 @@ from streamsched.domain.decisions.admission import (
     WaitFor,
     check,
 )
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidDefinitionError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -42,7 +43,7 @@ def test_a_group_has_room_or_says_who_is_in_it(
 ) -> None:
     groups = {} if standing is None else {"w": standing}
 
-    assert check(constraint, ConstraintInput(NOW, groups=groups), NOW) == verdict
+    assert check(constraint, ConstraintInput(NOW, resources=Resources(groups)), NOW) == verdict
 
 
 def test_a_run_that_could_never_fit_is_refused_where_it_is_written() -> None:

@@ -9,8 +9,9 @@ from streamsched.domain.constraints.group import Group, Occupancy
 from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load, LoadGate
 from streamsched.domain.constraints.pool import Pool, PoolQueue
 from streamsched.domain.constraints.rate import Rate, bucket_of, program_bucket_key
-from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, Resources, Wait
+from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, Wait, resources_after
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import ReadyJob, ScheduleKey
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
@@ -49,17 +50,17 @@ def shared() -> Resources:
 
 
 def test_a_program_is_decided_with_the_resources_its_jobs_use() -> None:
-    used = shared().for_program(decision_input(1), ()).resources
+    used = decision_input(1).with_resources(shared(), ()).resources
     assert set(used.pool_queues) == {"small"}
     assert set(used.buckets) == {BUCKET}, f"every run counts in {program_bucket_key(PROGRAM.ref)}"
     assert set(used.load_gates) == {LOAD}
 
 
 def test_admitted_runs_take_slots_tokens_and_room_and_the_others_are_queued() -> None:
-    found = shared().for_program(decision_input(3), ())
+    found = decision_input(3).with_resources(shared(), ())
     decisions = judge(found, now=NOW)
     assert [type(each) for each in decisions] == [Admit, Admit, Wait]
-    left = shared().after(found, decisions, NOW)
+    left = resources_after(shared(), found, decisions, NOW)
     assert left.groups["warehouse"].taken == 2
     assert left.pool_queues["small"].places.taken == 2
     assert [each.job for each in left.pool_queues["small"].positions] == [found.due_jobs[2].job]
