@@ -117,6 +117,7 @@ def serve(folder: Path) -> None:
                 os.close(woken)
                 os.close(wake)
                 _become(asked)
+            (folder / f"{pid}.exit").unlink(missing_ok=True)  # of an earlier process with this number
             sys.stdout.write(f"{pid}\n")
             sys.stdout.flush()
 
