@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.catalog.catalog import Suspension
 from streamsched.catalog.preview import Dropped, ForeseenChange, PotentialLoss, Preview
+from streamsched.catalog.suspension import Suspension
 from streamsched.codec.events import native
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records.state import decode_key
@@ -21,11 +21,22 @@ from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.catalog import AppChange, HistoryEntry, ProgramChange, ScheduleRecord, ScheduleStatus
+from streamsched.ports.catalog import AppChange, AppSummary, HistoryEntry, ProgramChange, ScheduleRecord, ScheduleStatus
 from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
+
+
+def app_view(app: AppSummary) -> dict[str, Any]:
+    """An app: the number of its programs, and of its schedules by state."""
+    return {
+        "id": str(app.ref),
+        "programs": app.programs,
+        "schedules": {"total": sum(app.schedules.values()), **app.schedules},
+        "deployedAt": app.deployed_at,
+        "deployedFrom": app.origin or None,
+    }
 
 
 def program_view(program: Program) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +13,8 @@ import structlog
 from streamsched.catalog import change, deployment
 from streamsched.catalog.outbox_ack import between_within, outstanding_within, wait_for_ack
 from streamsched.catalog.planner import Planner, unchecked
-from streamsched.catalog.preview import Dropped, Preview, check_plan, confirmed
+from streamsched.catalog.preview import check_plan, confirmed
+from streamsched.catalog.suspension import Suspended, Suspension
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -23,6 +24,7 @@ from streamsched.ports.catalog import (
     AppChange,
     Applied,
     AppRecord,
+    AppSummary,
     CatalogReader,
     CatalogStore,
     HistoryEntry,
@@ -39,35 +41,6 @@ log = structlog.get_logger()
 PATIENCE: Final = 15.0
 #: A change of more programs and schedules than this is logged in one line.
 _MAX_LOGGED: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """Schedules that were paused, disabled or deleted.
-
-    Attributes:
-        applied: what was changed.
-        plan: what could be lost, as read just before the change.
-    """
-
-    applied: Applied
-    plan: Preview
-
-    def dropped(self, ref: ScheduleRef) -> Dropped:
-        """What the schedule lost, according to `plan`."""
-        return next((each.dropped for each in self.plan.schedules if each.schedule == ref), Dropped())
-
-
-@dataclass(frozen=True, slots=True)
-class Suspended:
-    """A schedule that was paused or disabled."""
-
-    status: ScheduleStatus
-    suspension: Suspension
-
-    @property
-    def record(self) -> ScheduleRecord:
-        return self.status.record
 
 
 class Catalog:
@@ -173,6 +146,26 @@ class Catalog:
 
         applied = await self._store.change(ref.owner, None, decide, now=now, programs=remaining)
         return await self._acknowledged(ref.owner, applied)
+
+    async def delete_app(self, ref: AppRef, *, reason: str = "", plan: str | None = None) -> Suspension:
+        """Deletes the app: its schedules and programs. Triggers of other apps lose the leaves that wait for its
+        programs; a schedule whose trigger then is empty is deleted too. Waiting jobs end as OBSOLETE; active runs
+        continue, and runs and history stay.
+
+        Raises:
+            NotFoundError: it has neither programs nor schedules.
+        """
+        before = await self.planner.delete_app(ref)
+        confirmed(before, plan, f"application '{ref}'")
+        now = self._clock.now()
+
+        def decide(app: AppRecord) -> AppChange:
+            decided = deployment.remove_app(app, reason=reason, now=now)
+            check_plan(decided, plan, f"application '{ref}'")
+            return decided
+
+        applied = await self._store.change(ref, None, decide, now=now, programs=())
+        return Suspension(await self._acknowledged(ref, applied), before)
 
     async def create(self, definition: Schedule, *, enabled: bool = False) -> ScheduleStatus:
         """Creates a schedule of a deployed app. Recreating a deleted one continues its generation numbers.
@@ -305,6 +298,18 @@ class Catalog:
     ) -> Sequence[ScheduleRecord]:
         """The schedules with the earliest next ticks, earliest first; of every app by default."""
         return await self._reader.ticking(limit=limit, namespace=namespace, app=app)
+
+    async def app(self, ref: AppRef) -> AppSummary:
+        """Raises:
+        NotFoundError: it has neither programs nor schedules.
+        """
+        return await self._reader.app_summary(ref)
+
+    async def apps(
+        self, *, namespace: str | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[AppSummary]:
+        """Apps with programs or schedules, ordered by id; at most `limit` of those after the id `after`."""
+        return await self._reader.apps(namespace=namespace, after=after, limit=limit)
 
     async def program(self, ref: ProgramRef) -> Program:
         """Raises:

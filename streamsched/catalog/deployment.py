@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from streamsched.catalog.change import created, deleted, differs_in_counting, existing_program, updated
+from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.triggers.removal import awaited, without
@@ -48,6 +49,25 @@ def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChan
     changes = [*_starting(app, {ref}, now=now), *_losing_awaited({**app.schedules, **app.listeners}, {ref}, now=now)]
     return AppChange(
         programs=(ProgramChange(Action.DELETED, program, ""),),
+        schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
+    )
+
+
+def remove_app(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
+    """Deletes the app's schedules and programs; triggers of other apps that wait for them lose those leaves, or are
+    deleted.
+
+    Raises:
+        NotFoundError: the app has neither programs nor schedules.
+    """
+    existing = [record for record in app.schedules.values() if record.exists]
+    if not existing and not app.programs:
+        raise NotFoundError("application", str(app.ref))
+    because = f"its app was deleted: {reason}" if reason else "its app was deleted"
+    changes = [deleted(record, reason=because, now=now) for record in existing]
+    changes += _losing_awaited(app.listeners, app.programs.keys(), now=now)
+    return AppChange(
+        programs=tuple(ProgramChange(Action.DELETED, app.programs[ref], because) for ref in sorted(app.programs)),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
     )
 

@@ -94,6 +94,11 @@ class Planner:
         app = await self._reader.app(ref.owner, programs=await self.other_programs(ref))
         return await self._foreseen(ref.owner, deployment.remove_program(app, ref, now=self._clock.now()))
 
+    async def delete_app(self, ref: AppRef) -> Preview:
+        """The plan of `Catalog.delete_app`; raises the same."""
+        app = await self._reader.app(ref, programs=())
+        return await self._foreseen(ref, deployment.remove_app(app, now=self._clock.now()))
+
     async def of_schedule(self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange]) -> Preview:
         """The plan of a decision that depends only on the schedule.
 

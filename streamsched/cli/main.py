@@ -15,21 +15,20 @@ import typer
 from streamsched import __version__
 from streamsched.cli.commands import (
     admin,
-    cluster,
     cron,
     deploy,
     dev,
     dlq,
     event,
-    group,
     job,
-    pool,
     program,
     roles,
     run,
     schedule,
     top,
 )
+from streamsched.cli.commands import app as app_commands
+from streamsched.cli.commands.limits import cluster, group, pool
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
 from streamsched.cli.table import plain
@@ -119,6 +118,7 @@ def make_app() -> typer.Typer:
     app.command("deploy")(deploy.deploy)
     app.command("diff")(deploy.diff)
     for name, commands in (
+        ("app", app_commands.commands),
         ("schedule", schedule.commands),
         ("event", event.commands),
         ("program", program.commands),

@@ -88,6 +88,24 @@ class AppRecord:
     origin: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class AppSummary:
+    """An app as lists show it.
+
+    Attributes:
+        programs: how many it has.
+        schedules: how many it has, by state: `enabled`, `paused`, `disabled`; states without schedules are missing.
+        deployed_at: of the last deployment.
+        origin: as in `AppRecord`.
+    """
+
+    ref: AppRef
+    programs: int
+    schedules: Mapping[str, int]
+    deployed_at: datetime
+    origin: str
+
+
 class Action(StrEnum):
     """The kind of a change, as written to the history."""
 
@@ -293,6 +311,20 @@ class CatalogReader(Protocol):
 
     async def app(self, ref: AppRef, *, programs: Collection[ProgramRef] | None = None) -> AppRecord:
         """The input `CatalogStore.change` gives to a decision, read without locks; empty when there is no such app."""
+        ...
+
+    async def app_summary(self, ref: AppRef) -> AppSummary:
+        """Raises:
+        NotFoundError: the app has neither programs nor schedules.
+        """
+        ...
+
+    async def apps(
+        self, *, namespace: str | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[AppSummary]:
+        """Apps with programs or schedules, ordered by id; of every namespace when none is named; at most `limit` of
+        those after the id `after`.
+        """
         ...
 
     async def programs(

@@ -1,15 +1,49 @@
-"""Deleting an app over CDAP's API."""
+"""CDAP's list of apps, its detail of an app, and the deletion of an app."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from streamsched.api.cdap.addresses import AppDep, find_app
+from streamsched.api.cdap.addresses import AppDep
 from streamsched.api.deps import CatalogDep
-from streamsched.domain.schedules.app import AppDefinition
+from streamsched.api.rendering import rendered
 
 router = APIRouter()
+of_namespace = APIRouter()
+
+#: The version of every app, as in CDAP without versions.
+_VERSION: Final = "-SNAPSHOT"
+
+
+@of_namespace.get("/apps", summary="List apps")
+async def list_apps(namespace: str, catalog: CatalogDep) -> Response:
+    """CDAP's application records, ordered by name."""
+    return rendered(
+        [
+            {"type": "App", "name": each.ref.app, "version": _VERSION, "description": ""}
+            for each in await catalog.apps(namespace=namespace)
+        ]
+    )
+
+
+@router.get("", summary="Get an app")
+async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
+    """CDAP's detail of an app: its programs, all of them workflows."""
+    await catalog.app(ref)
+    return rendered(
+        {
+            "name": ref.app,
+            "appVersion": _VERSION,
+            "description": "",
+            "programs": [
+                {"type": "Workflow", "app": ref.app, "name": each.ref.name, "description": ""}
+                for each in await catalog.programs(app=ref)
+            ],
+        }
+    )
 
 
 @router.delete("", summary="Delete an app")
@@ -17,6 +51,5 @@ async def delete(ref: AppDep, catalog: CatalogDep) -> Response:
     """Deletes the app's schedules and programs and removes them from the triggers of other apps. Waiting jobs end as
     OBSOLETE; active runs continue. 404 when the app does not exist.
     """
-    await find_app(catalog, ref)
-    await catalog.deploy(AppDefinition(ref, (), (), frozenset()))
+    await catalog.delete_app(ref)
     return Response()

@@ -1,4 +1,5 @@
-"""Apps: deploying programs and schedules as a unit, and pausing, disabling or enabling all schedules of an app."""
+"""Apps: deploying programs and schedules as a unit; listing and deleting apps; pausing, disabling or enabling all
+schedules of an app."""
 
 from __future__ import annotations
 
@@ -10,17 +11,63 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of, reasoned
-from streamsched.api.deps import CatalogDep, ClockDep, DryRunQuery, KeepQuery, PlanQuery, ServicesDep
+from streamsched.api.deps import (
+    CatalogDep,
+    ClockDep,
+    DryRunQuery,
+    KeepQuery,
+    NamespaceQuery,
+    PlanQuery,
+    ServicesDep,
+)
+from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
-from streamsched.api.views import change_view, preview_view, suspension_view
+from streamsched.api.views import app_view, change_view, preview_view, suspension_view
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
 
 router = APIRouter(prefix="/v1/apps", tags=["apps"])
+
+
+@router.get("", summary="List apps")
+async def list_apps(
+    catalog: CatalogDep, namespace: NamespaceQuery = None, after: After = "", limit: Limit = 100
+) -> Response:
+    """A page of the apps that have programs or schedules, ordered by id."""
+    found = await catalog.apps(namespace=namespace, after=after, limit=limit + 1)
+    return rendered(page("apps", found, limit, app_view, lambda each: str(each.ref)))
+
+
+@router.get("/{namespace}/{app}", summary="Get an app")
+async def get_app(namespace: str, app: str, catalog: CatalogDep) -> Response:
+    """How many programs it has, and how many schedules in each state. `GET /v1/programs?app=` and
+    `GET /v1/schedules?app=` list them.
+    """
+    return rendered(app_view(await catalog.app(AppRef(namespace, app))))
+
+
+@router.delete("/{namespace}/{app}", summary="Delete an app")
+async def delete_app(
+    namespace: str,
+    app: str,
+    catalog: CatalogDep,
+    *,
+    dry_run: DryRunQuery = False,
+    plan: PlanQuery = None,
+    reason: Annotated[str, Query(description="Stored in the history.")] = "",
+) -> Response:
+    """Deletes the app's schedules and programs and returns what changed and the losses of each schedule. Schedules of
+    other apps that wait for its programs lose that part of their trigger; a schedule whose trigger cannot hold without
+    it is deleted. Waiting jobs end as OBSOLETE; active runs continue.
+    """
+    ref = AppRef(namespace, app)
+    if dry_run:
+        return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref))})
+    return rendered({"app": str(ref), **suspension_view(await catalog.delete_app(ref, reason=reason, plan=plan))})
 
 
 @router.put("/{namespace}/{app}", summary="Deploy an app")

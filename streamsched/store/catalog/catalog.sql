@@ -200,6 +200,24 @@ JOIN schedules s ON s.id = next.schedule
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 ORDER BY next.due_at, s.id;
 
+-- name: apps
+-- Apps that have programs or schedules; $1 namespace, $2 app, each NULL for any; at most $4 (NULL: all) after id $3.
+SELECT a.id, a.updated_at, a.origin, p.programs, s.enabled, s.paused, s.disabled
+FROM apps a
+CROSS JOIN LATERAL (SELECT count(*) AS programs FROM programs WHERE app = a.id) p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS schedules,
+        count(*) FILTER (WHERE enabled) AS enabled,
+        count(*) FILTER (WHERE NOT enabled AND z.schedule IS NOT NULL) AS paused,
+        count(*) FILTER (WHERE NOT enabled AND z.schedule IS NULL) AS disabled
+    FROM schedules k LEFT JOIN pauses z ON z.schedule = k.id AND z.generation = k.generation
+    WHERE k.app = a.id AND k.deleted_at IS NULL
+) s
+WHERE ($1::text IS NULL OR a.namespace = $1) AND ($2::text IS NULL OR a.id = $2) AND a.id > $3
+    AND (p.programs > 0 OR s.schedules > 0)
+ORDER BY a.id
+LIMIT $4;
+
 -- name: programs
 -- Programs; $1 namespace, $2 app, $3 program, each NULL for any; at most $5 (NULL: all) after id $4.
 SELECT p.definition

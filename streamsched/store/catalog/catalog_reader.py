@@ -13,7 +13,7 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program
-from streamsched.ports.catalog import AppRecord, HistoryEntry, ScheduleRecord, ScheduleStatus
+from streamsched.ports.catalog import AppRecord, AppSummary, HistoryEntry, ScheduleRecord, ScheduleStatus
 from streamsched.store.catalog import history
 from streamsched.store.catalog.catalog import app_record, awaiting, schedule_record, stored_program, stored_programs
 from streamsched.store.connections import translated
@@ -72,6 +72,17 @@ class PostgresCatalogReader:
                 rows = await connection.fetch(_SQL["schedules_of_app"], str(ref), elsewhere)
                 return await app_record(connection, ref, known, rows)
 
+    async def app_summary(self, ref: AppRef) -> AppSummary:
+        found = await self._apps(None, str(ref), "", None)
+        if not found:
+            raise NotFoundError("application", str(ref))
+        return found[0]
+
+    async def apps(
+        self, *, namespace: str | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[AppSummary]:
+        return await self._apps(namespace, None, after, limit)
+
     async def program(self, ref: ProgramRef) -> Program:
         found = await self._programs(None, None, str(ref), "", None)
         if not found:
@@ -115,6 +126,21 @@ class PostgresCatalogReader:
             if wanted is None or len(rows) < wanted or len(found) == limit:
                 return found
             after = rows[-1]["id"]
+
+    async def _apps(self, *filters: str | int | None) -> list[AppSummary]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["apps"], *filters)
+        states = ("enabled", "paused", "disabled")
+        return [
+            AppSummary(
+                AppRef.parse(row["id"]),
+                row["programs"],
+                {state: row[state] for state in states if row[state]},
+                row["updated_at"],
+                row["origin"] or "",
+            )
+            for row in rows
+        ]
 
     async def _programs(self, *filters: str | int | None) -> list[Program]:
         with translated():

@@ -1,0 +1,131 @@
+"""`streamsched app`: listing, showing and deleting apps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import full_app, short, without_default
+from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_table
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+
+#: Most programs and schedules that `show` lists, of each.
+_SHOWN: Final = 100
+
+AppArgument = Annotated[str, typer.Argument(metavar="APP", help="App, [namespace.]app.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched app`."""
+    app = new_group("Lists, shows and deletes apps: programs and schedules that are deployed together.")
+    app.command("list")(list_apps)
+    app.command("show")(show)
+    app.command("delete")(delete)
+    return app
+
+
+def list_apps(
+    *,
+    namespace: Annotated[str, typer.Option(help="Only apps of this namespace.")] = "",
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists apps with the number of their programs and schedules, ordered by id."""
+    query = {"namespace": namespace}
+    apps, more = listed("/v1/apps", "apps", url=url, output=output, after=after, limit=limit, params=query)
+    if output is Format.JSON:
+        print_json(apps)
+        return
+    rows = [{**each, "id": short(each["id"]), "schedules": _schedules(each["schedules"])} for each in apps]
+    columns = (
+        Column("id", "app", ColumnKind.ID),
+        "programs",
+        "schedules",
+        Column("deployedAt", "deployed"),
+        Column("deployedFrom", "from", ColumnKind.ID, optional=1),
+    )
+    empty = "no apps in this namespace" if namespace else "no apps yet: `streamsched deploy FILE`"
+    print_table(rows, columns, empty=empty)
+    print_more(more)
+
+
+def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Shows an app with its programs and schedules."""
+    ref = full_app(app)
+    found = ask("GET", _path(ref), url=url)
+    query = {"app": ref, "limit": _SHOWN}
+    programs = ask("GET", "/v1/programs", url=url, params=query)
+    schedules = ask("GET", "/v1/schedules", url=url, params=query)
+    if output is Format.JSON:
+        print_json({**found, "programs": programs["programs"], "schedules": schedules["schedules"]})
+        return
+    out = console()
+    where = f" from {found['deployedFrom']}" if found["deployedFrom"] else ""
+    out.print(f"{short(ref)}: {found['programs']} programs, {_schedules(found['schedules'])} schedules", markup=False)
+    out.print(f"deployed {moment(found['deployedAt'])}{where}", markup=False)
+    for each in programs["programs"]:
+        out.print(f"  program  {short(each['id'])} ({each['type']})", markup=False)
+    for each in schedules["schedules"]:
+        out.print(
+            f"  schedule {short(each['id'])} is {each['state']}: starts {short(each['program'])} when"
+            f" {without_default(each['when'])}",
+            markup=False,
+        )
+    for kind, page in (("program", programs), ("schedule", schedules)):
+        if page.get("next"):
+            out.print(f"  more: `streamsched {kind} list --app {short(ref)}`", markup=False)
+
+
+def delete(
+    app: AppArgument,
+    *,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Deletes an app: all its programs and schedules.
+
+    Schedules of other apps that wait for one of its programs lose that part of their trigger; those whose trigger
+    cannot hold without it are deleted. Waiting jobs end, active runs continue, and the history stays. The command shows
+    what would be lost and asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code
+    7).
+    """
+    path = _path(full_app(app))
+    changed = confirmed_change(
+        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
+        lambda plan: ask("DELETE", path, url=url, params={"plan": plan, "reason": reason}),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+    )
+    if changed is None:
+        return
+    if output is Format.JSON:
+        print_json(changed)
+        return
+    programs, schedules = len(changed["programs"]), len(changed["schedules"])
+    console().print(
+        f"{short(full_app(app))} is deleted: {programs} programs; {schedules} schedules deleted or updated;"
+        f" {len(changed['endedJobs'])} waiting jobs ended",
+        markup=False,
+    )
+
+
+def _path(ref: str) -> str:
+    return "/v1/apps/" + ref.replace(".", "/")
+
+
+def _schedules(counts: Mapping[str, Any]) -> str:
+    """`5`, or `5 (2 paused)`: how many, and those that are not enabled."""
+    others = ", ".join(f"{counts[state]} {state}" for state in ("paused", "disabled") if counts.get(state))
+    return f"{counts['total']} ({others})" if others else str(counts["total"])

@@ -1,0 +1,1 @@
+"""Commands of what limits launches: clusters, groups and pools."""
