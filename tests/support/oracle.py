@@ -258,8 +258,8 @@ def amounts(leaf: Leaf, put: Put, seen: list[tuple[int, Event]]) -> list[tuple[i
                     added = fact.count
             case Total(dataset=wanted), PartitionsAdded(dataset=dataset) as fact if dataset == wanted:
                 added = sum(sizes(leaf, fact))
-            case ProgramStatus(program=wanted, outcomes=outcomes), ProgramReached(program=program, outcome=outcome):
-                added = int(program == wanted and outcome in outcomes)
+            case ProgramStatus(program=wanted, outcomes=outcomes, match=match), ProgramReached() as fact:
+                added = int(fact.program == wanted and fact.outcome in outcomes and suits(match, fact.arguments))
             case CustomEvent(name=wanted, match=match), CustomHappened(name=name, attributes=attributes):
                 added = int(name == wanted and suits(match, attributes))
             case StreamGrowth(stream=wanted), StreamSize(stream=stream, bytes=now, absolute=absolute):

@@ -81,8 +81,9 @@ class Tally:
         match self.leaf, event.fact:
             case ((Partitions(dataset=wanted) | Total(dataset=wanted)), PartitionsAdded(dataset=dataset) as fact):
                 return self._partitions(event.id, fact) if dataset == wanted else []
-            case ProgramStatus(program=wanted, outcomes=some), ProgramReached(program=program, outcome=outcome) as fact:
-                return self._one(event.id, fact.arguments) if program == wanted and outcome in some else []
+            case ProgramStatus(program=wanted, outcomes=some, match=match), ProgramReached(arguments=values) as fact:
+                asked_for = fact.program == wanted and fact.outcome in some and suits(match, values)
+                return self._one(event.id, values) if asked_for else []
             case CustomEvent(name=wanted, match=match), CustomHappened(name=name, attributes=values):
                 return self._one(event.id, values) if name == wanted and suits(match, values) else []
             case StreamGrowth(stream=wanted), StreamSize(stream=stream) as fact:
