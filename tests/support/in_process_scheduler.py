@@ -20,6 +20,7 @@ from streamsched.catalog.relay import Relay
 from streamsched.define.app import App
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.app import AppDefinition
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
@@ -113,8 +114,9 @@ class InProcessScheduler:
             store=PostgresTimers(self.pool), wakes=PostgresWakes(self.pool), notifier=self._notifier, clock=self.clock
         )
 
-    async def deploy(self, app: App, *, update_schedules: bool = True) -> None:
-        await self.catalog.deploy(app.definition(), update_schedules=update_schedules)
+    async def deploy(self, app: App | AppDefinition, *, update_schedules: bool = True) -> None:
+        definition = app.definition() if isinstance(app, App) else app
+        await self.catalog.deploy(definition, update_schedules=update_schedules)
         await self.rest()
 
     async def emit(self, *events: Event) -> None:
