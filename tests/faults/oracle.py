@@ -41,7 +41,7 @@ def judge(
     meant = {event_id for event_id, event in emitted.items() if key_of(event) in expected_schedule.amounts}
     times = Counter(arrived)
     for event_id in meant - times.keys():
-        into.lose(f"{expected_schedule.name}: event {event_id} never came home")
+        into.miss(f"{expected_schedule.name}: event {event_id} never came home")
     for event_id, count in times.items():
         if count > 1 or event_id not in meant:
             into.double(f"{expected_schedule.name}: event {event_id} came {count} times")
@@ -54,7 +54,7 @@ def judge(
     found = {sequence: sorted(ids) for sequence, ids in launched}
     for sequence, ids in enumerate(expected, 1):
         if sequence not in found:
-            into.lose(f"{expected_schedule.name}: launch {sequence} is missing: {ids}")
+            into.miss(f"{expected_schedule.name}: launch {sequence} is missing: {ids}")
         elif found[sequence] != ids:
             into.spoil(f"{expected_schedule.name}: launch {sequence} has {found[sequence]}, must have {ids}")
     for sequence in found.keys() - set(range(1, len(expected) + 1)):

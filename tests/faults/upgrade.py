@@ -126,14 +126,14 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
             process.wait(30)
         await broker.close()
     newest = max(seen[-1], default=0)
-    arrivals = [arrival for name in trial.generated for arrival in record.arrived[name]]
+    event_list = [arrival for name in trial.generated for arrival in record.arrived[name]]
     return Upgrade(
         len(trial.emitted),
         verdict,
         early=any(newest in each for each in seen[:-1]),
         rows=seen[-1],
         changed=newest > min(seen[0], default=newest),
-        longest_s=max(at / 1000 - trial.sent_at[event_id] for event_id, at in arrivals if event_id in trial.sent_at),
+        longest_s=max(at / 1000 - trial.sent_at[event_id] for event_id, at in event_list if event_id in trial.sent_at),
     )
 
 

@@ -101,7 +101,7 @@ def _ingested(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Repo
     )
     for event, copies in reported.copies.items():
         if came[event] < copies:
-            into.lose(f"event {event} was sent {copies} times and came {came[event]} times")
+            into.miss(f"event {event} was sent {copies} times and came {came[event]} times")
         if came[event] > copies:
             into.double(f"event {event} was sent {copies} times and came {came[event]} times")
 
@@ -112,7 +112,7 @@ def _controlled(log: MemoryLog, reported: Reports, into: Judgement) -> None:
     times = Counter(came)
     for control in reported.control:
         if times[control] == 0:
-            into.lose(f"control {control}")
+            into.miss(f"control {control}")
         if times[control] > 1:
             into.double(f"control {control}, {times[control]} times")
 
@@ -158,7 +158,7 @@ def _schedules(part: Sequence[tuple[Record, Signal]]) -> set[ScheduleRef]:
 def _compare(what: str, wanted: Sequence[str], came: Sequence[str], into: Judgement) -> None:
     missing, more = Counter(wanted) - Counter(came), Counter(came) - Counter(wanted)
     if missing:
-        into.lose(f"{what}: {sorted(missing.elements())}")
+        into.miss(f"{what}: {sorted(missing.elements())}")
     if more:
         into.double(f"{what}: {sorted(more.elements())}")
     if not missing and not more:
@@ -169,14 +169,14 @@ def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Repo
     """An event that was emitted after a change had returned is judged by it, or by a later one (promise G4)."""
     judged: dict[tuple[str, ScheduleRef], int] = {}
     for part in signals:
-        standing: dict[bytes, int] = {}
+        current: dict[bytes, int] = {}
         refs: dict[bytes, ScheduleRef] = {}
         for record, signal in part:
             key = record.key or b""
             if isinstance(signal, Put):
-                standing[key], refs[key] = max(signal.generation, standing.get(key, 0)), signal.schedule
+                current[key], refs[key] = max(signal.generation, current.get(key, 0)), signal.schedule
             if isinstance(signal, Occurred) and key in refs:
-                judged[signal.event.id, refs[key]] = standing[key]
+                judged[signal.event.id, refs[key]] = current[key]
     for event, ref, generation in reported.promises:
         if judged.get((event, ref), generation) < generation:
             into.spoil(f"event {event} came to {ref} when generation {judged[event, ref]} stood, not {generation}")
@@ -211,7 +211,7 @@ def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence
             wanted |= _wanted(ref, [(r, s) for r, s in part if r.key == schedule_key(ref).encode()])
     for job, content in wanted.items():
         if job not in found:
-            into.lose(f"job {job}: {content}")
+            into.miss(f"job {job}: {content}")
         elif _plain(found[job]) != _plain(content):
             into.spoil(f"job {job} has {found[job]}, must have {content}")
     for job in found.keys() - wanted.keys():
@@ -243,10 +243,10 @@ def _stored(launched: Sequence[Record], database: Database, into: Judgement) -> 
     """Every launched job is a row; one of the schedule as it stands is not obsolete."""
     ids = {(record.key or b"").decode() for record in launched}
     for job in sorted(ids - database.jobs.keys()):
-        into.lose(f"job {job} was never stored")
+        into.miss(f"job {job} was never stored")
     for job in sorted(database.jobs.keys() - ids):
         into.double(f"job {job} was stored but never launched")
     for job, row in sorted(database.jobs.items()):
         record = database.schedules[ScheduleRef.parse(row.satisfaction.schedule)]
         if row.obsolete and record.exists and record.stands_from <= row.satisfaction.generation:
-            into.lose(f"job {job} was stored as obsolete, but its generation stands")
+            into.miss(f"job {job} was stored as obsolete, but its generation stands")

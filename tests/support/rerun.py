@@ -88,10 +88,10 @@ class Rerun:
             if instant is None or instant > to:
                 return
             if self.only is not None:
-                self.only.ring(instant)
+                self.only.expire(instant)
                 self._fire(self.only, instant)
             for key, one in list(self.keys.items()):
-                one.tree.ring(instant)
+                one.tree.expire(instant)
                 fired = self._fire(one.tree, instant)
                 self._close(key, fired=fired)
                 if key in self.keys and self.per is not None and one.since + self.per.expires <= instant:

@@ -188,7 +188,7 @@ class Timed(Machine):
             case _:
                 assert_never(self.timed)
 
-    def ring(self) -> None:
+    def expire(self) -> None:
         """Its time is up."""
         match self.timed:
             case Then() | Within(then=OnExpiry.RESET):
@@ -327,13 +327,13 @@ class Tree:
     def next_due(self) -> datetime | None:
         return min((due for each in self.timed if (due := each.due()) is not None), default=None)
 
-    def ring(self, at: datetime) -> None:
+    def expire(self, at: datetime) -> None:
         """All that is due at this instant, inner parts first; `fire` comes next."""
         while True:
-            ringing = next((each for each in self.timed if (due := each.due()) is not None and due <= at), None)
-            if ringing is None:
+            expiring = next((each for each in self.timed if (due := each.due()) is not None and due <= at), None)
+            if expiring is None:
                 return
-            ringing.ring()
+            expiring.expire()
             self.settle(set(), at)
 
     def fire(self, at: datetime) -> list[tuple[Reports, ...]]:

@@ -31,11 +31,11 @@ def judge_homes(homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[
     came = {key: Counter(_ids(log)) for key, log in homes.items() if not key.startswith(_SCHEDULE)}
     for event_id, event in emitted.items():
         if not came.get(key_of(event), Counter[str]())[event_id]:
-            into.lose(f"event {event_id} never came to the home of {key_of(event)}")
+            into.miss(f"event {event_id} never came to the home of {key_of(event)}")
     for run, program in runs:
         times = came.get(f"program:{program}:succeeded", Counter[str]())[f"{run}:COMPLETED"]
         if not times:
-            into.lose(f"the end of run {run} was never told")
+            into.miss(f"the end of run {run} was never told")
         if times > 1:
             into.double(f"the end of run {run} was told {times} times")
     wanted, arrived = _forwarded(homes), _arrived(homes)
@@ -62,7 +62,7 @@ def judge_changes(homes: Homes, user: User, after: Mapping[str, int], into: Judg
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         puts = [signal for _, signal in log if isinstance(signal, Put)]
         if not puts:
-            into.lose(f"{name}: its definition never came")
+            into.miss(f"{name}: its definition never came")
         elif puts[-1].trigger != definition.trigger or puts[-1].enabled != user.enabled[name]:
             into.spoil(f"{name}: generation {puts[-1].generation} is not what was asked for last")
         listens = event_keys(definition.trigger) if user.enabled[name] else frozenset[str]()
@@ -132,14 +132,14 @@ def _control(here: dict[object, int], signal: object) -> None:
 def _promised(name: str, log: Sequence[Stamped], user: User, after: Mapping[str, int], into: Judgement) -> None:
     """An event that was emitted after a change had returned is judged by it, or by a later one."""
     mine = [(place, each.generation) for place, each in enumerate(user.returned, 1) if each.schedule == name]
-    standing = 0
+    current = 0
     for _, signal in log:
         if isinstance(signal, Put | Drop):
-            standing = max(standing, signal.generation)
+            current = max(current, signal.generation)
         elif isinstance(signal, Occurred) and signal.event.id in after:
             promised = max((generation for place, generation in mine if place <= after[signal.event.id]), default=0)
-            if standing < promised:
-                into.spoil(f"event {signal.event.id} to {name} met generation {standing}, not {promised}")
+            if current < promised:
+                into.spoil(f"event {signal.event.id} to {name} met generation {current}, not {promised}")
 
 
 def _moments(leaf: Cron | At | Every, came: Sequence[datetime], *, since: datetime) -> list[datetime]:

@@ -101,13 +101,13 @@ def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored,
     for job in {job.id: job for job in launched}.values():
         row = there.jobs.get(job.id)
         if row is None:
-            into.lose(f"job {job.id} was never stored")
+            into.miss(f"job {job.id} was never stored")
             continue
         times = sum(there.started[run] for run in runs[job.id])
         log = homes.get(f"schedule:{job.schedule}", ())
         match JobState(row["state"]):
             case state if state in _WAITING:
-                into.lose(f"job {job.id} is still {state}: {row['reason']} {row['waiting']}")
+                into.miss(f"job {job.id} is still {state}: {row['reason']} {row['waiting']}")
             case JobState.LAUNCHED:
                 _submitted(job, runs[job.id], there, into)
                 _in_time(job, row["ended_at"], user, into)
@@ -127,9 +127,9 @@ def _submitted(job: ReadyJob, runs: Sequence[str], there: Stored, into: Judgemen
     if times > 1 or len(runs) > 1:
         into.double(f"job {job.id} was submitted {times} times: {states}")
     elif not all(state.terminal for state in states.values()):
-        into.lose(f"job {job.id} has not ended: {states}")
+        into.miss(f"job {job.id} has not ended: {states}")
     elif not times:
-        into.lose(f"job {job.id} was launched and has started nothing: {states}")
+        into.miss(f"job {job.id} was launched and has started nothing: {states}")
 
 
 def _in_time(job: ReadyJob, claimed_at: datetime, user: User, into: Judgement) -> None:

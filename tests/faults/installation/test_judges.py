@@ -114,7 +114,7 @@ def launches_twice(little: Little) -> None:
     little.launched.append(little.launched[0])
 
 
-def launches_what_nobody_wants(little: Little) -> None:
+def launches_what_is_not_wanted(little: Little) -> None:
     little.launched.append(replace(little.launched[0], sequence=2))
 
 
@@ -127,7 +127,7 @@ def stores_nothing(little: Little) -> None:
     little.jobs.clear()
 
 
-def waits_for_ever(little: Little) -> None:
+def waits_forever(little: Little) -> None:
     little.jobs[JOB]["state"] = "PENDING_CONSTRAINT"
 
 
@@ -162,10 +162,10 @@ def test_what_is_well_is_found_well() -> None:
         (judges_by_what_was_changed, "wrong"),
         (forgets_a_job, "lost"),
         (launches_twice, "doubled"),
-        (launches_what_nobody_wants, "doubled"),
+        (launches_what_is_not_wanted, "doubled"),
         (tells_a_job_of_other_events, "lost"),
         (stores_nothing, "lost"),
-        (waits_for_ever, "lost"),
+        (waits_forever, "lost"),
         (starts_nothing, "lost"),
         (starts_twice, "doubled"),
         (gives_up_for_no_reason, "wrong"),

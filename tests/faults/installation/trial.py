@@ -110,7 +110,7 @@ class Trial:
             there = await self._stored(user)
             await self.log.look(quiet_s=0.5)
             if not self.processes.emitters.settled:
-                verdict.lose("not all is acknowledged")
+                verdict.miss("not all is acknowledged")
             else:
                 self._judge(user, traffic, there, verdict)
             if verdict.clean:
