@@ -1,8 +1,8 @@
 """What must be so at the end of a simulation, station by station, and what must never be so in between.
 
-The log itself says what came in where and in which order; from there on `tests.support.oracle` says, by reading
-it all again for every question, which jobs there must be. What that oracle does not know (time in a trigger, changes
-that keep) is judged by folding the log anew.
+The log itself says what came in where and in which order; from there on the naive model of triggers
+(`tests.support.rerun`) says which jobs there must be. Changes that keep what another trigger has, which that model does
+not know in general, are judged by folding the log anew.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
@@ -23,13 +24,12 @@ from streamsched.domain.jobs.job import job_id
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.triggers.trigger import Quiet, Within
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing, Record
 from tests.judgement import Judgement
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
-from tests.support.oracle import expected_jobs
+from tests.support.rerun import numbered
 
 #: The time between two ticks of a schedule here.
 _TICK: Final = timedelta(seconds=1)
@@ -220,13 +220,13 @@ def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence
 
 def _wanted(ref: ScheduleRef, log: Sequence[tuple[Record, Signal]]) -> Mapping[str, Content]:
     """Job id → what it must say."""
+    stamped = [(datetime.fromtimestamp(record.time_ms / 1000, UTC), signal) for record, signal in log]
     puts = [signal for _, signal in log if isinstance(signal, Put)]
-    if not any(put.keep or isinstance(put.trigger, Quiet | Within) for put in puts):
-        jobs = expected_jobs([signal for _, signal in log])
-        return {job_id(ref, job.generation, job.sequence): job.contributions for job in jobs}
+    if not any(put.keep and put.trigger != before.trigger for before, put in pairwise(puts)):
+        return {job_id(ref, job.generation, job.sequence): job.reported for job in numbered(stamped)}
     state, wanted = None, dict[str, Content]()
-    for record, signal in log:
-        folded = fold(state, signal, at=datetime.fromtimestamp(record.time_ms / 1000, UTC), cells=NO_CELLS)
+    for at, signal in stamped:
+        folded = fold(state, signal, at=at, cells=NO_CELLS)
         state = folded.state
         for effect in folded.effects:
             if isinstance(effect, Launch):

@@ -34,6 +34,11 @@ from tests.support.tally import Tally, Unit
 Reports = tuple[str, int, tuple[str, ...]]
 
 
+def summed(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
+    """How much they are, and the ids of their events."""
+    return sum(unit.size for unit in units), tuple(dict.fromkeys(unit.event for unit in units))
+
+
 class Machine:
     """A part of the trigger."""
 
@@ -359,8 +364,7 @@ class Tree:
             elif leaf in use.exactly:
                 some = leaf.take(leaf.tally.oldest_enough)
             if some and not leaf.veto:
-                ids = tuple(dict.fromkeys(unit.event for unit in some))
-                reported.append((leaf_id(leaf.tally.leaf), sum(unit.size for unit in some), ids))
+                reported.append((leaf_id(leaf.tally.leaf), *summed(some)))
         for each in use.timed:
             each.rewind()
         for each in use.timed:

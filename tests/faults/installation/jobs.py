@@ -14,11 +14,10 @@ from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.signals.signal import Drop, Put
-from tests.faults.installation.expectation import expected
 from tests.faults.installation.homes import Homes
 from tests.faults.installation.user import User
 from tests.judgement import Judgement
-from tests.support.rerun import Stamped
+from tests.support.rerun import Stamped, rerun
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
@@ -78,7 +77,7 @@ def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], user: User, end: date
     wanted: dict[tuple[str, int, str], list[Content]] = defaultdict(list)
     for definition in user.generated.schedules.values():
         ref = str(definition.ref)
-        for each in expected(homes.get(f"schedule:{ref}", ()), end):
+        for each in rerun(homes.get(f"schedule:{ref}", ()), end).jobs:
             wanted[ref, each.generation, each.key].append((each.at, tuple(sorted(each.reported))))
     for place in wanted.keys() | found.keys():
         jobs = sorted(found.get(place, ()), key=lambda job: job.sequence)
