@@ -1,4 +1,4 @@
-"""One launcher's timers as a process: ticks, and wake-ups from the log. `python -m tests.faults.timers_process URL`."""
+"""One launcher's timers as a process (ticks, wake-ups): `python -m tests.faults.processes.timers_process URL`."""
 
 from __future__ import annotations
 
