@@ -18,10 +18,14 @@ from streamsched.domain.names import AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe
 from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
-from tests.faults.installation.generated_schedules import GeneratedSchedules
-from tests.faults.installation.homes import judge_changes, judge_homes
-from tests.faults.installation.jobs import Stored, judge_jobs, judge_submissions
-from tests.faults.installation.user import Returned, User
+from streamsched.ports.broker import Broker
+from tests.faults.judges.homes import judge_changes, judge_homes
+from tests.faults.judges.jobs import Stored, judge_jobs, judge_submissions
+from tests.faults.judges.log import Log
+from tests.faults.judges.plain import judge_load
+from tests.faults.load.generated_schedules import GeneratedSchedules
+from tests.faults.load.plain_load import PlainLoad
+from tests.faults.load.user import Returned, User
 from tests.judgement import Judgement
 from tests.support.rerun import Stamped
 
@@ -114,7 +118,7 @@ def launches_twice(little: Little) -> None:
     little.launched.append(little.launched[0])
 
 
-def launches_what_nobody_wants(little: Little) -> None:
+def launches_what_is_not_wanted(little: Little) -> None:
     little.launched.append(replace(little.launched[0], sequence=2))
 
 
@@ -127,7 +131,7 @@ def stores_nothing(little: Little) -> None:
     little.jobs.clear()
 
 
-def waits_for_ever(little: Little) -> None:
+def waits_forever(little: Little) -> None:
     little.jobs[JOB]["state"] = "PENDING_CONSTRAINT"
 
 
@@ -162,10 +166,10 @@ def test_what_is_well_is_found_well() -> None:
         (judges_by_what_was_changed, "wrong"),
         (forgets_a_job, "lost"),
         (launches_twice, "doubled"),
-        (launches_what_nobody_wants, "doubled"),
+        (launches_what_is_not_wanted, "doubled"),
         (tells_a_job_of_other_events, "lost"),
         (stores_nothing, "lost"),
-        (waits_for_ever, "lost"),
+        (waits_forever, "lost"),
         (starts_nothing, "lost"),
         (starts_twice, "doubled"),
         (gives_up_for_no_reason, "wrong"),
@@ -192,3 +196,14 @@ def test_a_job_that_ended_with_its_definition_is_no_loss_unless_it_ran() -> None
 
     assert well.lost + well.doubled == 0
     assert little.judged().doubled == 1
+
+
+def test_a_plain_load_of_which_nothing_came_home_is_lost() -> None:
+    load, log, verdict = PlainLoad(0, Random(1)), Log(cast(Broker, None)), Judgement()
+    log.begin(load.name)
+    load.acknowledged()
+    load.event()
+
+    judge_load(log, load, verdict)
+
+    assert (verdict.lost, verdict.doubled) == (1 + len(load.schedules), 0)

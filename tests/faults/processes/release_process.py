@@ -1,6 +1,6 @@
 """One worker of this release or of the next, whose states have another encoding.
 
-python -m tests.faults.release_process this|next DATABASE LOG NAME LEASE_SECONDS
+python -m tests.faults.processes.release_process this|next DATABASE LOG NAME LEASE_SECONDS
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An emitter on another machine: `python -m tests.faults.sender_process LOG`.
+"""An emitter on another machine: `python -m tests.faults.processes.sender_process LOG`.
 
 Each line that comes is a list of [topic, partition, value]. It appends them, again and again while the log is away, and
 says how many lines it has done. It ends with its input.

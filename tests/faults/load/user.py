@@ -16,7 +16,7 @@ import httpx
 from streamsched.codec.schedules.schedule import app_to_json, schedule_to_json
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import Schedule
-from tests.faults.installation.generated_schedules import GeneratedSchedules
+from tests.faults.load.generated_schedules import GeneratedSchedules
 
 #: How long a change is tried for, in seconds, and how long one request may take.
 _PATIENCE_S: Final = 300.0
@@ -54,6 +54,11 @@ class User:
     gone: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
     tries: int = 0
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """The definitions by name, as last changed."""
+        return self.generated.schedules
 
     async def deploy(self, definition: AppDefinition) -> None:
         """The whole app."""

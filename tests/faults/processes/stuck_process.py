@@ -1,4 +1,4 @@
-"""A worker that hangs as soon as a marked event comes: `python -m tests.faults.stuck_process loop|spin|fetch|never`.
+"""A worker that hangs at a marked event: `python -m tests.faults.processes.stuck_process loop|spin|fetch|never`.
 
 `loop`: its fold blocks the event loop for good. `spin`: so it does in C, and no other thread of the process ever runs
 again, nor does Python handle a signal. `fetch`: a read of its log never returns, while all else goes on.

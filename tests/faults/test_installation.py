@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.installation.fault import Fault, How, Who
-from tests.faults.installation.run import run
-from tests.faults.installation.site import site
+from tests.faults.fault import Fault, How, Who
+from tests.faults.run import run
+from tests.faults.sites.installation_site import site
 from tests.simulation.log import Bug
 
 

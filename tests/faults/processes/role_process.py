@@ -1,4 +1,4 @@
-"""One role as a process: `python -m tests.faults.installation.role_process ROLE NAME RUNNERS [BUG]`.
+"""One role as a process: `python -m tests.faults.processes.role_process ROLE NAME RUNNERS [BUG]`.
 
 It is what `streamsched worker|launcher|api` does, under a name that is given; runs are executed by processes that are
 forked from a warm one (`RUNNERS` is its socket), which takes a fraction of what starting Python anew for each does; and
@@ -24,8 +24,8 @@ from streamsched.launcher import retention
 from streamsched.ports.broker import Broker
 from streamsched.process.supervision import run_until_signal
 from streamsched.telemetry.logs import configure_logs
-from tests.faults.installation.bugged import BuggedBroker, keep_tables
-from tests.faults.installation.warm_runners import WarmRunners
+from tests.faults.processes.bugged import BuggedBroker, keep_tables
+from tests.faults.processes.warm_runners import WarmRunners
 from tests.simulation.log import Bug
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from streamsched.domain.events.event import Ticked
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.time_leaf import At, Cron
 from streamsched.domain.triggers.trigger import Every, event_keys, leaves
-from tests.faults.installation.traffic import Json
-from tests.faults.installation.user import User
-from tests.faults.oracle import key_of
+from tests.faults.load.traffic import Json, key_of
+from tests.faults.load.user import Returned
 from tests.judgement import Judgement
 from tests.support.rerun import Stamped
 
@@ -26,16 +26,31 @@ _SCHEDULE: Final = "schedule:"
 Homes = Mapping[str, Sequence[Stamped]]
 
 
+class Asked(Protocol):
+    """What was asked for: the definitions by name and whether each is enabled, as last changed; the changes that have
+    returned, in order.
+    """
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]: ...
+
+    @property
+    def enabled(self) -> Mapping[str, bool]: ...
+
+    @property
+    def returned(self) -> Sequence[Returned]: ...
+
+
 def judge_homes(homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[str, str]], into: Judgement) -> None:
     """What came in from outside, and from the installation's own runs that have completed: (run, program)."""
     came = {key: Counter(_ids(log)) for key, log in homes.items() if not key.startswith(_SCHEDULE)}
     for event_id, event in emitted.items():
         if not came.get(key_of(event), Counter[str]())[event_id]:
-            into.lose(f"event {event_id} never came to the home of {key_of(event)}")
+            into.miss(f"event {event_id} never came to the home of {key_of(event)}")
     for run, program in runs:
         times = came.get(f"program:{program}:succeeded", Counter[str]())[f"{run}:COMPLETED"]
         if not times:
-            into.lose(f"the end of run {run} was never told")
+            into.miss(f"the end of run {run} was never told")
         if times > 1:
             into.double(f"the end of run {run} was told {times} times")
     wanted, arrived = _forwarded(homes), _arrived(homes)
@@ -43,7 +58,7 @@ def judge_homes(homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[
         into.compare(f"events of {place[0]} to {place[1]}", wanted.get(place, ()), arrived.get(place, ()))
 
 
-def judge_changes(homes: Homes, user: User, after: Mapping[str, int], into: Judgement) -> None:
+def judge_changes(homes: Homes, asked: Asked, after: Mapping[str, int], into: Judgement) -> None:
     """Every change came once, in its order, as it was asked for; none that had returned was overlooked (promise G4)."""
     for key, log in homes.items():
         control = Counter(
@@ -58,22 +73,22 @@ def judge_changes(homes: Homes, user: User, after: Mapping[str, int], into: Judg
     for key, log in homes.items():
         for ref in _listeners(log):
             listening[ref].add(key)
-    for name, definition in user.generated.schedules.items():
+    for name, definition in asked.schedules.items():
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         puts = [signal for _, signal in log if isinstance(signal, Put)]
         if not puts:
-            into.lose(f"{name}: its definition never came")
-        elif puts[-1].trigger != definition.trigger or puts[-1].enabled != user.enabled[name]:
+            into.miss(f"{name}: its definition never came")
+        elif puts[-1].trigger != definition.trigger or puts[-1].enabled != asked.enabled[name]:
             into.spoil(f"{name}: generation {puts[-1].generation} is not what was asked for last")
-        listens = event_keys(definition.trigger) if user.enabled[name] else frozenset[str]()
+        listens = event_keys(definition.trigger) if asked.enabled[name] else frozenset[str]()
         if listening.get(definition.ref, set()) != listens:
             into.spoil(f"{name}: listens to {sorted(listening.get(definition.ref, ()))}")
-        _promised(name, log, user, after, into)
+        _promised(name, log, asked, after, into)
 
 
-def judge_ticks(homes: Homes, user: User, into: Judgement) -> None:
+def judge_ticks(homes: Homes, asked: Asked, into: Judgement) -> None:
     """Each tick once, in order, none missing in between (promise G6)."""
-    for name, definition in user.generated.schedules.items():
+    for name, definition in asked.schedules.items():
         timed = next((leaf for leaf in leaves(definition.trigger) if isinstance(leaf, Cron | At | Every)), None)
         log = homes.get(f"{_SCHEDULE}{definition.ref}", ())
         if timed is None or not log:
@@ -129,17 +144,17 @@ def _control(here: dict[object, int], signal: object) -> None:
             pass
 
 
-def _promised(name: str, log: Sequence[Stamped], user: User, after: Mapping[str, int], into: Judgement) -> None:
+def _promised(name: str, log: Sequence[Stamped], asked: Asked, after: Mapping[str, int], into: Judgement) -> None:
     """An event that was emitted after a change had returned is judged by it, or by a later one."""
-    mine = [(place, each.generation) for place, each in enumerate(user.returned, 1) if each.schedule == name]
-    standing = 0
+    mine = [(place, each.generation) for place, each in enumerate(asked.returned, 1) if each.schedule == name]
+    current = 0
     for _, signal in log:
         if isinstance(signal, Put | Drop):
-            standing = max(standing, signal.generation)
+            current = max(current, signal.generation)
         elif isinstance(signal, Occurred) and signal.event.id in after:
             promised = max((generation for place, generation in mine if place <= after[signal.event.id]), default=0)
-            if standing < promised:
-                into.spoil(f"event {signal.event.id} to {name} met generation {standing}, not {promised}")
+            if current < promised:
+                into.spoil(f"event {signal.event.id} to {name} met generation {current}, not {promised}")
 
 
 def _moments(leaf: Cron | At | Every, came: Sequence[datetime], *, since: datetime) -> list[datetime]:

@@ -1,4 +1,4 @@
-"""One launcher's watch over deadlines as a process. `python -m tests.faults.deadlines_process URL`."""
+"""One launcher's watch over deadlines as a process. `python -m tests.faults.processes.deadlines_process URL`."""
 
 from __future__ import annotations
 

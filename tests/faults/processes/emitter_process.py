@@ -1,4 +1,4 @@
-"""One emitter as a process: `python -m tests.faults.installation.emitter_process URL SPOOL`.
+"""One emitter as a process: `python -m tests.faults.processes.emitter_process URL SPOOL`.
 
 Each line that comes is a number and events as native JSON; the number is answered when all of them are with the far end
 or in the spool. What it has not answered when it dies is said again to the next one, so some events come twice.

@@ -19,7 +19,7 @@ from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
-from tests.faults.process import environ
+from tests.faults.processes.command import environ
 
 SHARDS = 4
 #: How long a silent process keeps its leases, in seconds.

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tests.faults.process import ROOT, environ, module
+from tests.faults.processes.command import ROOT, environ, module
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class EmitterProcess:
 
     async def start(self) -> None:
         self.running = await asyncio.create_subprocess_exec(
-            *module("tests.faults.installation.emitter_process", self.url, str(self.spool)),
+            *module("tests.faults.processes.emitter_process", self.url, str(self.spool)),
             cwd=ROOT,
             env=environ(),
             stdin=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""One launcher's timers as a process: ticks, and wake-ups from the log. `python -m tests.faults.timers_process URL`."""
+"""One launcher's timers as a process (ticks, wake-ups): `python -m tests.faults.processes.timers_process URL`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from streamsched.timers.timers import Timers, WakeIntake
 
 
 async def main(url: str) -> None:
-    pool, bell, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
+    pool, notifier, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
     wakes = PostgresWakes(pool)
-    timers = Timers(store=PostgresTimers(pool), wakes=wakes, notifier=bell, clock=clock)
+    timers = Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=clock)
     async with asyncio.TaskGroup() as group:
         group.create_task(timers.run())
         group.create_task(WakeIntake(await open_broker(url), wakes, clock).run())

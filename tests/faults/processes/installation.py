@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from tests.faults.installation.emitters import Emitters
-from tests.faults.installation.site import InstallationSite
-from tests.faults.process import module, start
+from tests.faults.processes.command import module, start
+from tests.faults.processes.emitters import Emitters
+from tests.faults.sites.installation_site import InstallationSite
 from tests.simulation.log import Bug
 
 #: A place whose processes end by themselves so many times, none after more than so many seconds, is not going to work.
@@ -64,7 +64,7 @@ class Processes:
 
     def start_role(self, place: str) -> None:
         name = place if self.named else f"{place}-{uuid4().hex[:6]}"
-        command = module("tests.faults.installation.role_process", PLACES[place], name, str(self._socket))
+        command = module("tests.faults.processes.role_process", PLACES[place], name, str(self._socket))
         self._start(place, (*command, self.bug.value) if self.bug else command)
         self.away.discard(place)
 
@@ -110,7 +110,7 @@ class Processes:
         return self.site.folder / "runners.sock"
 
     def _start_runners(self) -> None:
-        self._start("runners", module("tests.faults.installation.warm_runners", str(self._socket)))
+        self._start("runners", module("tests.faults.processes.warm_runners", str(self._socket)))
         self.away.add("runners")
 
     def _start(self, place: str, command: Sequence[str]) -> None:

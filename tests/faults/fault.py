@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, assert_never
 
-from tests.faults.installation.processes import Processes, chosen
-from tests.faults.installation.site import LEASE_S
+from tests.faults.processes.installation import Processes, chosen
+from tests.faults.sites.installation_site import LEASE_S
 
 
 class How(StrEnum):

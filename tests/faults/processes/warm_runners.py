@@ -1,4 +1,4 @@
-"""Runners that are forked from one warm process: `python -m tests.faults.installation.warm_runners SOCKET`.
+"""Runners that are forked from one warm process: `python -m tests.faults.processes.warm_runners SOCKET`.
 
 Each is a process of its own that executes `streamsched.runner`'s code, as the product's runners are; it lives on when
 the process that requested it dies. Only Python's start and its imports are saved.

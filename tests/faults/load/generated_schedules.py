@@ -43,7 +43,7 @@ from streamsched.domain.triggers.trigger import (
     Unless,
     Within,
 )
-from tests.faults.installation.expectation import can_keep
+from tests.support.rerun import can_keep
 
 #: How many there are of each: datasets, streams, custom events, programs of another app.
 PLACES: Final = 20

@@ -14,11 +14,9 @@ from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.signals.signal import Drop, Put
-from tests.faults.installation.expectation import expected
-from tests.faults.installation.homes import Homes
-from tests.faults.installation.user import User
+from tests.faults.judges.homes import Asked, Homes
 from tests.judgement import Judgement
-from tests.support.rerun import Stamped
+from tests.support.rerun import Stamped, rerun
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
@@ -61,7 +59,7 @@ async def stored(pool: asyncpg.Pool, app: str, started: Callable[[], Sequence[st
     return Stored({row["id"]: row for row in jobs}, {row["id"]: row for row in runs}, mine)
 
 
-def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], user: User, end: datetime, into: Judgement) -> None:
+def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], asked: Asked, end: datetime, into: Judgement) -> None:
     """Of each schedule's home the jobs that the oracle wants, and nothing else. Jobs of different keys may be numbered
     in any order."""
     for job, times in Counter(job.id for job in launched).items():
@@ -73,19 +71,28 @@ def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], user: User, end: date
         found[str(job.schedule), job.generation, job.key].append(job)
         numbers[str(job.schedule), job.generation].append(job.sequence)
     for which, some in numbers.items():
-        if sorted(some) != list(range(1, len(some) + 1)):
-            into.spoil(f"{which} has jobs {sorted(some)}")
+        if some != list(range(1, len(some) + 1)):
+            into.spoil(f"{which} has jobs in this order: {some}")
     wanted: dict[tuple[str, int, str], list[Content]] = defaultdict(list)
-    for definition in user.generated.schedules.values():
+    for definition in asked.schedules.values():
         ref = str(definition.ref)
-        for each in expected(homes.get(f"schedule:{ref}", ()), end):
+        for each in rerun(homes.get(f"schedule:{ref}", ()), end).jobs:
             wanted[ref, each.generation, each.key].append((each.at, tuple(sorted(each.reported))))
     for place in wanted.keys() | found.keys():
         jobs = sorted(found.get(place, ()), key=lambda job: job.sequence)
         into.compare(f"jobs of {place}", list(map(str, wanted.get(place, ()))), [str(_content(job)) for job in jobs])
 
 
-def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored, user: User, into: Judgement) -> None:
+async def judge_rows(pool: asyncpg.Pool, launched: Mapping[str, int], into: Judgement) -> None:
+    """Every launch is one row, there are no others, and none is on its way twice. `launched`: job → how often it is."""
+    rows = await pool.fetch("SELECT id FROM jobs UNION ALL SELECT id FROM jobs_history")
+    into.compare("rows of all launches", sorted(launched), sorted(row["id"] for row in rows))
+    for job, times in launched.items():
+        if times > 1:
+            into.double(f"job {job} was launched {times} times", times - 1)
+
+
+def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored, asked: Asked, into: Judgement) -> None:
     """Every job is a row that has ended, and has started one run; or it says why not, and that is true."""
     ids = {job.id for job in launched}
     for job in there.jobs.keys() - ids:
@@ -101,20 +108,20 @@ def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored,
     for job in {job.id: job for job in launched}.values():
         row = there.jobs.get(job.id)
         if row is None:
-            into.lose(f"job {job.id} was never stored")
+            into.miss(f"job {job.id} was never stored")
             continue
         times = sum(there.started[run] for run in runs[job.id])
         log = homes.get(f"schedule:{job.schedule}", ())
         match JobState(row["state"]):
             case state if state in _WAITING:
-                into.lose(f"job {job.id} is still {state}: {row['reason']} {row['waiting']}")
+                into.miss(f"job {job.id} is still {state}: {row['reason']} {row['waiting']}")
             case JobState.LAUNCHED:
                 _submitted(job, runs[job.id], there, into)
-                _in_time(job, row["ended_at"], user, into)
+                _in_time(job, row["ended_at"], asked, into)
             case JobState.OBSOLETE if superseded(log, job.generation):
                 if times:
                     into.double(f"job {job.id} is obsolete ({row['reason']}) and has started {runs[job.id]}")
-            case JobState.COALESCED if user.generated.schedules[job.schedule.name].overlap is Overlap.COALESCE:
+            case JobState.COALESCED if asked.schedules[job.schedule.name].overlap is Overlap.COALESCE:
                 if times or row["joined"] not in there.jobs:
                     into.spoil(f"job {job.id} has joined {row['joined']} and started {times} times")
             case state:
@@ -127,14 +134,14 @@ def _submitted(job: ReadyJob, runs: Sequence[str], there: Stored, into: Judgemen
     if times > 1 or len(runs) > 1:
         into.double(f"job {job.id} was submitted {times} times: {states}")
     elif not all(state.terminal for state in states.values()):
-        into.lose(f"job {job.id} has not ended: {states}")
+        into.miss(f"job {job.id} has not ended: {states}")
     elif not times:
-        into.lose(f"job {job.id} was launched and has started nothing: {states}")
+        into.miss(f"job {job.id} was launched and has started nothing: {states}")
 
 
-def _in_time(job: ReadyJob, claimed_at: datetime, user: User, into: Judgement) -> None:
+def _in_time(job: ReadyJob, claimed_at: datetime, asked: Asked, into: Judgement) -> None:
     """None that was made under a definition is claimed after a change has returned that began anew (promise G4)."""
-    for change in user.returned:
+    for change in asked.returned:
         gone = change.schedule == job.schedule.name and change.anew and job.generation < change.generation
         if gone and claimed_at > change.at:
             into.spoil(f"job {job.id} was launched after generation {change.generation} stood")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streamsched.domain.events.event import Outcome
-from tests.faults.installation.generated_schedules import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
+from tests.faults.load.generated_schedules import CUSTOMERS, DAYS, PLACES, PROGRAMS, REGIONS, SELDOM, STREAMS
 
 Json = Mapping[str, Any]
 
@@ -86,3 +86,17 @@ class Traffic:
         key = "/".join(f"{name}={value}" for name, value in values.items())
         size = self.rng.randint(1, 200)
         return {"key": key, "values": values, "bytes": size, "rows": size // 2}
+
+
+def key_of(event: Json) -> str:
+    """What an event is about, from its JSON."""
+    data = event["data"]
+    match event["type"]:
+        case "partitions.added":
+            return f"partition:{data['dataset']}"
+        case "stream.size":
+            return f"stream:{data['stream']}"
+        case "program.status":
+            return f"program:{data['program']}:{data['outcome']}"
+        case _:
+            return f"event:{data['name']}"

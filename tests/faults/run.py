@@ -1,6 +1,6 @@
 """A whole installation killed and paused under load, trial after trial, and judged by an oracle.
 
-    python -m tests.faults.installation.run --broker kafka --trials 20 --seed 1
+    python -m tests.faults.run --broker kafka --trials 20 --seed 1
 
 Two workers, two launchers (relay, intake, timers), the API and two emitters, as processes; each trial deploys an app of
 its own on them, changes it while events flow, and deals them a fault or two. The last line is the verdict.
@@ -29,12 +29,14 @@ import structlog
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
 from streamsched.store.connections import open_pool
-from tests.faults.installation.emitters import Emitters
-from tests.faults.installation.fault import Fault, RandomFaults, known
-from tests.faults.installation.processes import Processes
-from tests.faults.installation.record import Log
-from tests.faults.installation.site import SHARDS, InstallationSite, temporary_site
-from tests.faults.installation.trial import EVENTS, SCHEDULES, Played, Trial
+from tests.faults.fault import Fault, RandomFaults, known
+from tests.faults.judges.jobs import judge_rows
+from tests.faults.judges.log import Log
+from tests.faults.processes.bugged import BUGS
+from tests.faults.processes.emitters import Emitters
+from tests.faults.processes.installation import Processes
+from tests.faults.sites.installation_site import SHARDS, InstallationSite, temporary_site
+from tests.faults.trial import EVENTS, SCHEDULES, Played, Trial
 from tests.judgement import Judgement
 from tests.simulation.log import Bug
 
@@ -112,11 +114,7 @@ async def run(
 async def _closing(pool: asyncpg.Pool, log: Log, site: InstallationSite, into: Judgement) -> None:
     """Of all trials together: every launch is one row, there are no others, and no run started twice."""
     await log.look(quiet_s=0.5)
-    rows = await pool.fetch("SELECT id FROM jobs UNION ALL SELECT id FROM jobs_history")
-    into.compare("rows of all launches", sorted(log.launched), sorted(row["id"] for row in rows))
-    for job, times in log.launched.items():
-        if times > 1:
-            into.double(f"job {job} was launched {times} times")
+    await judge_rows(pool, log.launched, into)
     for run_, times in Counter(site.started_runs()).items():
         if times > 1:
             into.double(f"run {run_} started {times} times")
@@ -150,7 +148,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=SCHEDULES)
     parser.add_argument("--events", type=int, default=EVENTS, help="of each trial, at least")
     parser.add_argument("--fault", nargs="*", default=[], help="only these, such as 'worker late'")
-    parser.add_argument("--bug", choices=[each.name.lower().replace("_", "-") for each in Bug])
+    parser.add_argument("--bug", choices=[each.name.lower().replace("_", "-") for each in BUGS])
     parser.add_argument("--logs", type=Path, help="a new folder for what the processes said")
     asked = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))

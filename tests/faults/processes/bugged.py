@@ -6,7 +6,7 @@ The product has no switches for this: a role's test process wraps its broker, or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, assert_never
 from uuid import uuid4
 
 from streamsched.domain.errors import UnavailableError
@@ -16,6 +16,9 @@ from streamsched.stream.app import ShardApp
 from streamsched.stream.shards.shard import Shard
 from tests.simulation.log import Bug
 from tests.support.broker_proxy import BrokerThrough
+
+#: The bugs that can be had here.
+BUGS: Final = (Bug.POSITION_APART, Bug.NO_FENCE, Bug.TABLE_KEPT, Bug.OUTBOX_POSITION)
 
 
 class BuggedBroker(BrokerThrough):
@@ -46,6 +49,10 @@ class _Writer:
                 await self._writer.commit([each for each in records if each.topic != RELAY_POSITION])
             case Bug.TABLE_KEPT | Bug.NO_FENCE:
                 await self._writer.commit(records)
+            case Bug.EARLY_OPENING:
+                raise ValueError(f"{self._bug} is a bug of the simulated log alone")
+            case _:
+                assert_never(self._bug)
 
     async def close(self) -> None:
         await self._writer.close()
