@@ -32,7 +32,7 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 	@EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/python -m pytest -q --timeout=0 tests/properties --hypothesis-profile=$(or $(PROFILE),asked) $(ARGS)
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
-	@$(BIN)/python -m tests.faults.installation.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
+	@$(BIN)/python -m tests.faults.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
 hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
 	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)

@@ -26,7 +26,7 @@ class Judgement:
         """On the first of what is missing, and of what is doubled or wrong, where waiting does not help."""
         return [*self.missing, *self.excess]
 
-    def lose(self, what: str, times: int = 1) -> None:
+    def miss(self, what: str, times: int = 1) -> None:
         self.lost += times
         _say(self.missing, f"lost: {what}")
 
@@ -44,7 +44,7 @@ class Judgement:
             return
         missing, more = Counter(wanted) - Counter(came), Counter(came) - Counter(wanted)
         if missing:
-            self.lose(f"{what}: {sorted(missing)[:5]}", missing.total())
+            self.miss(f"{what}: {sorted(missing)[:5]}", missing.total())
         if more:
             self.double(f"{what}: {sorted(more)[:5]}", more.total())
         if not missing and not more:

@@ -13,6 +13,7 @@ from streamsched.codec.json.reading import below
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus
@@ -127,8 +128,9 @@ class Planner:
 
     def check(self, definition: Schedule) -> None:
         """Raises:
-        InvalidDefinitionError: a plug-in refuses it.
+        InvalidDefinitionError: a plug-in refuses it, or a property hides a column of its key.
         """
+        check_properties(definition)
         self._check(definition, "$")
 
     def check_app(self, wanted: AppDefinition) -> None:

@@ -200,7 +200,8 @@ class App:
             wait: whether a job waits until `max_concurrent`, `since_last_run` and `window` hold. False: it ends as
                 ABORTED when one of them does not hold.
             constraints: further constraints; each has its own `wait`.
-            properties: arguments of this schedule's runs. They override the program's defaults.
+            properties: arguments of this schedule's runs. They override the program's defaults. Not the name of a
+                column of `per`, which each run has from its key.
             description: text for people.
             overlap: what a satisfaction does while an earlier job of the schedule waits. `"coalesce"`: it joins the
                 waiting job. `"queue"`: it becomes a job of its own. `"latest"`: it replaces the waiting job. `"skip"`:

@@ -105,8 +105,11 @@ class TriggerExpression:
         """Accumulates separately for each value (key) of the columns, so that a join waits for the same day of each
         input. Columns are partition columns, attributes of an event or arguments of a run.
 
+        Runs have the columns of their key as arguments (`date`, and `key.date` in templates), so another schedule can
+        go on with `program(…).per("date")`. A property of the schedule with such a name is refused.
+
         Args:
-            columns: their values together are the key.
+            columns: their values together are the key; at most 100.
             grain: the period of the values: hour, day, month or year. Default: taken from the column's name.
             expires: time after which an incomplete key is dropped. Default: 30 days.
             at_most: most open keys. Default: 10,000.

@@ -31,7 +31,8 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
 )
 
-#: Accepted values of a column or attribute: one value, several values, or a `glob`. Integers compare as strings.
+#: Accepted values of a column, attribute or argument: one value, several values, or a `glob`. Integers compare as
+#: strings.
 Accepted = str | int | Glob | Iterable[str | int]
 
 
@@ -84,11 +85,16 @@ def stream_size(stream: str, amount: Size) -> TriggerExpression:
     )
 
 
-def program(ref: ProgramRef | str, *outcomes: str, times: int = 1) -> TriggerExpression:
+def program(
+    ref: ProgramRef | str, *outcomes: str, times: int = 1, match: Mapping[str, Accepted] | None = None
+) -> TriggerExpression:
     """Holds after `times` runs of a program with one of the outcomes `"succeeded"` (default), `"failed"`, `"killed"` or
     `"started"`.
 
     `ref` is the return value of `App.spark` and the like, a name in the same app, or `"namespace.app.program"`.
+
+    With `match` only runs with matching arguments count, such as `{"region": "EU"}`. The key of a run that `per`
+    started is among its arguments.
     """
     known = {outcome.value: outcome for outcome in Outcome}
 
@@ -97,7 +103,7 @@ def program(ref: ProgramRef | str, *outcomes: str, times: int = 1) -> TriggerExp
             if outcome not in known:
                 raise InvalidDefinitionError("$.outcomes", f"must be one of {', '.join(known)} but is {outcome!r}")
         chosen = frozenset(known[outcome] for outcome in outcomes or ("succeeded",))
-        return ProgramStatus(_program(ref, app), chosen, whole(times, "$.times"))
+        return ProgramStatus(_program(ref, app), chosen, whole(times, "$.times"), _match(match))
 
     return quoted(f"program({', '.join([repr(str(ref)), *map(repr, outcomes)])})", build)
 

@@ -2,6 +2,7 @@
 
 `WORDS` are searched in every text, also as a part of an identifier (`_docket`, `PostgresDocket`). `NAMES` have ordinary
 uses in a sentence, so they are forbidden as identifiers and names of modules only. `ALLOWED` lists the remaining uses.
+In tests both are forbidden as identifiers and names of modules.
 """
 
 from __future__ import annotations
@@ -178,6 +179,20 @@ def test_a_replaced_name_names_nothing() -> None:
             word = identifier.lstrip("_")
             if word in NAMES and not allowed(word, name, TEXTS[name][line - 1]):
                 found.append(f"{name}:{line}: {identifier} (write: {NAMES[word]})")
+
+    assert not found, "\n".join(found)
+
+
+def test_a_replaced_name_names_nothing_in_a_test() -> None:
+    found: list[str] = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if path.stem in {*NAMES, *WORDS}:
+            found.append(f"{name}: a module")
+        for identifier, line in identifiers(ast.parse(path.read_text("utf-8"))):
+            word = identifier.lstrip("_")
+            if word in NAMES or word in WORDS:
+                found.append(f"{name}:{line}: {identifier} (write: {NAMES.get(word) or WORDS[word]})")
 
     assert not found, "\n".join(found)
 

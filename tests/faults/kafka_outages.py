@@ -41,13 +41,15 @@ from streamsched.ports.broker import Broker, Outgoing
 from streamsched.process.supervision import wait_until_available
 from streamsched.store.connections import open_pool
 from streamsched.store.server.migrate import migrate
-from tests.faults.far_postgres import postgres
-from tests.faults.far_side import FarSide, far_side, possible
-from tests.faults.oracle import judge
+from tests.faults.judges.jobs import judge_rows
+from tests.faults.judges.log import Log
+from tests.faults.judges.plain import settled
+from tests.faults.load.plain_load import PlainLoad
 from tests.faults.outage import Kind, outage
-from tests.faults.process import ROOT, environ, module, role, start
-from tests.faults.record import Log
-from tests.faults.trial import SHARDS, Trial
+from tests.faults.processes.command import ROOT, environ, module, role, start
+from tests.faults.sites.far_postgres import postgres
+from tests.faults.sites.far_side import FarSide, far_side, possible
+from tests.faults.sites.installation_site import SHARDS
 from tests.judgement import Judgement
 
 RATE: Final = 500
@@ -76,7 +78,7 @@ class OutageSite:
 
     async def sender(self) -> asyncio.subprocess.Process:
         """An emitter, on the far side if there is one."""
-        command = module("tests.faults.sender_process", self.cluster.url)
+        command = module("tests.faults.processes.sender_process", self.cluster.url)
         with (self.folder / "sender.log").open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 *(self.far.command(*command) if self.far else command),
@@ -100,7 +102,7 @@ class OutageSite:
 
 
 @contextmanager
-def site(kind: Kind, folder: Path) -> Iterator[OutageSite]:
+def outage_site(kind: Kind, folder: Path) -> Iterator[OutageSite]:
     """A Kafka and a PostgreSQL of our own and, for cuts, a far side that reaches each by a wire."""
     with ExitStack() as held:
         far = held.enter_context(far_side(2)) if kind.far else None
@@ -155,23 +157,24 @@ class Sender:
         await self.process.wait()
 
 
-async def emit(sender: Sender, trial: Trial, until: asyncio.Event) -> None:
+async def emit(sender: Sender, load: PlainLoad, until: asyncio.Event) -> None:
     """Some 250 events a second, ten at a time, until reported and for two seconds at least."""
     began, ticks = time.monotonic(), 0
     while not until.is_set() or time.monotonic() - began < 2.0:
-        await sender.append([trial.event() for _ in range(10)], there=trial.rng.random() < 0.3)
+        await sender.append([load.event() for _ in range(10)], there=load.rng.random() < 0.3)
         ticks += 1
         await asyncio.sleep(max(0.0, began + ticks * 20 / RATE - time.monotonic()))
 
 
-async def control(pool: asyncpg.Pool, trial: Trial) -> None:
-    """Puts the trial's schedules by the outbox; returns when the log has acknowledged them."""
-    records = [(each.topic, (each.key or b"").decode(), each.value or b"") for each in trial.control()]
+async def control(pool: asyncpg.Pool, load: PlainLoad) -> None:
+    """Puts the load's schedules by the outbox; returns when the log has acknowledged them."""
+    records = [(each.topic, (each.key or b"").decode(), each.value or b"") for each in load.control()]
     await pool.copy_records_to_table("outbox", records=records, columns=("topic", "key", "value"))
     await pool.execute("NOTIFY outbox")
     async with asyncio.timeout(SETTLE_S):
         while await pool.fetchval("SELECT count(*) FROM outbox"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+    load.acknowledged()
 
 
 @dataclass(slots=True)
@@ -207,7 +210,8 @@ class Play:
     async def trial(self, kind: Kind, number: int, seed: int, cut_s: float, tally: Tally) -> None:
         """One outage under load."""
         rng = random.Random(f"{seed}-{number}")
-        first, second = (Trial(2 * number + nth, random.Random(f"{seed}-{number}-{nth}")) for nth in range(2))
+        first, second = (PlainLoad(2 * number + nth, random.Random(f"{seed}-{number}-{nth}")) for nth in range(2))
+        self._log.begin(first.name, second.name)
         wires = self._there.far.wires if self._there.far else ()
         what = outage(kind, number + seed, rng=rng, cluster=self._there.cluster, wires=wires, cut_s=cut_s)
         await control(self._pool, first)
@@ -223,7 +227,7 @@ class Play:
         healed.set()
         await asyncio.gather(*emitting)
         await self._sender.settled()
-        verdict = await self._judged(first, second)
+        verdict = await settled(self._log, first, second, within_s=SETTLE_S)
         tally.judged.add(verdict)
         tally.trials += 1
         waits = list(self._waits(back, first, second))
@@ -235,40 +239,24 @@ class Play:
             *verdict.words,
         )
 
-    async def _judged(self, *trials: Trial) -> Judgement:
-        deadline = time.monotonic() + SETTLE_S
-        while True:
-            await self._log.look(quiet_s=1.0)
-            verdict = Judgement()
-            for trial in trials:
-                for expected_schedule in trial.generated.values():
-                    arrived = [event_id for event_id, _ in self._log.arrived[expected_schedule.name]]
-                    launched = self._log.launched[expected_schedule.name]
-                    judge(expected_schedule, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
-            if not verdict.lost or time.monotonic() > deadline:
-                return verdict
-
-    def _waits(self, back: float, *trials: Trial) -> Iterator[tuple[float, float]]:
+    def _waits(self, back: float, *loads: PlainLoad) -> Iterator[tuple[float, float]]:
         """For each arrival: how long it took, unless it was sent where nothing could be, and how long after all was
         back (or it was sent) it came."""
         yield 0.0, 0.0
         elsewhere = self._sender.by_the_other if self._there.far else frozenset[str]()
-        for trial in trials:
-            for name in trial.generated:
-                for event_id, time_ms in self._log.arrived[name]:
-                    if event_id in trial.sent_at:
-                        sent, came = trial.sent_at[event_id], time_ms / 1000
-                        yield 0.0 if event_id in elsewhere else came - sent, came - max(back, sent)
+        sent_at = {event_id: sent for load in loads for event_id, sent in load.sent_at.items()}
+        for event_id, at in self._log.came_home():
+            if event_id in sent_at:
+                sent, came = sent_at[event_id], at.timestamp()
+                yield 0.0 if event_id in elsewhere else came - sent, came - max(back, sent)
 
     async def rows(self, into: Judgement) -> None:
-        """Every launch is one row of the table, and there are no others."""
-        want = set(self._log.jobs)
+        """Every launch of all trials is one row, and there are no others."""
+        query = "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM jobs_history)"
         async with asyncio.timeout(SETTLE_S):
-            while await self._pool.fetchval("SELECT count(*) FROM jobs") < len(want):  # noqa: ASYNC110
+            while await self._pool.fetchval(query) < len(self._log.launched):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        have = {row["id"] for row in await self._pool.fetch("SELECT id FROM jobs")}
-        into.lost += len(want - have)
-        into.doubled += len(have - want) + len(self._log.jobs) - len(want)
+        await judge_rows(self._pool, self._log.launched, into)
 
 
 async def run(there: OutageSite, kind: Kind, *, trials: int, seed: int, cut_s: float) -> tuple[str, bool]:
@@ -333,7 +321,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ss-outages-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
         scratch.chmod(0o755)
-        with site(asked.kind, scratch) as there:
+        with outage_site(asked.kind, scratch) as there:
             line, well = asyncio.run(run(there, asked.kind, trials=asked.trials, seed=asked.seed, cut_s=asked.seconds))
             say(spent(scratch))
             for log in sorted(scratch.glob("*.log")):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 
 from compose.kafka.cluster import Cluster, NotReadyError
-from tests.faults.far_side import Direction, Wire
+from tests.faults.sites.far_side import Direction, Wire
 
 
 class Kind(StrEnum):

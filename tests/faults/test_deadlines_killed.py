@@ -53,7 +53,7 @@ async def furnish(pool: asyncpg.Pool, now: datetime) -> dict[str, datetime]:
 
 
 def start(url: str) -> subprocess.Popen[bytes]:
-    command = (sys.executable, "-m", "tests.faults.deadlines_process", url)
+    command = (sys.executable, "-m", "tests.faults.processes.deadlines_process", url)
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 

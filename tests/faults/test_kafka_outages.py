@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.far_side import possible
-from tests.faults.kafka_outages import run, site
+from tests.faults.kafka_outages import outage_site, run
 from tests.faults.outage import Kind
+from tests.faults.sites.far_side import possible
 from tests.support.services import need
 
 
@@ -21,7 +21,7 @@ async def test_half_an_installation_cut_off_from_kafka_loses_doubles_and_spoils_
 ) -> None:
     """The fixture `kafka` makes sure that the jars are in the cache."""
     need("the right to make network namespaces", possible(), "apt-get install iproute2, and run as root")
-    with site(Kind.CUT, tmp_path) as there:
+    with outage_site(Kind.CUT, tmp_path) as there:
         line, well = await run(there, Kind.CUT, trials=1, seed=0, cut_s=8)
 
     assert well, line

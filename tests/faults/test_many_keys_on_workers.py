@@ -19,7 +19,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.correlation import OnFull, Per
 from streamsched.domain.triggers.trigger import AllOf, Partitions
 from streamsched.log.drivers import open_broker
-from tests.faults.process import environ, role, start
+from tests.faults.processes.command import environ, role, start
 from tests.support.shard_cluster import ShardCluster, schedule
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(280)]

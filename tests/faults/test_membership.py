@@ -22,7 +22,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.drivers import open_broker
 from streamsched.store.connections import open_pool
-from tests.faults.process import environ, role, start
+from tests.faults.processes.command import environ, role, start
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.timeout(500)]

@@ -24,7 +24,7 @@ from streamsched.ports.broker import Broker
 from streamsched.store.connections import open_pool
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.stream.shards.watchdog import STUCK
-from tests.faults.process import environ, module, role, start
+from tests.faults.processes.command import environ, module, role, start
 from tests.support.shard_cluster import ShardCluster, landed, schedule
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(400)]
@@ -143,7 +143,7 @@ async def test_a_shard_that_hangs_is_silent_and_its_worker_not_ready_before_it_e
     workers: Workers, ports: tuple[int, int]
 ) -> None:
     cluster = await ShardCluster.found(workers.broker, SHARDS)
-    process = workers.start(ports[0], *module("tests.faults.stuck_process", "fetch"), stuck_after="8s")
+    process = workers.start(ports[0], *module("tests.faults.processes.stuck_process", "fetch"), stuck_after="8s")
     await workers.probed(ports[0], "/health/ready", 200)
     await cluster.emit(landed(13))
 

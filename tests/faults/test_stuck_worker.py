@@ -16,7 +16,7 @@ from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.stream.shards.watchdog import STUCK
-from tests.faults.process import environ, module, start
+from tests.faults.processes.command import environ, module, start
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
@@ -26,7 +26,7 @@ SHARDS = 2
 
 def hire(database: str, log: Path, hangs: str) -> subprocess.Popen[bytes]:
     env = environ(database_url=database, shards=SHARDS, lease="1s", stuck_after="2s", log_format="json")
-    return start(module("tests.faults.stuck_process", hangs), log, env)
+    return start(module("tests.faults.processes.stuck_process", hangs), log, env)
 
 
 async def test_a_worker_whose_loop_is_blocked_ends_itself_and_another_goes_on(database: str, tmp_path: Path) -> None:

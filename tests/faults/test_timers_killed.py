@@ -45,7 +45,7 @@ class TimerProcesses:
         self._running = [self._start(), self._start()]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = (sys.executable, "-m", "tests.faults.timers_process", self._url)
+        command = (sys.executable, "-m", "tests.faults.processes.timers_process", self._url)
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
 
     def kill(self, place: int) -> None:

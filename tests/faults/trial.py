@@ -1,102 +1,163 @@
-"""What one trial expects and sends: schedules of its own, and events of many kinds, some of them twice."""
+"""One trial: an app of some hundred schedules, some thousand events, changes meanwhile, and faults."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Final
 
-import orjson
+import asyncpg
+import httpx
 
-from streamsched.codec.records import signal as signal_codec
-from streamsched.domain.names import DatasetRef, EventName, ScheduleRef, StreamRef
-from streamsched.domain.signals.home import home
-from streamsched.domain.signals.signal import Put, Subscribe
-from streamsched.domain.triggers.trigger import AllOf, AnyOf, CustomEvent, Partitions, StreamGrowth, Trigger, event_keys
-from streamsched.log.topics import EVENTS, PARTITIONS, SIGNALS, STREAM_SIZES
-from streamsched.ports.broker import Outgoing
-from tests.faults.oracle import ExpectedSchedule, key_of
+from streamsched.domain.names import AppRef
+from tests.faults.fault import RandomFaults, strike
+from tests.faults.judges.homes import judge_changes, judge_homes, judge_ticks
+from tests.faults.judges.jobs import Stored, judge_jobs, judge_submissions, stored
+from tests.faults.judges.log import AWAY_S, Log
+from tests.faults.load.generated_schedules import GeneratedSchedules
+from tests.faults.load.traffic import Traffic
+from tests.faults.load.user import User
+from tests.faults.processes.installation import Processes
+from tests.judgement import Judgement
 
-SHARDS = 4
-SCHEDULES = 200
+SCHEDULES: Final = 200
+#: Events a second, and how many at least.
+RATE: Final = 250
+EVENTS: Final = 1000
+#: After that long without anything having moved, what is missing is lost.
+SETTLE_S: Final = 90.0
+#: What has been doubled or wrong in the same way for that long is so.
+WRONG_S: Final = 20.0
+#: And when something is, ever something else, for that long.
+EVER_WRONG_S: Final = 60.0
+_BATCH: Final = 20
 
 
 @dataclass(slots=True)
 class Trial:
-    """What one trial expects and sent."""
+    """What a trial needs, shared with the others."""
 
-    number: int
-    rng: random.Random
-    generated: dict[str, ExpectedSchedule] = field(default_factory=dict)
-    triggers: dict[str, Trigger] = field(default_factory=dict)
-    emitted: dict[str, dict[str, Any]] = field(default_factory=dict)
-    sent_at: dict[str, float] = field(default_factory=dict)
+    processes: Processes
+    log: Log
+    pool: asyncpg.Pool
+    client: httpx.AsyncClient
+    faults: RandomFaults
+    schedules: int = SCHEDULES
+    events: int = EVENTS
 
-    def __post_init__(self) -> None:
-        for number in range(SCHEDULES):
-            name = f"t{self.number}s{number}"
-            leaves = [self._leaf() for _ in range(self.rng.choice((1, 1, 2, 2, 3)))]
-            leaves = list({next(iter(event_keys(leaf))): leaf for leaf in leaves}.values())
-            every = self.rng.random() < 0.6
-            group = AllOf(tuple(leaves)) if every else AnyOf(tuple(leaves))
-            self.triggers[name] = leaves[0] if len(leaves) == 1 else group
-            amounts = {next(iter(event_keys(leaf))): _amount(leaf) for leaf in leaves}
-            self.generated[name] = ExpectedSchedule(name, amounts, every)
+    async def play(self, number: int, seed: int) -> Played:
+        """One trial, from its deployment to its verdict."""
+        rng = random.Random(f"{seed}-{number}")
+        name, started = f"t{number}", time.monotonic()
+        generated = GeneratedSchedules(AppRef("default", name), rng, str(self.processes.site.started))
+        user = User(generated, random.Random(f"{seed}-{number}-user"), self.client)
+        traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
+        self.log.begin(name)
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep())
+            await user.deploy(generated.definition(self.schedules))
+            met = await self._disturb(user, traffic, rng)
+            emitted = time.monotonic()
+            verdict = await self._settled(user, traffic)
+            keeping.cancel()
+        return Played(met, traffic, user, verdict, self._longest_wait(traffic), len(self.log.jobs), emitted - started)
 
-    def _leaf(self) -> Partitions | StreamGrowth | CustomEvent:
-        place = self.rng.randrange(30)
-        match self.rng.choice("pppse"):
-            case "p":
-                return Partitions(DatasetRef("default", f"t{self.number}d{place}"), self.rng.randint(1, 12))
-            case "s":
-                return StreamGrowth(StreamRef("default", f"t{self.number}z{place}"), self.rng.randint(100, 5000))
-            case _:
-                return CustomEvent(EventName("default", f"t{self.number}e{place}"), self.rng.randint(1, 8))
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(0.3)
+            await self.processes.revive()
 
-    def control(self) -> Iterator[Outgoing]:
-        """The schedules, as the relay would send them."""
-        for name, trigger in self.triggers.items():
-            ref = ScheduleRef("default", "faults", name)
-            for each in (*(Subscribe(k, ref, 1) for k in sorted(event_keys(trigger))), Put(ref, 1, True, trigger)):
-                where, value = signal_codec.encode(each)
-                yield Outgoing(SIGNALS, home(where, SHARDS), where, value)
+    async def _disturb(self, user: User, traffic: Traffic, rng: random.Random) -> list[str]:
+        """Events and changes, and faults among them."""
+        enough, healed = asyncio.Event(), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._emit(user, traffic, healed))
+            group.create_task(user.meddle(enough))
+            met: list[str] = []
+            for _ in range(rng.choice((1, 1, 2))):
+                await asyncio.sleep(rng.uniform(0.5, 3.0))
+                what = self.faults.next()
+                await strike(self.processes, what, rng)
+                self.faults.met[what] += 1
+                met.append(str(what))
+            await asyncio.sleep(1)
+            healed.set()
+            enough.set()
+        return met
 
-    def event(self) -> Outgoing:
-        """A new event, or one of the last hundred again; some through a foreign partitioner."""
-        if self.emitted and self.rng.random() < 0.08:
-            event = self.emitted[self.rng.choice(list(self.emitted)[-100:])]
-        else:
-            event = self._fresh()
-            self.emitted[event["id"]] = event
-            self.sent_at[event["id"]] = time.time()
-        topic = {"partitions.added": PARTITIONS, "stream.size": STREAM_SIZES}.get(event["type"], EVENTS)
-        foreign = self.rng.random() < 0.2
-        partition = self.rng.randrange(SHARDS) if foreign else home(key_of(event), SHARDS)
-        return Outgoing(topic, partition, None, orjson.dumps(event))
+    async def _emit(self, user: User, traffic: Traffic, healed: asyncio.Event) -> None:
+        began, batches = time.monotonic(), 0
+        while not healed.is_set() or len(traffic.emitted) < self.events:
+            events = [traffic.event(changes=len(user.returned)) for _ in range(_BATCH)]
+            self.processes.emitters.say(events, traffic.rng)
+            batches += 1
+            late = 0.0 if len(traffic.emitted) < self.events else 0.5  # only so that something comes until all are back
+            await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
 
-    def _fresh(self) -> dict[str, Any]:
-        number, place = len(self.emitted), self.rng.randrange(30)
-        kind: str = self.rng.choice(("partitions.added",) * 6 + ("stream.size", "custom"))
-        data: dict[str, Any]
-        if kind == "partitions.added":
-            keys = [f"n={number}/k={k}" for k in range(self.rng.choice((1, 1, 1, 3)))]
-            data = {"dataset": f"default.t{self.number}d{place}", "partitions": keys}
-        elif kind == "stream.size":
-            data = {"stream": f"default.t{self.number}z{place}", "bytes": self.rng.randint(1, 2000), "absolute": False}
-        else:
-            data = {"name": f"default.t{self.number}e{place}"}
-        now = datetime.now(UTC).isoformat()
-        return {"id": f"t{self.number}-{number}", "source": "faults", "time": now, "type": kind, "data": data}
+    async def _settled(self, user: User, traffic: Traffic) -> Judgement:
+        """The verdict, as soon as all is well; or when nothing has moved for long, or something has been wrong for
+        long. For a moment it may look so: not all partitions are read at the same instant.
+        """
+        moved = well = time.monotonic()
+        before = ""
+        suspected: dict[str, float] = {}
+        while True:
+            verdict = Judgement()
+            there = await self._stored(user)
+            await self.log.look(quiet_s=0.5)
+            if not self.processes.emitters.settled:
+                verdict.miss("not all is acknowledged")
+            else:
+                self._judge(user, traffic, there, verdict)
+            if verdict.clean:
+                return verdict
+            state = f"{verdict.lost} {self.log.at} {there.started.total()} {self.processes.emitters.open}"
+            if state != before:
+                moved, before = time.monotonic(), state
+            suspected = {what: suspected.get(what, time.monotonic()) for what in verdict.excess}
+            if not suspected:
+                well = time.monotonic()
+            limits = [moved + SETTLE_S, well + EVER_WRONG_S, *(since + WRONG_S for since in suspected.values())]
+            if time.monotonic() > min(limits):
+                return verdict
+
+    async def _stored(self, user: User) -> Stored:
+        async with asyncio.timeout(AWAY_S):
+            while True:
+                try:
+                    return await stored(self.pool, str(user.generated.app), self.processes.site.started_runs)
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    await asyncio.sleep(0.2)
+
+    def _judge(self, user: User, traffic: Traffic, there: Stored, into: Judgement) -> None:
+        """Everything, station by station. What cannot be right before an earlier station is, is not checked."""
+        homes = self.log.homes
+        judge_homes(homes, traffic.emitted, there.completed, into)
+        judge_changes(homes, user, traffic.after, into)
+        judge_ticks(homes, user, into)
+        if not into.lost:
+            judge_jobs(homes, self.log.jobs, user, datetime.now(UTC), into)
+        if not into.lost:
+            judge_submissions(homes, self.log.jobs, there, user, into)
+
+    def _longest_wait(self, traffic: Traffic) -> float:
+        """From when an event was given to an emitter to when it came to a schedule's home, in seconds."""
+        sent = traffic.sent_at
+        waits = (at.timestamp() - sent[event_id] for event_id, at in self.log.came_home() if event_id in sent)
+        return max(0.0, max(waits, default=0.0))
 
 
-def _amount(leaf: Partitions | StreamGrowth | CustomEvent) -> int:
-    match leaf:
-        case Partitions(count=count):
-            return count
-        case StreamGrowth(bytes=count):
-            return count
-        case CustomEvent(times=times):
-            return times
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a trial."""
+
+    met: list[str]
+    traffic: Traffic
+    user: User
+    verdict: Judgement
+    longest_wait_s: float
+    jobs: int
+    emitting_s: float

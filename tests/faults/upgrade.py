@@ -27,11 +27,11 @@ from streamsched.codec.records.state import SEPARATOR
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import TRIGGERS_CHANGELOG, topic_specs
 from streamsched.ports.broker import Broker
-from tests.faults.installation.site import temporary_site
-from tests.faults.oracle import judge
-from tests.faults.process import environ, module, start
-from tests.faults.record import Log
-from tests.faults.trial import SHARDS, Trial
+from tests.faults.judges.log import Log
+from tests.faults.judges.plain import settled
+from tests.faults.load.plain_load import PlainLoad
+from tests.faults.processes.command import environ, module, start
+from tests.faults.sites.installation_site import SHARDS, temporary_site
 from tests.judgement import Judgement
 
 LEASE_S = "6"
@@ -40,6 +40,8 @@ STAGE_S = 8.0
 RATE = 200
 #: No event may wait longer than that for its schedules, in seconds.
 LONGEST_S = 5.0
+#: What has not come home after so many seconds is lost.
+SETTLE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,14 @@ class Upgrade:
 
 
 def hire(release: str, name: str, database: str, log: str, scratch: Path) -> subprocess.Popen[bytes]:
-    command = module("tests.faults.release_process", release, database, log, name, LEASE_S)
+    command = module("tests.faults.processes.release_process", release, database, log, name, LEASE_S)
     return start(command, scratch / f"{name}.log", environ())
 
 
-async def emit(broker: Broker, trial: Trial, until: asyncio.Event) -> None:
+async def emit(broker: Broker, load: PlainLoad, until: asyncio.Event) -> None:
     began, ticks = time.monotonic(), 0
     while not until.is_set():
-        await broker.append([trial.event() for _ in range(10)])
+        await broker.append([load.event() for _ in range(10)])
         ticks += 1
         await asyncio.sleep(max(0.0, began + ticks * 10 / RATE - time.monotonic()))
 
@@ -99,12 +101,14 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
     """On a migrated database and an empty log; what the workers said is in `scratch`."""
     broker = await open_broker(log)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
-    trial, done, record = Trial(0, random.Random(1)), asyncio.Event(), Log(broker)
+    load, done, record = PlainLoad(0, random.Random(1)), asyncio.Event(), Log(broker)
+    record.begin(load.name)
     processes = {name: hire("this", name, database, log, scratch) for name in ("this-1", "this-2")}
     try:
-        await broker.append(list(trial.control()))
+        await broker.append(list(load.control()))
+        load.acknowledged()
         await asyncio.sleep(stage_s)
-        emitting = asyncio.create_task(emit(broker, trial, done))
+        emitting = asyncio.create_task(emit(broker, load, done))
         await asyncio.sleep(stage_s)
         seen: list[Counter[int]] = []
         for number in (1, 2):
@@ -117,7 +121,7 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
         await asyncio.sleep(stage_s)
         done.set()
         await emitting
-        verdict = await settled(record, trial)
+        verdict = await settled(record, load, within_s=SETTLE_S)
         seen.append(await versions(broker))
     finally:
         for process in processes.values():
@@ -126,28 +130,14 @@ async def run(database: str, log: str, scratch: Path, *, stage_s: float = STAGE_
             process.wait(30)
         await broker.close()
     newest = max(seen[-1], default=0)
-    arrivals = [arrival for name in trial.generated for arrival in record.arrived[name]]
     return Upgrade(
-        len(trial.emitted),
+        len(load.emitted),
         verdict,
         early=any(newest in each for each in seen[:-1]),
         rows=seen[-1],
         changed=newest > min(seen[0], default=newest),
-        longest_s=max(at / 1000 - trial.sent_at[event_id] for event_id, at in arrivals if event_id in trial.sent_at),
+        longest_s=max(at.timestamp() - load.sent_at[event_id] for event_id, at in record.came_home()),
     )
-
-
-async def settled(record: Log, trial: Trial) -> Judgement:
-    deadline = time.monotonic() + 60
-    while True:
-        await record.look(quiet_s=1.0)
-        verdict = Judgement()
-        for expected_schedule in trial.generated.values():
-            arrived = [event_id for event_id, _ in record.arrived[expected_schedule.name]]
-            launched = record.launched[expected_schedule.name]
-            judge(expected_schedule, emitted=trial.emitted, arrived=arrived, launched=launched, into=verdict)
-        if not verdict.lost or time.monotonic() > deadline:
-            return verdict
 
 
 def main() -> None:

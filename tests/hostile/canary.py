@@ -18,7 +18,7 @@ import asyncpg
 import httpx
 
 from streamsched.domain.signals.home import home
-from tests.faults.installation.site import SHARDS
+from tests.faults.sites.installation_site import SHARDS
 
 APP: Final = "canary"
 #: A canary that takes longer than this is slow; one that takes longer than `STOPPED_S`, is stopped.

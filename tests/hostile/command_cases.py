@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Final
 
-from tests.faults.process import environ, role
+from tests.faults.processes.command import environ, role
 from tests.hostile.case import Made, Site
 from tests.hostile.extremes import EVERYTHING, Raw
 

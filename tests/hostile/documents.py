@@ -55,6 +55,7 @@ def triggers(name: str) -> list[Json]:
             },
             "programStatuses": ["FAILED", "KILLED"],
             "times": 2,
+            "match": {"region": {"glob": "E*"}},
         },
         {
             "type": "TIME",

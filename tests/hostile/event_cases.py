@@ -21,7 +21,7 @@ from streamsched.log.topics import (
     WAKEUPS,
 )
 from streamsched.ports.broker import Outgoing
-from tests.faults.installation.site import SHARDS
+from tests.faults.sites.installation_site import SHARDS
 from tests.hostile.case import Made, Site
 from tests.hostile.documents import Json, app, bundle, events, programs
 from tests.hostile.extremes import EVERYTHING, drawn, worsened, written

@@ -18,8 +18,8 @@ from typing import Final
 import httpx
 import psutil
 
-from tests.faults.installation.processes import PLACES
-from tests.faults.installation.site import InstallationSite
+from tests.faults.processes.installation import PLACES
+from tests.faults.sites.installation_site import InstallationSite
 from tests.hostile.warm_roles import WarmProcess, WarmRoles
 
 #: Resident memory a process may have, in MB, and how much more than at the beginning once it has settled.

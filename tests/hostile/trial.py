@@ -21,7 +21,7 @@ import httpx
 
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
-from tests.faults.installation.site import SHARDS, temporary_site
+from tests.faults.sites.installation_site import SHARDS, temporary_site
 from tests.hostile import plugin
 from tests.hostile.canary import SLOW_S, STOPPED_S, Canaries
 from tests.hostile.case import Case, Site

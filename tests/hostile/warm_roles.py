@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.faults.installation import role_process, warm_runners
-from tests.faults.process import ROOT, environ, module
+from tests.faults.processes import role_process, warm_runners
+from tests.faults.processes.command import ROOT, environ, module
 
 
 class WarmProcess:

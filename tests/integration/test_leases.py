@@ -301,12 +301,12 @@ async def test_a_part_is_left_to_others_while_what_it_works_with_does_not_answer
         finally:
             ended.set()
 
-    pulse = BrokerHealth(silence, every=SHORT, patience=timedelta(milliseconds=500))
-    running = asyncio.create_task(SingletonRole(leases, "relay", "a", ttl=SHORT, health=pulse).run(work))
+    health = BrokerHealth(silence, every=SHORT, patience=timedelta(milliseconds=500))
+    running = asyncio.create_task(SingletonRole(leases, "relay", "a", ttl=SHORT, health=health).run(work))
     await asyncio.wait_for(began.wait(), 10)
     await asyncio.wait_for(ended.wait(), 10)
 
-    assert pulse.lost
+    assert health.lost
     async with asyncio.timeout(10):
         while not await SingletonRole(leases, "relay", "b", ttl=LONG).held():  # noqa: ASYNC110 - the database has no callback
             await asyncio.sleep(0.02)

@@ -44,7 +44,7 @@ class Agency:
         self._pools: dict[Worker, asyncpg.Pool] = {}
         self._running: dict[Worker, asyncio.Task[None]] = {}
 
-    async def hire(self, name: str, pulse: BrokerHealth | None = None) -> Worker:
+    async def hire(self, name: str, health: BrokerHealth | None = None) -> Worker:
         pool = await open_pool(self._database)
         identity = leases.LeaseHolder(name, "localhost", 1)
         worker = Worker(
@@ -53,7 +53,7 @@ class Agency:
             identity,
             ttl=timedelta(seconds=1),
             settings=QUICK,
-            broker_health=pulse,
+            broker_health=health,
         )
         self._pools[worker] = pool
         self._running[worker] = asyncio.create_task(worker.run())
@@ -305,14 +305,14 @@ async def test_a_worker_cut_off_from_the_log_steps_aside_for_one_that_is_not(
             raise UnavailableError("cut")
 
     answers.set()
-    pulse = BrokerHealth(asked, every=timedelta(milliseconds=20), patience=timedelta(milliseconds=300))
-    asking = asyncio.create_task(pulse.run())
-    cut = await agency.hire("a", pulse)
+    health = BrokerHealth(asked, every=timedelta(milliseconds=20), patience=timedelta(milliseconds=300))
+    asking = asyncio.create_task(health.run())
+    cut = await agency.hire("a", health)
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     await until(lambda: len(cut.shards) == 4)
 
     answers.clear()
-    await until(lambda: pulse.lost)
+    await until(lambda: health.lost)
     assert len(cut.shards) == 4, "alone it stays"
 
     whole = await agency.hire("b")

@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.events import fast_path as express
-from streamsched.codec.events import native
+from streamsched.codec.events import fast_path, native
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
@@ -50,7 +49,7 @@ def odd(draw: st.DrawFn, value: object) -> object:
 
 def agrees_with_the_slow_way(raw: bytes) -> bool:
     """False when the straight line leaves it to the slow way."""
-    read = express.occurred(raw)
+    read = fast_path.occurred(raw)
     if read is None:
         return False
     key, signal = read
@@ -101,19 +100,19 @@ def test_fields_said_twice_are_read_alike_or_left_alone(field: str, value: objec
 @example(b"null")
 @example(b"[" * 2000 + b"]" * 2000)
 def test_any_bytes_are_left_alone(raw: bytes) -> None:
-    assert express.occurred(raw) is None
+    assert fast_path.occurred(raw) is None
 
 
 def test_an_event_as_we_write_it_takes_the_straight_line_and_others_do_not() -> None:
     assert agrees_with_the_slow_way(PLAIN)
-    assert express.occurred(PLAIN.replace(b'{"id":"e1","source":"s"', b'{"source":"s","id":"e1"')) is None
-    assert express.occurred(PLAIN.replace(b'"e1"', b'"log:1"')) is None
-    assert express.occurred(PLAIN.replace(b"00Z", b"00+01:00")) is None
+    assert fast_path.occurred(PLAIN.replace(b'{"id":"e1","source":"s"', b'{"source":"s","id":"e1"')) is None
+    assert fast_path.occurred(PLAIN.replace(b'"e1"', b'"log:1"')) is None
+    assert fast_path.occurred(PLAIN.replace(b"00Z", b"00+01:00")) is None
 
 
 def test_the_slow_way_says_what_is_wrong() -> None:
     wrong = PLAIN.replace(b'"bytes":1', b'"bytes":-1')
-    assert express.occurred(wrong) is None
+    assert fast_path.occurred(wrong) is None
     with pytest.raises(DecodeError) as refused:
         event_codec.decode(wrong, fallback_id="log:t/0/1", fallback_time=NOW)
     assert refused.value.path == "$.data.partitions[0].bytes"

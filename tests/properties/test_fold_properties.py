@@ -21,8 +21,8 @@ from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import AllOf, AnyOf, Trigger
 from streamsched.testing.examples import examples
-from tests.support import oracle
 from tests.support import strategies as world
+from tests.support.rerun import Stamped, numbered, progress
 
 AT = datetime(2013, 1, 7, tzinfo=UTC)
 THOROUGH = examples(250)
@@ -39,6 +39,10 @@ def run(
         state = folded.state
         jobs += [(place, job) for job in folded.jobs]
     return state, jobs
+
+
+def stamped(log: Sequence[Signal]) -> list[Stamped]:
+    return [(AT, signal) for signal in log]
 
 
 def plain(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
@@ -74,14 +78,14 @@ def unordered(jobs: Sequence[tuple[int, ReadyJob]]) -> list[tuple[object, ...]]:
 def test_the_fold_starts_the_jobs_that_a_rescan_of_the_whole_log_would_start(log: list[Signal]) -> None:
     state, jobs = run(log)
 
-    assert plain(jobs) == oracle.expected_jobs(log)
-    assert has_now(state) == oracle.progress(log)
+    assert plain(jobs) == numbered(stamped(log))
+    assert has_now(state) == progress(stamped(log))
 
 
 @USUAL
 @given(world.logs(control=False))
 def test_without_changes_of_definition_too(log: list[Signal]) -> None:
-    assert plain(run(log)[1]) == oracle.expected_jobs(log)
+    assert plain(run(log)[1]) == numbered(stamped(log))
 
 
 @THOROUGH
@@ -239,7 +243,7 @@ class ScheduleHome(RuleBasedStateMachine):
 
     @invariant()
     def jobs_are_those_of_a_rescan(self) -> None:
-        assert plain(self.jobs) == oracle.expected_jobs(self.log)
+        assert plain(self.jobs) == numbered(stamped(self.log))
 
     @invariant()
     def job_ids_are_unique_within_a_life(self) -> None:

@@ -82,7 +82,7 @@ pool_queues = st.builds(
 def decision_inputs(draw: st.DrawFn) -> DecisionInput:
     known = {schedule.ref: schedule for schedule in draw(st.lists(schedules, min_size=1, max_size=2))}
     numbers = draw(st.lists(st.tuples(st.sampled_from(sorted(known)), st.integers(1, 9)), unique=True, max_size=8))
-    standing = {ref: draw(st.sampled_from([(True, 2), (True, 1), (False, 1), (False, 3)])) for ref in known}
+    current = {ref: draw(st.sampled_from([(True, 2), (True, 1), (False, 1), (False, 3)])) for ref in known}
     due_jobs: list[DueJob] = []
     for ref, sequence in numbers:
         at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
@@ -90,7 +90,7 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
         key = draw(st.sampled_from(["", "monday", "tuesday"]))
         ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),), key)
         held_by = draw(st.none() | st.just((0,)))
-        enabled, stands_from = standing[ref]
+        enabled, stands_from = current[ref]
         due_jobs.append(DueJob(ready, known[ref], 2, enabled, held_by, stands_from=stands_from))
     due_jobs.sort(key=lambda due_job: (due_job.ready.satisfied_at, due_job.ready.sequence))
     waiting: dict[ScheduleKey, JobNumber] = {}

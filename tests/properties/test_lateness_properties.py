@@ -22,11 +22,11 @@ FLIGHTS = DatasetRef("default", "flights")
 WEEKLY = ScheduleRef("default", "flights", "weekly")
 
 #: (appended, happened) in minutes after noon: anything, before its time too, for clocks disagree.
-arrivals = st.lists(st.tuples(st.integers(0, 300), st.integers(-300, 310)), max_size=30).map(sorted)
+event_list = st.lists(st.tuples(st.integers(0, 300), st.integers(-300, 310)), max_size=30).map(sorted)
 policies = st.none() | st.builds(Late, st.integers(1, 200).map(lambda m: timedelta(minutes=m)), st.sampled_from(OnLate))
 
 
-@given(arrivals, policies, st.integers(1, 4), st.booleans())
+@given(event_list, policies, st.integers(1, 4), st.booleans())
 def test_late_events_count_go_or_stand_aside_as_the_policy_says(
     come: list[tuple[int, int]], late: Late | None, wanted: int, restarts: bool
 ) -> None:

@@ -158,7 +158,7 @@ def decided(schedule: Schedule, now: datetime, *, full: bool, free: bool, on_tim
     ready = ReadyJob(schedule.ref, 1, 1, NOW, ())
     case = DueJob(ready, schedule, 1, True)
     meters = {bucket_of(rate, PROGRAM.ref, ready.schedule_key) for rate in schedule.rates}
-    docket = DecisionInput(
+    decision_input = DecisionInput(
         PROGRAM,
         (case,),
         active_runs=("x",) if full else (),
@@ -171,10 +171,10 @@ def decided(schedule: Schedule, now: datetime, *, full: bool, free: bool, on_tim
             buckets={meter: BucketLevel(float(meter.burst if free else -meter.burst), NOW) for meter in meters},
         ),
     )
-    [ruling] = judge(docket, now=now)
-    assert not (isinstance(ruling, Wait) and ruling.failed), ruling
-    if isinstance(ruling, Wait) and ruling.until is not None:
-        assert now < ruling.until < datetime(9999, 12, 31, tzinfo=UTC)
+    [decision] = judge(decision_input, now=now)
+    assert not (isinstance(decision, Wait) and decision.failed), decision
+    if isinstance(decision, Wait) and decision.until is not None:
+        assert now < decision.until < datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def readable(said: dict[str, Any]) -> Constraint | None:

@@ -49,18 +49,18 @@ def drained(
         found = [job for job, look in due.items() if look <= now][:at_most]
         cases = [DueJob(ReadyJob(schedule.ref, 1, job, came[job - 1], ()), schedule, 1, True) for job in found]
         looks += len(cases)
-        for job, ruling in zip(
+        for job, decision in zip(
             found,
             judge(DecisionInput(PROGRAM, tuple(cases), resources=Resources(buckets={meter: bucket})), now=now),
             strict=True,
         ):
-            if isinstance(ruling, Admit):
+            if isinstance(decision, Admit):
                 bucket, begun[job] = meter.taken(bucket, 1, now), now
                 del due[job]
             else:
-                assert isinstance(ruling, Wait)
-                assert ruling.until is not None
-                due[job] = ruling.until
+                assert isinstance(decision, Wait)
+                assert decision.until is not None
+                due[job] = decision.until
     return begun, looks
 
 

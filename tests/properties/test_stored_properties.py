@@ -94,19 +94,21 @@ def test_arrivals_are_tuples_however_versions_share(steps: list[tuple[int, str, 
     """Any version may go on, also an older one; no other changes by it."""
     versions: list[tuple[EventList, tuple[Event, ...], int]] = [(EventList(), (), 0)]
     for place, (which, step, some) in enumerate(steps):
-        arrivals, model, first = versions[-1 - which % min(3, len(versions))]
+        event_list, model, first = versions[-1 - which % min(3, len(versions))]
         if step == "plus":
-            versions.append((arrivals.plus(event(place)), (*model, event(place)), first))
+            versions.append((event_list.plus(event(place)), (*model, event(place)), first))
         elif step == "take":
             taken = min(some, len(model))
-            versions.append((arrivals.without(taken), model[taken:], first + taken))
+            versions.append((event_list.without(taken), model[taken:], first + taken))
         elif model:
             taken = min(some, len(model) - 1)
-            versions.append((arrivals.without(taken, event(place)), (event(place), *model[taken + 1 :]), first + taken))
-    for arrivals, model, first in versions:
-        assert tuple(arrivals) == model
-        assert (len(arrivals), arrivals.first, arrivals.after) == (len(model), first, first + len(model))
-        whole = arrivals.numbered(first, first + len(model))
+            versions.append(
+                (event_list.without(taken, event(place)), (event(place), *model[taken + 1 :]), first + taken)
+            )
+    for event_list, model, first in versions:
+        assert tuple(event_list) == model
+        assert (len(event_list), event_list.first, event_list.after) == (len(model), first, first + len(model))
+        whole = event_list.numbered(first, first + len(model))
         assert len(whole) == len(model)
         assert list(whole)[1:] == list(model)[1:]
     for one, _, _ in versions:

@@ -13,7 +13,7 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.wakeups import send_at
 from streamsched.domain.triggers.trigger import Every, leaf_id, leaves
-from streamsched.ports import notifier as bell
+from streamsched.ports import notifier
 from streamsched.ports.catalog import ScheduleChange, ScheduleRecord
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
@@ -74,7 +74,7 @@ class Database:
                 ref, after.generation, leaf, known[leaf], after.definition.misfire, due, after.created_at
             )
         self.committed(rows)
-        self.ring(bell.TIMERS)
+        self.notify(notifier.TIMERS)
 
     def numbered(self, records: Sequence[OutboxRecord]) -> list[PendingRecord]:
         """Rows as a transaction has them before it commits."""
@@ -88,9 +88,9 @@ class Database:
         """The rows of an outbox transaction are visible from here on."""
         self.outbox.update({row.id: row for row in rows})
         if rows:
-            self.ring(bell.OUTBOX)
+            self.notify(notifier.OUTBOX)
 
-    def ring(self, channel: str) -> None:
+    def notify(self, channel: str) -> None:
         for event in self.rung.get(channel, []):
             event.set()
 
@@ -105,7 +105,7 @@ class Database:
         return record is not None and record.exists
 
 
-class SimulationBell:
+class SimulationNotifier:
     """`ports.notifier.Bell`: rings in every process at once."""
 
     def __init__(self, database: Database) -> None:
@@ -200,7 +200,7 @@ class SimulationWakes(Positioned):
             held = self._database.held(topic, batches)
             for request in (row for batch in held for row in batch.rows):
                 self._request(request, now)
-            self._database.ring(bell.TIMERS)
+            self._database.notify(notifier.TIMERS)
             return IntakeResult(frozenset(batch.partition for batch in held), sum(len(batch.rows) for batch in held), 0)
 
         return await self._wire.call("wakes.take", take)

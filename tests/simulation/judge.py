@@ -1,8 +1,8 @@
 """What must be so at the end of a simulation, station by station, and what must never be so in between.
 
-The log itself says what came in where and in which order; from there on `tests.support.oracle` says, by reading
-it all again for every question, which jobs there must be. What that oracle does not know (time in a trigger, changes
-that keep) is judged by folding the log anew.
+The log itself says what came in where and in which order; from there on the naive model of triggers
+(`tests.support.rerun`) says which jobs there must be. Changes that keep what another trigger has, which that model does
+not know in general, are judged by folding the log anew.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
@@ -23,13 +24,12 @@ from streamsched.domain.jobs.job import job_id
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.triggers.trigger import Quiet, Within
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing, Record
 from tests.judgement import Judgement
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
-from tests.support.oracle import expected_jobs
+from tests.support.rerun import numbered
 
 #: The time between two ticks of a schedule here.
 _TICK: Final = timedelta(seconds=1)
@@ -101,7 +101,7 @@ def _ingested(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Repo
     )
     for event, copies in reported.copies.items():
         if came[event] < copies:
-            into.lose(f"event {event} was sent {copies} times and came {came[event]} times")
+            into.miss(f"event {event} was sent {copies} times and came {came[event]} times")
         if came[event] > copies:
             into.double(f"event {event} was sent {copies} times and came {came[event]} times")
 
@@ -112,7 +112,7 @@ def _controlled(log: MemoryLog, reported: Reports, into: Judgement) -> None:
     times = Counter(came)
     for control in reported.control:
         if times[control] == 0:
-            into.lose(f"control {control}")
+            into.miss(f"control {control}")
         if times[control] > 1:
             into.double(f"control {control}, {times[control]} times")
 
@@ -158,7 +158,7 @@ def _schedules(part: Sequence[tuple[Record, Signal]]) -> set[ScheduleRef]:
 def _compare(what: str, wanted: Sequence[str], came: Sequence[str], into: Judgement) -> None:
     missing, more = Counter(wanted) - Counter(came), Counter(came) - Counter(wanted)
     if missing:
-        into.lose(f"{what}: {sorted(missing.elements())}")
+        into.miss(f"{what}: {sorted(missing.elements())}")
     if more:
         into.double(f"{what}: {sorted(more.elements())}")
     if not missing and not more:
@@ -169,14 +169,14 @@ def _promised(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Repo
     """An event that was emitted after a change had returned is judged by it, or by a later one (promise G4)."""
     judged: dict[tuple[str, ScheduleRef], int] = {}
     for part in signals:
-        standing: dict[bytes, int] = {}
+        current: dict[bytes, int] = {}
         refs: dict[bytes, ScheduleRef] = {}
         for record, signal in part:
             key = record.key or b""
             if isinstance(signal, Put):
-                standing[key], refs[key] = max(signal.generation, standing.get(key, 0)), signal.schedule
+                current[key], refs[key] = max(signal.generation, current.get(key, 0)), signal.schedule
             if isinstance(signal, Occurred) and key in refs:
-                judged[signal.event.id, refs[key]] = standing[key]
+                judged[signal.event.id, refs[key]] = current[key]
     for event, ref, generation in reported.promises:
         if judged.get((event, ref), generation) < generation:
             into.spoil(f"event {event} came to {ref} when generation {judged[event, ref]} stood, not {generation}")
@@ -211,7 +211,7 @@ def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence
             wanted |= _wanted(ref, [(r, s) for r, s in part if r.key == schedule_key(ref).encode()])
     for job, content in wanted.items():
         if job not in found:
-            into.lose(f"job {job}: {content}")
+            into.miss(f"job {job}: {content}")
         elif _plain(found[job]) != _plain(content):
             into.spoil(f"job {job} has {found[job]}, must have {content}")
     for job in found.keys() - wanted.keys():
@@ -220,13 +220,13 @@ def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence
 
 def _wanted(ref: ScheduleRef, log: Sequence[tuple[Record, Signal]]) -> Mapping[str, Content]:
     """Job id → what it must say."""
+    stamped = [(datetime.fromtimestamp(record.time_ms / 1000, UTC), signal) for record, signal in log]
     puts = [signal for _, signal in log if isinstance(signal, Put)]
-    if not any(put.keep or isinstance(put.trigger, Quiet | Within) for put in puts):
-        jobs = expected_jobs([signal for _, signal in log])
-        return {job_id(ref, job.generation, job.sequence): job.contributions for job in jobs}
+    if not any(put.keep and put.trigger != before.trigger for before, put in pairwise(puts)):
+        return {job_id(ref, job.generation, job.sequence): job.reported for job in numbered(stamped)}
     state, wanted = None, dict[str, Content]()
-    for record, signal in log:
-        folded = fold(state, signal, at=datetime.fromtimestamp(record.time_ms / 1000, UTC), cells=NO_CELLS)
+    for at, signal in stamped:
+        folded = fold(state, signal, at=at, cells=NO_CELLS)
         state = folded.state
         for effect in folded.effects:
             if isinstance(effect, Launch):
@@ -243,10 +243,10 @@ def _stored(launched: Sequence[Record], database: Database, into: Judgement) -> 
     """Every launched job is a row; one of the schedule as it stands is not obsolete."""
     ids = {(record.key or b"").decode() for record in launched}
     for job in sorted(ids - database.jobs.keys()):
-        into.lose(f"job {job} was never stored")
+        into.miss(f"job {job} was never stored")
     for job in sorted(database.jobs.keys() - ids):
         into.double(f"job {job} was stored but never launched")
     for job, row in sorted(database.jobs.items()):
         record = database.schedules[ScheduleRef.parse(row.satisfaction.schedule)]
         if row.obsolete and record.exists and record.stands_from <= row.satisfaction.generation:
-            into.lose(f"job {job} was stored as obsolete, but its generation stands")
+            into.miss(f"job {job} was stored as obsolete, but its generation stands")

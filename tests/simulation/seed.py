@@ -61,7 +61,7 @@ def run(seed: int, *, plan: Sequence[Fault] | None = None, bug: Bug | None = Non
             wire = Wire(loop, f"{seed} wire", fate, trace)
             loop.run(_world(seed, loop, wire, watch=watch, judgement=judgement, bug=bug))
         except StandstillError as standstill:
-            judgement.lose(f"it stands still: {standstill}")
+            judgement.miss(f"it stands still: {standstill}")
     return Outcome(seed, tuple(fate.met), fate.calls, watch.jobs, judgement, trace.digest, trace.lines)
 
 
@@ -83,7 +83,7 @@ async def _world(
     until = loop.time() + _REST_S
     while not _rests(log, database):
         if loop.time() > until:
-            judgement.lose(f"no rest within {_REST_S:g} s: {_behind(log, database)}")
+            judgement.miss(f"no rest within {_REST_S:g} s: {_behind(log, database)}")
             break
         await asyncio.sleep(0.5)
     keeping.cancel()

@@ -19,8 +19,8 @@ from streamsched.telemetry.metrics import Metrics
 from streamsched.timers.timers import Timers, WakeIntake
 from tests.simulation.database import (
     Database,
-    SimulationBell,
     SimulationJobs,
+    SimulationNotifier,
     SimulationOutbox,
     SimulationTimers,
     SimulationWakes,
@@ -102,7 +102,7 @@ class SimulatedCluster:
     async def _launcher(self, identity: str) -> None:
         broker = SimulationBroker(self._log, self._wire, bug=self._bug)
         database, wire, clock = self._database, self._wire, SimulationClock(self._loop)
-        leases, bell = SimulationLeases(database, wire), SimulationBell(database)
+        leases, notifier = SimulationLeases(database, wire), SimulationNotifier(database)
         wakes = SimulationWakes(database, wire)
 
         def alone(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -112,11 +112,13 @@ class SimulatedCluster:
         await supervise(
             {
                 "relay": alone(
-                    "relay", Relay(broker=broker, outbox=SimulationOutbox(database, wire), notifier=bell).run
+                    "relay", Relay(broker=broker, outbox=SimulationOutbox(database, wire), notifier=notifier).run
                 ),
                 "intake": alone("intake", Intake(broker, SimulationJobs(database, wire), clock).run),
                 "wake-ups": alone("wake-ups", WakeIntake(broker, wakes, clock).run),
-                "timers": Timers(store=SimulationTimers(database, wire), wakes=wakes, notifier=bell, clock=clock).run,
+                "timers": Timers(
+                    store=SimulationTimers(database, wire), wakes=wakes, notifier=notifier, clock=clock
+                ).run,
             },
             metrics=Metrics(),
         )

@@ -72,7 +72,7 @@ class Traffic:
         self._shards = shards
         self._events = events
         self._sent: list[Event] = []
-        self._standing: dict[ScheduleRef, int] = {}
+        self._current: dict[ScheduleRef, int] = {}
         self._busy: set[ScheduleRef] = set()
         self.reported = Reports()
 
@@ -126,7 +126,7 @@ class Traffic:
         self.reported.control += [(row.key.encode(), row.value) for row in rows]
         while any(row.id in self._database.outbox for row in rows):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        self._standing[wanted.after.definition.ref] = wanted.after.generation
+        self._current[wanted.after.definition.ref] = wanted.after.generation
 
     def _definition(self, ref: ScheduleRef) -> Schedule:
         found = [self._leaf() for _ in range(self._rng.choice((1, 1, 2, 3)))]
@@ -166,7 +166,7 @@ class Traffic:
                 Promise(event.id, ref, generation)
                 for event in batch
                 if event.id not in self.reported.copies
-                for ref, generation in sorted(self._standing.items())
+                for ref, generation in sorted(self._current.items())
             ]
             await self._broker.append([self._addressed(event) for event in batch])
             self.reported.promises += promised

@@ -119,7 +119,7 @@ leaves: st.SearchStrategy[Trigger] = st.one_of(
         _matches,
     ),
     st.builds(StreamGrowth, st.builds(StreamRef, _namespaces, _dotted), st.integers(1, 1 << 50)),
-    st.builds(ProgramStatus, programs, st.frozensets(st.sampled_from(Outcome), min_size=1), _counts),
+    st.builds(ProgramStatus, programs, st.frozensets(st.sampled_from(Outcome), min_size=1), _counts, _matches),
     st.builds(CustomEvent, st.builds(EventName, _namespaces, _dotted), _counts, _matches),
 )
 

@@ -20,6 +20,7 @@ from streamsched.catalog.relay import Relay
 from streamsched.define.app import App
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.schedules.app import AppDefinition
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
@@ -83,7 +84,7 @@ class _Runners:
 class InProcessScheduler:
     """Everything comes to rest after each of its verbs, at the time its clock shows."""
 
-    def __init__(self, pool: Pool, bell: PostgresNotifier, cluster: ShardCluster, clock: SettableClock) -> None:
+    def __init__(self, pool: Pool, notifier: PostgresNotifier, cluster: ShardCluster, clock: SettableClock) -> None:
         self.pool = pool
         self.clock = clock
         self.cluster = cluster
@@ -93,28 +94,29 @@ class InProcessScheduler:
             store=PostgresCatalogStore(pool),
             reader=PostgresCatalogReader(pool),
             acks=PostgresOutbox(pool),
-            notifier=bell,
+            notifier=notifier,
             clock=clock,
         )
         #: Every run that has begun, in order; those that go on.
         self.runs: list[Run] = []
         self.active: dict[str, Run] = {}
-        self._book = PostgresRunMonitorStore(pool)
+        self._run_store = PostgresRunMonitorStore(pool)
         self._runners = _Runners()
-        self._notifier = bell
+        self._notifier = notifier
         self._intake = Intake(cluster.broker, PostgresIntake(pool), clock)
         self._wake_intake = WakeIntake(cluster.broker, PostgresWakes(pool), clock)
         self._start_loops()
 
     def _start_loops(self) -> None:
-        followup = RunMonitor(self._book, self._runners, self.clock, RunTimeouts(jitter=0))
-        self._launcher = Launcher(PostgresDecisionStore(self.pool), followup, self._notifier, self.clock)
+        run_monitor = RunMonitor(self._run_store, self._runners, self.clock, RunTimeouts(jitter=0))
+        self._launcher = Launcher(PostgresDecisionStore(self.pool), run_monitor, self._notifier, self.clock)
         self._timers = Timers(
             store=PostgresTimers(self.pool), wakes=PostgresWakes(self.pool), notifier=self._notifier, clock=self.clock
         )
 
-    async def deploy(self, app: App, *, update_schedules: bool = True) -> None:
-        await self.catalog.deploy(app.definition(), update_schedules=update_schedules)
+    async def deploy(self, app: App | AppDefinition, *, update_schedules: bool = True) -> None:
+        definition = app.definition() if isinstance(app, App) else app
+        await self.catalog.deploy(definition, update_schedules=update_schedules)
         await self.rest()
 
     async def emit(self, *events: Event) -> None:
@@ -135,7 +137,7 @@ class InProcessScheduler:
     async def end(self, run: Run, state: RunState = RunState.COMPLETED) -> None:
         """The program ends."""
         del self.active[run.id]
-        await self._book.finish(run.id, RunEnd(state, "as the test wants", self.clock.now()))
+        await self._run_store.finish(run.id, RunEnd(state, "as the test wants", self.clock.now()))
         await self.rest()
 
     async def end_all(self) -> None:
@@ -187,9 +189,9 @@ class InProcessScheduler:
 
     async def _begin(self, name: str) -> None:
         now = self.clock.now()
-        assigned = await self._book.claim(name, runner=str(_RUNNER), log_path="", now=now)
+        assigned = await self._run_store.claim(name, runner=str(_RUNNER), log_path="", now=now)
         if assigned is not None:
-            await self._book.started(name, runner=str(_RUNNER), now=now)
+            await self._run_store.started(name, runner=str(_RUNNER), now=now)
             run = _run(assigned, now)
             self.runs.append(run)
             self.active[name] = run
@@ -221,13 +223,13 @@ async def open_scheduler(dsn: str, *, now: datetime = MONDAY, shards: int = 2) -
     async with AsyncExitStack() as held:
         pool = await open_pool(dsn, min_size=1, max_size=6)
         held.push_async_callback(pool.close)
-        bell = PostgresNotifier(dsn)
-        held.push_async_callback(bell.close)
+        notifier = PostgresNotifier(dsn)
+        held.push_async_callback(notifier.close)
         cluster = await ShardCluster.found(MemoryBroker(MemoryLog(clock)), shards)
         await cluster.start()
         held.push_async_callback(cluster.stop)
-        relay = asyncio.create_task(Relay(broker=cluster.broker, outbox=PostgresOutbox(pool), notifier=bell).run())
+        relay = asyncio.create_task(Relay(broker=cluster.broker, outbox=PostgresOutbox(pool), notifier=notifier).run())
         try:
-            yield InProcessScheduler(pool, bell, cluster, clock)
+            yield InProcessScheduler(pool, notifier, cluster, clock)
         finally:
             await cancel(relay)

@@ -9,12 +9,20 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.events.event import (
+    CustomHappened,
+    Event,
+    Outcome,
+    Partition,
+    PartitionsAdded,
+    ProgramReached,
+)
+from streamsched.domain.events.match import ANYTHING, Match, OneOf
+from streamsched.domain.names import DatasetRef, ProgramRef
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.correlation import OnFull
-from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, Silence, Trigger, leaves
+from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Per, ProgramStatus, Silence, Trigger, leaves
 from tests.support import strategies as world
 from tests.support.rerun import Stamped
 from tests.support.timed_strategies import (
@@ -30,6 +38,7 @@ from tests.support.timed_strategies import (
 )
 
 FLIGHTS: Final = DatasetRef("default", "flights")
+LOAD: Final = ProgramRef("default", "app", "load")
 DAYS: Final = ("2013-01-07", "2013-01-08")
 HOURS: Final = ("2013-01-07T05", "2013-01-07 05", "2013-01-07T06", "2013-01-07T07", "2013-01-08T00", "no hour")
 #: Rows of one event: a column that may be missing or empty, a day, an hour.
@@ -42,7 +51,7 @@ ROWS: Final[tuple[dict[str, str], ...]] = (
 @cache
 def inside() -> st.SearchStrategy[Trigger]:
     """What may stand under one `per`."""
-    one = st.builds(CustomEvent, st.sampled_from(NAMES)) | st.just(Partitions(FLIGHTS))
+    one = st.builds(CustomEvent, st.sampled_from(NAMES)) | st.just(Partitions(FLIGHTS)) | runs()
     few = st.builds(CustomEvent, st.sampled_from(NAMES), st.just(2)) | st.just(Partitions(FLIGHTS, 2))
     silent = st.builds(Silence, st.builds(CustomEvent, st.sampled_from(NAMES)), durations())
     base = st.one_of(one, one, one, few, silent)
@@ -50,8 +59,15 @@ def inside() -> st.SearchStrategy[Trigger]:
 
 
 @cache
+def runs() -> st.SearchStrategy[Trigger]:
+    """Runs of a program that succeeded, some with certain arguments."""
+    matches = st.sampled_from([ANYTHING, Match.of({"customer": OneOf(frozenset({"a", "c"}))})])
+    return st.builds(ProgramStatus, st.just(LOAD), match=matches)
+
+
+@cache
 def rolled() -> st.SearchStrategy[Trigger]:
-    one = st.builds(CustomEvent, st.sampled_from(NAMES)) | st.just(Partitions(FLIGHTS))
+    one = st.builds(CustomEvent, st.sampled_from(NAMES)) | st.just(Partitions(FLIGHTS)) | runs()
     return one | combined(one)
 
 
@@ -100,6 +116,8 @@ def event_of(trigger: Trigger, name: str, at: datetime, which: int) -> Event:
     leaf, row = heard[which % len(heard)], which // len(heard)
     if isinstance(leaf, CustomEvent):
         return Event(name, "test", at, CustomHappened(leaf.name, ROWS[row % 7]))
+    if isinstance(leaf, ProgramStatus):
+        return Event(name, "test", at, ProgramReached(leaf.program, "run", Outcome.SUCCEEDED, ROWS[row % 7]))
     step = 1 + row // 21 % 6  # a commit names its hours in any order
     rows = [ROWS[(row + n * step) % 7] for n in range(1 + row // 7 % 3)]
     commit = PartitionsAdded(FLIGHTS, tuple(Partition(f"p{n}", values) for n, values in enumerate(rows)), len(rows))

@@ -38,7 +38,7 @@ LONG: Final = (
 
 #: Parts of the above that are short.
 SHORT: Final = (
-    "faults/installation/test_judges.py",
+    "faults/test_judges.py",
     "faults/test_deadlines_killed.py",
     "integration/dev/test_commands.py",
 )

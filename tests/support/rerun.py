@@ -1,5 +1,6 @@
-"""The jobs a log must start, found by reporting the whole log to a `tree`, one for each open key, instant after
-instant.
+"""The jobs a log must start, found by reporting the whole log to a tree of `trigger_model`, one for each open key,
+instant after instant. It is the only model of triggers: properties of the fold, the simulation and the fault trials
+compare with it.
 
 It knows no wake-ups: time passes for it everywhere at once. So what it expects is what the fold decides, whether
 wake-ups come at their time, late or not at all; only the numbers of jobs of different keys may differ.
@@ -7,7 +8,7 @@ wake-ups come at their time, late or not at all; only the numbers of jobs of dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,10 +18,12 @@ from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdd
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal
+from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import OnFull
-from streamsched.domain.triggers.trigger import Per, Trigger, children
+from streamsched.domain.triggers.trigger import AllOf, CustomEvent, Partitions, Per, Trigger, children, leaf_id
+from streamsched.domain.triggers.trigger import Leaf as LeafTrigger
 from tests.support.periods import keys_of
-from tests.support.trigger_model import Reports, Tree
+from tests.support.trigger_model import Reports, Tree, summed
 
 #: What the log appended, and when.
 Stamped = tuple[datetime, Signal]
@@ -88,10 +91,10 @@ class Rerun:
             if instant is None or instant > to:
                 return
             if self.only is not None:
-                self.only.ring(instant)
+                self.only.expire(instant)
                 self._fire(self.only, instant)
             for key, one in list(self.keys.items()):
-                one.tree.ring(instant)
+                one.tree.expire(instant)
                 fired = self._fire(one.tree, instant)
                 self._close(key, fired=fired)
                 if key in self.keys and self.per is not None and one.since + self.per.expires <= instant:
@@ -102,8 +105,12 @@ class Rerun:
         return [one.tree for one in self.keys.values()] + ([] if self.only is None else [self.only])
 
     def _begin(self, put: Put, at: datetime) -> None:
-        """A definition comes into force. One that keeps what an equal trigger has goes on with its trees."""
-        goes_on = put.keep and self.put is not None and self.put.trigger == put.trigger and counts(self.put)
+        """A definition comes into force. One that keeps goes on with the trees of an equal trigger, and of another with
+        what each leaf has that is about the same, also where it wants more or less of it.
+        """
+        keeps = put.keep and self.put is not None and counts(self.put)
+        goes_on = keeps and self.put is not None and self.put.trigger == put.trigger
+        former = self.only if keeps and not goes_on else None
         if not goes_on:
             self.only, self.keys = None, {}
         self.put, self.per, self.lost = put, bound_of(put.trigger), 0
@@ -111,6 +118,8 @@ class Rerun:
             self.only, self.keys = None, {}
         elif self.per is None and self.only is None:
             self.only = Tree(put.trigger, put.generation, put.consumption, at)
+            if former is not None:
+                carry(former, self.only, put)
         for key, tree in [(key, one.tree) for key, one in self.keys.items()] + ([("", self.only)] if self.only else []):
             tree.generation, tree.consumption = put.generation, put.consumption
             fired = self._fire(tree, at)
@@ -164,6 +173,40 @@ def counts(put: Put) -> bool:
     return put.enabled or put.keep
 
 
+class Numbered(NamedTuple):
+    """A job by its number: `place` is that of the signal in the log that completed it."""
+
+    place: int
+    generation: int
+    sequence: int
+    reported: tuple[Reports, ...]
+
+
+def numbered(log: Iterable[Stamped]) -> list[Numbered]:
+    """The jobs of a log up to its last signal, of one schedule that does not correlate. Each definition that comes into
+    force numbers its jobs from 1.
+    """
+    found, jobs, sequence = Rerun(), list[Numbered](), 0
+    for place, (at, signal) in enumerate(log):
+        for step in (lambda: found.elapse(at), lambda: found.tell(at, signal)):  # noqa: B023 - called at once
+            before, known = found.put, len(found.jobs)
+            step()
+            sequence = sequence if found.put is before else 0
+            for job in found.jobs[known:]:
+                sequence += 1
+                jobs.append(Numbered(place, job.generation, sequence, job.reported))
+    return jobs
+
+
+def progress(log: Iterable[Stamped]) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Leaf → how much and which events it has at the end of a log, of one schedule that does not correlate."""
+    found = Rerun()
+    for at, signal in log:
+        found.tell(at, signal)
+    leaves = [] if found.only is None else found.only.leaves
+    return {leaf_id(leaf.tally.leaf): summed(leaf.tally.has) for leaf in leaves if leaf.tally.has}
+
+
 def rerun(log: Sequence[Stamped], end: datetime) -> Rerun:
     """The whole log, and time up to `end`."""
     found = Rerun()
@@ -197,3 +240,29 @@ def keys_in(trigger: Trigger, event: Event) -> Iterator[str]:
     for per in pers(trigger):
         for each in values:
             yield from keys_of(per, each)
+
+
+def carry(old: Tree, new: Tree, put: Put) -> None:
+    for leaf in new.leaves:
+        for heir in old.leaves:
+            if about(leaf.tally.leaf) == about(heir.tally.leaf):
+                leaf.tally.has, leaf.tally.level = heir.tally.has, heir.tally.level
+        while put.consumption is Consumption.LATEST and leaf.tally.spares_its_oldest:
+            leaf.take(1)
+
+
+def about(leaf: LeafTrigger) -> object:
+    match leaf:
+        case Partitions(dataset=dataset, match=match):
+            return "p", dataset, match
+        case CustomEvent(name=name, match=match):
+            return "e", name, match
+        case _:
+            return leaf
+
+
+def can_keep(trigger: Trigger) -> bool:
+    """Whether a change of how much its leaves want can be followed here: no two leaves are about the same."""
+    parts = trigger.triggers if isinstance(trigger, AllOf) else (trigger,)
+    simple = all(isinstance(each, Partitions | CustomEvent) for each in parts)
+    return simple and len({about(each) for each in parts}) == len(parts)  # type: ignore[arg-type]

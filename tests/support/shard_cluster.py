@@ -56,15 +56,17 @@ class ShardCluster:
     @asynccontextmanager
     async def tended(self, settings: ShardSettings | None = None) -> AsyncIterator[None]:
         """Every shard in a tenure, as workers have them: one whose turn fails starts over from the log, at once."""
-        cautions = [PoisonSearch() for _ in range(self.count)]
+        poison_searches = [PoisonSearch() for _ in range(self.count)]
         at_once = BackOff(first=0.001, most=0.001)
 
         def made(number: int) -> Shard:
-            self.shards[number] = Shard(self.broker, number, settings, poison_search=cautions[number])
+            self.shards[number] = Shard(self.broker, number, settings, poison_search=poison_searches[number])
             return self.shards[number]
 
         def runner(number: int) -> ShardRunner:
-            return ShardRunner(lambda: made(number), number=number, back_off=at_once, poison_search=cautions[number])
+            return ShardRunner(
+                lambda: made(number), number=number, back_off=at_once, poison_search=poison_searches[number]
+            )
 
         self.shards = [Shard(self.broker, number, settings) for number in range(self.count)]
         runners = [runner(number) for number in range(self.count)]

@@ -147,7 +147,7 @@ def events(fact: st.SearchStrategy[Fact] | None = None) -> st.SearchStrategy[Eve
 
 
 def columns() -> st.SearchStrategy[dict[str, str]]:
-    """Values and attributes that a match of this world may ask for."""
+    """Values, attributes and arguments that a match of this world may ask for."""
     return st.fixed_dictionaries(
         {}, optional={"day": st.sampled_from(["7", "8", "17"]), "region": st.sampled_from("ab")}
     )
@@ -184,7 +184,9 @@ def small_facts(draw: st.DrawFn) -> Fact:
         case "stream":
             return draw(stream_sizes(st.integers(0, 8)))
         case "program":
-            return ProgramReached(draw(st.sampled_from(_PROGRAMS)), "run", draw(st.sampled_from(Outcome)))
+            return ProgramReached(
+                draw(st.sampled_from(_PROGRAMS)), "run", draw(st.sampled_from(Outcome)), draw(columns())
+            )
         case "custom":
             return CustomHappened(draw(st.sampled_from(_NAMES)), draw(columns()))
         case _:
@@ -200,7 +202,7 @@ def facts_for(draw: st.DrawFn, leaf: Leaf, *, generation: int = 1) -> Fact:
         case StreamGrowth(stream=stream):
             return StreamSize(stream, draw(st.integers(0, 8)), draw(st.booleans()))
         case ProgramStatus(program=program, outcomes=outcomes):
-            return ProgramReached(program, "run", draw(st.sampled_from(sorted(outcomes))))
+            return ProgramReached(program, "run", draw(st.sampled_from(sorted(outcomes))), draw(columns()))
         case CustomEvent(name=name):
             return CustomHappened(name, draw(columns()))
         case Cron() | Every() | At():
@@ -226,7 +228,7 @@ def event_leaves() -> st.SearchStrategy[Leaf]:
             Total, st.sampled_from(_DATASETS), st.sampled_from(Measure), st.integers(1, 8), matches(), st.booleans()
         )
         | st.builds(StreamGrowth, st.sampled_from(_STREAMS), st.integers(1, 10))
-        | st.builds(ProgramStatus, st.sampled_from(_PROGRAMS), outcomes, some)
+        | st.builds(ProgramStatus, st.sampled_from(_PROGRAMS), outcomes, some, matches())
         | st.builds(CustomEvent, st.sampled_from(_NAMES), some, matches())
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from streamsched.domain.events.event import (
@@ -15,6 +16,7 @@ from streamsched.domain.events.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.events.match import Glob, Match, OneOf
 from streamsched.domain.triggers.trigger import (
     CustomEvent,
     Partitions,
@@ -25,7 +27,6 @@ from streamsched.domain.triggers.trigger import (
     leaf_id,
 )
 from streamsched.domain.triggers.trigger import Leaf as LeafTrigger
-from tests.support.oracle import asked, sized, sizes, suits
 from tests.support.periods import all_periods, keys_of, period_of
 
 
@@ -66,8 +67,9 @@ class Tally:
     @property
     def oldest_enough(self) -> int:
         """How many of the oldest units are enough; what adds nothing goes with what came before it in its commit."""
-        has = self.has
-        some = next((n for n in range(len(has) + 1) if sum(unit.size for unit in has[:n]) >= self.asks), len(has))
+        has, asks = self.has, self.asks
+        sums = accumulate((unit.size for unit in has), initial=0)
+        some = next((n for n, size in enumerate(sums) if size >= asks), len(has))
         while some < len(has) and not has[some].size and has[some].event == has[some - 1].event:
             some += 1
         return some
@@ -81,8 +83,9 @@ class Tally:
         match self.leaf, event.fact:
             case ((Partitions(dataset=wanted) | Total(dataset=wanted)), PartitionsAdded(dataset=dataset) as fact):
                 return self._partitions(event.id, fact) if dataset == wanted else []
-            case ProgramStatus(program=wanted, outcomes=some), ProgramReached(program=program, outcome=outcome) as fact:
-                return self._one(event.id, fact.arguments) if program == wanted and outcome in some else []
+            case ProgramStatus(program=wanted, outcomes=some, match=match), ProgramReached(arguments=values) as fact:
+                asked_for = fact.program == wanted and fact.outcome in some and suits(match, values)
+                return self._one(event.id, values) if asked_for else []
             case CustomEvent(name=wanted, match=match), CustomHappened(name=name, attributes=values):
                 return self._one(event.id, values) if name == wanted and suits(match, values) else []
             case StreamGrowth(stream=wanted), StreamSize(stream=stream) as fact:
@@ -144,6 +147,10 @@ class Tally:
         """Counts the units of an event. Each takes the place of those with one of its keys. False when none counts: a
         period of a roll-up that it has already, under other keys.
         """
+        if not self.rolls and not any(unit.keys for unit in units):
+            self.has = [*self.has, *units]
+            self.full = self.enough
+            return bool(units)
         counted = False
         for unit in units:
             near = [each for each in self.has if not self.rolls or each.period == unit.period]
@@ -165,3 +172,46 @@ class Tally:
         if before is None:
             return 0
         return fact.bytes - before if fact.bytes >= before else fact.bytes
+
+
+def asked(leaf: LeafTrigger) -> int:
+    match leaf:
+        case Partitions(count=wanted) | CustomEvent(times=wanted) | ProgramStatus(times=wanted):
+            return wanted
+        case StreamGrowth(bytes=wanted) | Total(amount=wanted):
+            return wanted
+        case _:
+            return 1
+
+
+def sizes(leaf: Total, fact: PartitionsAdded) -> list[int]:
+    """The sizes that are known of the partitions that a total asks for."""
+    wanted = [partition for partition in fact.partitions if suits(leaf.match, partition.values)]
+    known = [partition.rows if leaf.measure == "rows" else partition.bytes for partition in wanted]
+    return [size for size in known if size is not None]
+
+
+def sized(leaf: Total, partition: Partition) -> int:
+    """How large a partition is; one without a reported size adds nothing."""
+    return (partition.rows if leaf.measure == "rows" else partition.bytes) or 0
+
+
+def suits(match: Match, values: Mapping[str, str]) -> bool:
+    """Whether values are as asked, patterns read letter by letter."""
+    for column, wanted in match.columns:
+        if column not in values:
+            return False
+        if isinstance(wanted, OneOf) and values[column] not in wanted.values:
+            return False
+        if isinstance(wanted, Glob) and not like(wanted.pattern, values[column]):
+            return False
+    return True
+
+
+def like(pattern: str, text: str) -> bool:
+    """Whether a text is like a pattern of stars, question marks and plain characters."""
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return any(like(pattern[1:], text[skip:]) for skip in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("?", text[0]) and like(pattern[1:], text[1:])

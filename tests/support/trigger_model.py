@@ -34,6 +34,11 @@ from tests.support.tally import Tally, Unit
 Reports = tuple[str, int, tuple[str, ...]]
 
 
+def summed(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
+    """How much they are, and the ids of their events."""
+    return sum(unit.size for unit in units), tuple(dict.fromkeys(unit.event for unit in units))
+
+
 class Machine:
     """A part of the trigger."""
 
@@ -188,7 +193,7 @@ class Timed(Machine):
             case _:
                 assert_never(self.timed)
 
-    def ring(self) -> None:
+    def expire(self) -> None:
         """Its time is up."""
         match self.timed:
             case Then() | Within(then=OnExpiry.RESET):
@@ -327,13 +332,13 @@ class Tree:
     def next_due(self) -> datetime | None:
         return min((due for each in self.timed if (due := each.due()) is not None), default=None)
 
-    def ring(self, at: datetime) -> None:
+    def expire(self, at: datetime) -> None:
         """All that is due at this instant, inner parts first; `fire` comes next."""
         while True:
-            ringing = next((each for each in self.timed if (due := each.due()) is not None and due <= at), None)
-            if ringing is None:
+            expiring = next((each for each in self.timed if (due := each.due()) is not None and due <= at), None)
+            if expiring is None:
                 return
-            ringing.ring()
+            expiring.expire()
             self.settle(set(), at)
 
     def fire(self, at: datetime) -> list[tuple[Reports, ...]]:
@@ -359,8 +364,7 @@ class Tree:
             elif leaf in use.exactly:
                 some = leaf.take(leaf.tally.oldest_enough)
             if some and not leaf.veto:
-                ids = tuple(dict.fromkeys(unit.event for unit in some))
-                reported.append((leaf_id(leaf.tally.leaf), sum(unit.size for unit in some), ids))
+                reported.append((leaf_id(leaf.tally.leaf), *summed(some)))
         for each in use.timed:
             each.rewind()
         for each in use.timed:

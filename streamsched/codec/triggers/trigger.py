@@ -1,11 +1,11 @@
 """Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
 
-Extensions: further fields of TIME (`codec.triggers.time_leaf`), `times` and status RUNNING of PROGRAM_STATUS, `match`
-and `distinct` of PARTITION, and the types EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`, `measure`:
-bytes or rows, `amount`, `match`, `distinct`) and those of `codec.triggers.composite`. `match` is an object from column
-or attribute to a filter (`codec.triggers.match`). `distinct`: a rewritten partition counts once; without this field
-every commit counts, as in CDAP and in definitions stored before the field existed. Submitted definitions have another
-default (`codec.schedules.schedule`).
+Extensions: further fields of TIME (`codec.triggers.time_leaf`), `times`, `match` and status RUNNING of PROGRAM_STATUS,
+`match` and `distinct` of PARTITION, and the types EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`,
+`measure`: bytes or rows, `amount`, `match`, `distinct`) and those of `codec.triggers.composite`. `match` is an object
+from column, attribute or argument to a filter (`codec.triggers.match`). `distinct`: a rewritten partition counts once;
+without this field every commit counts, as in CDAP and in definitions stored before the field existed. Submitted
+definitions have another default (`codec.schedules.schedule`).
 
 Decoding is lenient: types and statuses are case-insensitive; `entity`, `version` and a program's `type` are optional;
 a reference is an object or dotted text. Encoding is canonical: equal triggers give equal JSON.
@@ -88,7 +88,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
         case StreamGrowth(stream=stream, bytes=amount):
             size = {"bytes": amount} if amount % _MEGABYTE else {"triggerMB": amount // _MEGABYTE}
             return {"type": "STREAM_SIZE", "streamId": _ref_to_json("stream", stream), **size}
-        case ProgramStatus(program=program, outcomes=outcomes, times=times):
+        case ProgramStatus(program=program, outcomes=outcomes, times=times, match=match):
             return {
                 "type": "PROGRAM_STATUS",
                 "programId": {
@@ -99,6 +99,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
                 },
                 "programStatuses": sorted(_STATUSES[outcome] for outcome in outcomes),
                 **_times(times),
+                **_match(match),
             }
         case CustomEvent(name=name, times=times, match=match):
             return {"type": "EVENT", "event": _ref_to_json("event", name), **_times(times), **_match(match)}
@@ -205,9 +206,9 @@ def _program_status(fields: Fields, app: AppRef | None) -> ProgramStatus:
         outcomes.add(outcome)
     if not outcomes:
         fields.fail("programStatuses", "names no status, so it could never hold")
-    times = fields.optional_integer("times", minimum=1) or 1
+    times, match = fields.optional_integer("times", minimum=1) or 1, matches.field(fields)
     with anchored(fields.path):
-        return ProgramStatus(program, frozenset(outcomes), times)
+        return ProgramStatus(program, frozenset(outcomes), times, match)
 
 
 def _event(fields: Fields, app: AppRef | None) -> CustomEvent:

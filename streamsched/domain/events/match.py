@@ -1,5 +1,5 @@
-"""Filters on a partition's values or an event's attributes: every named column is present and equals a text, one of
-several, or matches a glob pattern. Patterns are marked as such, so a plain value may contain a star.
+"""Filters on a partition's values, an event's attributes or a run's arguments: every named column is present and equals
+a text, one of several, or matches a glob pattern. Patterns are marked as such, so a plain value may contain a star.
 
     >>> eastern = Match.of({"region": OneOf(frozenset({"EU", "AP"})), "day": Glob("2013-01-*")})
     >>> eastern.accepts({"day": "2013-01-07", "region": "EU", "airline": "AA"}), eastern.accepts({"region": "EU"})
@@ -49,7 +49,7 @@ class Match:
     """A conjunction of filters; build it with `Match.of`. The empty one accepts everything and is falsy.
 
     Attributes:
-        columns: column (or attribute) and its filter, sorted by name, each name once.
+        columns: column (or attribute, or argument) and its filter, sorted by name, each name once.
     """
 
     columns: tuple[tuple[str, Wanted], ...] = ()

@@ -58,9 +58,9 @@ def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumpt
         case PartitionsAdded():
             event, fact = narrowed(event, fact, slot.match)
             amount = measured(fact, slot.measure)
-        case CustomHappened(attributes=attributes):
-            amount = int(slot.plain or slot.match.accepts(attributes))
-        case ProgramReached() | Ticked():
+        case CustomHappened(attributes=values) | ProgramReached(arguments=values):
+            amount = int(slot.plain or slot.match.accepts(values))
+        case Ticked():
             amount = 1
         case StreamSize(bytes=size, absolute=True):
             growth = 0 if level is None else size - level

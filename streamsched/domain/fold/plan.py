@@ -23,6 +23,7 @@ from streamsched.domain.triggers.leaf import (
     Leaf,
     Measure,
     Partitions,
+    ProgramStatus,
     Total,
     compatible_id,
     leaf_id,
@@ -325,7 +326,7 @@ def _slot(leaf: Leaf, name: str, bit: int, where: _Position) -> LeafSlot:
     match leaf:
         case Partitions(match=match, distinct=distinct):
             measure, plain = None, not match
-        case CustomEvent(match=match):
+        case CustomEvent(match=match) | ProgramStatus(match=match):
             measure, plain, distinct = None, not match, False
         case Total(match=match, measure=measure, distinct=distinct):
             plain = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef
+from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.schedule import Program, Schedule, SparkJob, require_client_mode
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 
@@ -38,6 +39,7 @@ class AppDefinition:
         _require_client_mode(self.programs)
         known = {program.ref for program in self.programs}
         for index, schedule in enumerate(self.schedules):
+            _check_properties(schedule, index)
             path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
             if schedule.program not in known:
                 raise InvalidDefinitionError(
@@ -58,6 +60,14 @@ class AppDefinition:
         for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
             if unknown := listed - names:
                 raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")
+
+
+def _check_properties(schedule: Schedule, index: int) -> None:
+    try:
+        check_properties(schedule)
+    except InvalidDefinitionError as exc:
+        where = f"$.schedules[{index}]{exc.path.removeprefix('$')}"
+        raise InvalidDefinitionError(where, f"{exc.reason}, in schedule '{schedule.ref.name}'") from exc
 
 
 def _require_client_mode(programs: Iterable[Program]) -> None:

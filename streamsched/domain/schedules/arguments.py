@@ -1,11 +1,15 @@
 """The arguments of a scheduled run: program defaults, overridden by schedule properties, plus facts of the trigger.
 
+Each column of the key of a `per` is an argument twice: `key.<column>`, and `<column>`. So the end of the run has them,
+and a schedule that correlates by the column counts it under the same key. They override the program's defaults. A
+schedule with a property of such a name is refused (`check_properties`); the property of one stored before counts.
+
 Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 
 | argument                        | of which jobs | value                                                            |
 |---------------------------------|---------------|------------------------------------------------------------------|
 | `job`, `schedule`, `satisfied_at` | all         | ids; an instant                                                  |
-| `key`                           | `per`         | the correlation key                                              |
+| `key`                           | `per`         | the correlation key, its columns joined by `/`                   |
 | `logical_start_time`            | clocks        | the latest tick's due time                                       |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
 | `error`, `log_tail`             | programs      | of the same run: its reason and the end of its log; else ""      |
@@ -22,12 +26,15 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import LOG_TAIL, Outcome, ProgramReached, Ticked
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.schedules.key_columns import all_column_names, key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
 
 PREFIX: Final = "trigger."
+KEY_PREFIX: Final = "key."
 #: CDAP's argument: the due time of the latest tick; without a tick, when the trigger was satisfied.
 LOGICAL_START_TIME: Final = "logical.start.time"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,9 +45,31 @@ _ERROR: Final = 500
 
 
 def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[str, str]:
-    """Schedule properties override program defaults; trigger facts are added. Times as ISO 8601, UTC."""
-    given = {**program.arguments, **schedule.properties}
-    return {**dict(_facts(ready)), **given}
+    """Schedule properties override key columns, and these the program's defaults; trigger facts are added. Times as ISO
+    8601, UTC.
+    """
+    facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
+    prefixed = {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}
+    plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
+    return {**facts, **program.arguments, **plain, **prefixed, **schedule.properties}
+
+
+def check_properties(schedule: Schedule) -> None:
+    """Checks that no property hides a column of the key: the ends of all its runs would name the same value, and a
+    schedule that goes on with the key would count every key as one. Not part of `Schedule` itself: schedules stored
+    before this rule must still be read.
+
+    Raises:
+        InvalidDefinitionError: a property has the name of a column, or of one after `key.`.
+    """
+    for column in all_column_names(schedule.trigger):
+        for name in (column, f"{KEY_PREFIX}{column}"):
+            if name in schedule.properties:
+                raise InvalidDefinitionError(
+                    f"$.properties.{name}" if name.isidentifier() else f"$.properties['{name}']",
+                    f"is also an argument that each run has from its key: `per` names column '{column}'. "
+                    "Leave the property out or rename it",
+                )
 
 
 def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:

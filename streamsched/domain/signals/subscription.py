@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signals.signal import Subscribe, Unsubscribe
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +32,3 @@ def subscribed_generation(known: int | None, change: Subscribe | Unsubscribe) ->
             return known if known is not None and known > generation else None
         case _:
             assert_never(change)
-
-
-def route(subscriptions: Subscriptions | None, signal: Signal) -> Subscriptions | None:
-    """Applies one signal to the subscriptions of its key. Returns the same object when nothing changed, None when there
-    is no listener left. Total; an event, or a signal to a schedule's home, changes nothing.
-    """
-    match signal:
-        case Subscribe(key=key, schedule=schedule) | Unsubscribe(key=key, schedule=schedule):
-            listeners = {} if subscriptions is None else dict(subscriptions.listeners)
-            before = listeners.get(schedule)
-            after = subscribed_generation(before, signal)
-            if after == before:
-                return subscriptions
-            if after is None:
-                del listeners[schedule]
-            else:
-                listeners[schedule] = after
-            return Subscriptions(key, listeners) if listeners else None
-        case Put() | Drop() | Occurred() | Woken() | Replay():
-            return subscriptions
-        case _:
-            assert_never(signal)

@@ -5,8 +5,9 @@
     partitions("prices").per("date").fanned_out_to("hour") & partitions("clicks").per("hour")
 
 The key consists of the named columns (of a partition), attributes (of a custom event) or arguments (of a program's
-run). A commit of several partitions counts under the key of each. Events without such a value, or with an empty one, do
-not count. Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
+run). The runs of a key have its columns as arguments, so the key goes on along a chain of programs (ADR 47). A commit
+of several partitions counts under the key of each. Events without such a value, or with an empty one, do not count.
+Stream sizes and ticks have no key, so a trigger that correlates cannot contain them.
 
 Every leaf of a trigger correlates, or none does. A key is open from the first event that counts under it until it has
 fired, started over or expired and is empty; silences are measured from its opening. A roll-up waits for every finer
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached
-from streamsched.domain.limits import check_duration
+from streamsched.domain.limits import LONGEST_NAME, abridged, check_duration, check_most
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain, named, started, within
 from streamsched.domain.triggers.composite import Composable, at_least_one
@@ -38,6 +39,8 @@ AT_MOST: Final = 10_000
 #: Most keys of one schedule under which one event counts; an event with more is refused. Folding an event is a single
 #: step, so this bounds its duration (about half a second).
 KEYS_AT_ONCE: Final = 10_000
+#: Most columns of a key.
+MOST_COLUMNS: Final = 100
 
 
 class OnFull(StrEnum):
@@ -79,6 +82,11 @@ class Per(Composable):
             raise InvalidDefinitionError("$.by", "must name at least one column")
         if len(set(self.by)) < len(self.by):
             raise InvalidDefinitionError("$.by", "names a column twice")
+        check_most(len(self.by), MOST_COLUMNS, "$.by", "columns")
+        for place, column in enumerate(self.by):
+            if not isinstance(column, str):
+                raise InvalidDefinitionError(f"$.by[{place}]", f"must be a text but is {abridged(column)}")
+            check_most(len(column), LONGEST_NAME, f"$.by[{place}]", "characters")
         check_duration(self.expires, "$.expires")
         at_least_one("at_most", self.at_most)
         if self.of is not None:
@@ -140,8 +148,16 @@ def _value(per: Per, values: Mapping[str, str]) -> str | None:
 
 
 def _plain(value: str) -> str:
-    """Escapes separators and unprintable characters, so that a key is one line of text."""
-    return "".join(f"%{ord(each):02X}" if each in "%/" or not each.isprintable() else each for each in value)
+    """Escapes separators and unprintable characters as in URLs, so that a key is one line of text and `unquote` gives
+    the value back.
+    """
+    if value.isprintable() and "%" not in value and SEPARATOR not in value:
+        return value
+    return "".join(_escaped(each) if each in "%/" or not each.isprintable() else each for each in value)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
 def _cells(per: Per, value: str) -> tuple[str, ...]:

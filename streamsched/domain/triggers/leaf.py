@@ -99,11 +99,12 @@ class StreamGrowth(Composable):
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus(Composable):
-    """A program's runs reached one of `outcomes`, `times` times."""
+    """A program's runs with arguments that `match` accepts reached one of `outcomes`, `times` times."""
 
     program: ProgramRef
     outcomes: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
     times: int = 1
+    match: Match = ANYTHING
 
     def __post_init__(self) -> None:
         at_least_one("times", self.times)
@@ -112,7 +113,7 @@ class ProgramStatus(Composable):
 
     def __str__(self) -> str:
         outcomes = " or ".join(sorted(self.outcomes))
-        return f"{self.program} {outcomes}" + (f" {self.times} times" if self.times > 1 else "")
+        return f"{self.program} {outcomes}{_where(self.match)}" + (f" {self.times} times" if self.times > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,8 @@ def leaf_id(leaf: Leaf) -> str:
             return f"total:{dataset}:{measure}:{amount}{_distinct_id(distinct)}{_filter_id(wanted)}"
         case StreamGrowth(stream=stream, bytes=amount):
             return f"stream:{stream}:{amount}"
-        case ProgramStatus(program=program, outcomes=outcomes, times=times):
-            return f"program:{program}:{'+'.join(sorted(outcomes))}:{times}"
+        case ProgramStatus(program=program, outcomes=outcomes, times=times, match=wanted):
+            return f"program:{program}:{'+'.join(sorted(outcomes))}:{times}{_filter_id(wanted)}"
         case CustomEvent(name=name, times=times, match=wanted):
             return f"event:{name}:{times}{_filter_id(wanted)}"
         case _:

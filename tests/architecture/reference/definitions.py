@@ -45,6 +45,7 @@ _TRIGGERS: tuple[tuple[str, TriggerExpression], ...] = (
     ('total("flights", "bytes", "10GB")', total("flights", "bytes", "10GB")),
     ('stream_size("clicks", "64MB")', stream_size("clicks", "64MB")),
     ('program("join", "succeeded", times=3)', program("join", "succeeded", times=3)),
+    ('program("join", match={"region": "EU"})', program("join", match={"region": "EU"})),
     ('event("approved", match={"by": glob("ops-*")})', event("approved", match={"by": glob("ops-*")})),
     ('cron("0 6 * * 1-5", "Europe/Berlin")', cron("0 6 * * 1-5", "Europe/Berlin")),
     ('every("15m")', every("15m")),

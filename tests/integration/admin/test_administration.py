@@ -142,11 +142,11 @@ async def test_no_worker_runs_while_state_is_imported(site: Site) -> None:
     await until(lambda: site.counts("x", 0))
     lines = [line async for line in state.export(site.at.broker)]
     await site.stop()
-    pulse, ttl = leases.LeaseHolder("launcher", "localhost", 2), timedelta(seconds=60)
-    await site.at.leases.heartbeat(pulse, {}, ttl)
+    health, ttl = leases.LeaseHolder("launcher", "localhost", 2), timedelta(seconds=60)
+    await site.at.leases.heartbeat(health, {}, ttl)
     with pytest.raises(ConflictError, match="launcher"):
         await site.restore(lines)
-    await site.at.leases.leave(pulse.id)
+    await site.at.leases.leave(health.id)
 
     behind = Behind(site.at.broker, [await site.at.broker.writer(f"{APP_ID}-{shard}") for shard in range(SHARDS)])
     site.at = replace(site.at, broker=cast("Broker", behind))

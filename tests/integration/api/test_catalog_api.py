@@ -43,6 +43,42 @@ async def test_a_schedule_lives_from_creation_to_deletion(deployed: httpx.AsyncC
     assert (await deployed.get(at)).status_code == 404
 
 
+async def test_a_property_that_would_hide_a_column_of_the_key_is_refused_by_every_way_in(
+    deployed: httpx.AsyncClient,
+) -> None:
+    landed = {"type": "PARTITION", "dataset": "feed", "numPartitions": 1}
+    per = {"type": "PER", "trigger": landed, "by": ["region", "date"]}
+    wrong = {"program": "join", "trigger": per, "properties": {"date": "2013-01-07"}}
+    at = "/v1/schedules/default.flights.weekly"
+    before = (await deployed.get(at)).json()
+
+    answers = [
+        await deployed.post("/v1/schedules", json={"application": "flights", "name": "daily", **wrong}),
+        await deployed.put(at, json=wrong),
+        await deployed.put(
+            "/v1/apps/default/other",
+            json={
+                "application": "other",
+                "programs": [{"name": "join", "type": "bash", "command": "true"}],
+                "schedules": [{"name": "daily", **wrong}],
+            },
+        ),
+    ]
+
+    assert [(each.status_code, each.json().get("path")) for each in answers] == [
+        (400, "$.properties.date"),
+        (400, "$.properties.date"),
+        (400, "$.schedules[0].properties.date"),
+    ]
+    assert all("`per` names column 'date'" in each.json()["detail"] for each in answers)
+    assert (await deployed.get(at)).json() == before
+    listed = (await deployed.get("/v1/schedules")).json()["schedules"]
+    assert [each["id"] for each in listed] == ["default.flights.weekly"]
+    cdap = {**wrong, "program": {"programName": "join", "programType": "WORKFLOW"}}
+    refused = await deployed.put("/v3/namespaces/default/apps/flights/schedules/daily", json=cdap)
+    assert (refused.status_code, "$.properties.date" in refused.text) == (400, True)
+
+
 async def test_what_is_enabled_cannot_be_enabled(deployed: httpx.AsyncClient) -> None:
     answer = await deployed.post("/v1/schedules/default.flights.weekly/enable")
     assert answer.status_code == 409

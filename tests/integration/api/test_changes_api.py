@@ -51,7 +51,7 @@ async def test_what_is_no_change_is_not_found(client: httpx.AsyncClient, name: s
 async def test_a_change_waits_as_long_as_records_ahead_of_it_are_sent(database: str) -> None:
     """Its own record is the last of 20, of which one goes in each tenth of a second; it would not wait for 0.5 s."""
     pool = await open_pool(database)
-    bell, outbox = PostgresNotifier(database), PostgresOutbox(pool)
+    notifier, outbox = PostgresNotifier(database), PostgresOutbox(pool)
     async with pool.acquire() as connection:
         ids = await write(connection, [OutboxRecord("signals", "k", b"v")] * 20)
 
@@ -61,20 +61,20 @@ async def test_a_change_waits_as_long_as_records_ahead_of_it_are_sent(database: 
             await outbox.forget([each])
 
     sending = asyncio.create_task(send())
-    await wait_for_ack(ids[-1:], acks=outbox, notifier=bell, patience=0.5)
+    await wait_for_ack(ids[-1:], acks=outbox, notifier=notifier, patience=0.5)
     await sending
     assert await outbox.outstanding(ids) == 0
-    await bell.close()
+    await notifier.close()
     await pool.close()
 
 
 async def test_a_change_that_makes_no_progress_is_given_up_and_said_to_be_stored(database: str) -> None:
     pool = await open_pool(database)
-    bell, outbox = PostgresNotifier(database), PostgresOutbox(pool)
+    notifier, outbox = PostgresNotifier(database), PostgresOutbox(pool)
     async with pool.acquire() as connection:
         ids = await write(connection, [OutboxRecord("signals", "k", b"v")] * 3)
 
     with pytest.raises(UnavailableError, match="the change is stored, but the log has acknowledged none of 3"):
-        await wait_for_ack(ids, acks=outbox, notifier=bell, patience=0.1)
-    await bell.close()
+        await wait_for_ack(ids, acks=outbox, notifier=notifier, patience=0.1)
+    await notifier.close()
     await pool.close()

@@ -23,9 +23,9 @@ from streamsched import App, event, program
 
 app = App("alarms")
 bad = app.bash("bad", "cat said; exit 3")
-bell = app.http(
-    "bell",
-    "{url}/bell?run={{trigger.run}}&error={{trigger.error}}",
+webhook = app.http(
+    "webhook",
+    "{url}/webhook?run={{trigger.run}}&error={{trigger.error}}",
     headers={{"Title": "{{trigger.program}} {{trigger.outcome}}: {{trigger.error}}"}},
     body='{{"text": "{{trigger.error}} | {{trigger.log_tail}}"}}',
 )
@@ -34,7 +34,7 @@ note = app.bash("note", 'printf %s "$STREAMSCHED_ARG_TRIGGER_LOG_TAIL" > tail; e
 say = app.publish("say", "broken", attributes={{"tail": "{{trigger.log_tail}}", "run": "{{trigger.run}}"}})
 end = app.bash("end", "cp $STREAMSCHED_RUN_FILE end.json")
 app.schedule("start", bad, when=event("go"))
-for each in (bell, plain, note, say):
+for each in (webhook, plain, note, say):
     app.schedule("on-" + each.name, each, when=program(bad, "failed"))
 app.schedule("end", end, when=event("broken"))
 """
@@ -57,7 +57,7 @@ class Caught(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def bell() -> Iterator[ThreadingHTTPServer]:
+def webhook() -> Iterator[ThreadingHTTPServer]:
     Caught.requests = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Caught)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -66,17 +66,17 @@ def bell() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-def test_a_failure_tells_its_run_its_error_and_the_end_of_its_log(bell: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_a_failure_tells_its_run_its_error_and_the_end_of_its_log(webhook: ThreadingHTTPServer, tmp_path: Path) -> None:
     flood = b"".join(b"line %d \x1b[31m\x00\xff\xfe\n" % n for n in range(60_000))
     assert len(flood) > 1 << 20
     (tmp_path / "said").write_bytes(flood + LAST.encode() + b"\r\n")
-    (tmp_path / "app.py").write_text(APP.format(url=f"http://127.0.0.1:{bell.server_port}"))
+    (tmp_path / "app.py").write_text(APP.format(url=f"http://127.0.0.1:{webhook.server_port}"))
     dev = DevProcess(tmp_path)
     try:
         dev.start()
         assert dev.run("deploy", "app.py").code == 0
         assert dev.run("event", "emit", "custom", "go").code == 0
-        names = ("start", "on-bell", "on-plain", "on-note", "on-say", "end")
+        names = ("start", "on-webhook", "on-plain", "on-note", "on-say", "end")
         runs = [f"default.alarms.{name}.1.1.r1" for name in names]
 
         def ended() -> bool:
@@ -89,7 +89,7 @@ def test_a_failure_tells_its_run_its_error_and_the_end_of_its_log(bell: Threadin
         dev.close()
 
     assert [states[run] for run in runs] == ["FAILED", *["COMPLETED"] * 5]
-    query, headers, body = Caught.requests["/bell"]
+    query, headers, body = Caught.requests["/webhook"]
     assert query["run"] == [runs[0]]
     assert LAST.strip() in query["error"][0]
     assert headers["Title"].encode("latin-1").decode().startswith("default.alarms.bad failed: exit code 3: it's")

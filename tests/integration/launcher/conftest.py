@@ -76,13 +76,13 @@ class World:
         self.broker = broker
         self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
         self.runners = CountedRunners()
-        self.bell = PostgresNotifier(dsn)
-        self.book = PostgresRunMonitorStore(pool)
+        self.notifier = PostgresNotifier(dsn)
+        self.run_store = PostgresRunMonitorStore(pool)
         self.jobs = PostgresJobStore(pool)
         self.runs = PostgresRunQueries(pool)
         self.decisions = PostgresDecisionStore(pool)
-        self.followup = RunMonitor(self.book, self.runners, self.clock, RunTimeouts(jitter=0))
-        self.launcher = Launcher(self.decisions, self.followup, self.bell, self.clock)
+        self.run_monitor = RunMonitor(self.run_store, self.runners, self.clock, RunTimeouts(jitter=0))
+        self.launcher = Launcher(self.decisions, self.run_monitor, self.notifier, self.clock)
 
     def intake(self) -> Intake:
         return Intake(self.broker, PostgresIntake(self.pool), self.clock)
@@ -173,6 +173,6 @@ async def world(database: str) -> AsyncIterator[World]:
     try:
         yield world
     finally:
-        await world.bell.close()
+        await world.notifier.close()
         await broker.close()
         await pool.close()

@@ -39,7 +39,7 @@ def promising(promise: Promise, then: OnMiss = OnMiss.WARN, **more: Any) -> Sche
 
 
 def watch(world: World) -> DeadlineWatch:
-    return DeadlineWatch(PostgresDeadlineStore(world.pool), world.bell, world.clock)
+    return DeadlineWatch(PostgresDeadlineStore(world.pool), world.notifier, world.clock)
 
 
 async def rescued(world: World) -> None:
@@ -69,12 +69,12 @@ async def launched(world: World, plain: Schedule) -> None:
 
 
 async def begin(world: World, run: str = RUN) -> None:
-    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
-    await world.book.started(run, runner="here:1:1", now=world.clock.now())
+    assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
+    await world.run_store.started(run, runner="here:1:1", now=world.clock.now())
 
 
 async def end(world: World, run: str = RUN, state: RunState = RunState.COMPLETED) -> None:
-    await world.book.finish(run, RunEnd(state, "over", world.clock.now(), 0 if state is RunState.COMPLETED else 1))
+    await world.run_store.finish(run, RunEnd(state, "over", world.clock.now(), 0 if state is RunState.COMPLETED else 1))
 
 
 async def said(world: World) -> list[CustomHappened]:
@@ -179,7 +179,7 @@ async def test_a_run_that_is_not_claimed_is_cancelled_and_one_that_goes_is_asked
     await begin(world, run)
     world.clock.advance(10 * MINUTE)
     await watch(world).run_once()
-    stop = await world.book.heartbeat(run, runner="here:1:1", now=world.clock.now())
+    stop = await world.run_store.heartbeat(run, runner="here:1:1", now=world.clock.now())
     assert stop is not None
     assert stop.why.startswith("it was to finish within 10m")
 
@@ -193,7 +193,7 @@ async def test_a_run_that_takes_too_long_fails_by_timeout_and_each_attempt_has_i
         await begin(world, run)
         world.clock.advance(10 * MINUTE)
         await watch(world).run_once()
-        assert isinstance(await world.book.heartbeat(run, runner="here:1:1", now=world.clock.now()), StopRequest)
+        assert isinstance(await world.run_store.heartbeat(run, runner="here:1:1", now=world.clock.now()), StopRequest)
         await end(world, run, RunState.KILLED)
 
     assert [event.attributes["run"] for event in await said(world)] == [f"{JOB}.r1", f"{JOB}.r2"]
@@ -208,7 +208,7 @@ async def test_a_run_that_a_person_stops_is_not_overruled_by_a_deadline(world: W
     await world.runs.stop(RUN, StopRequest("ann: enough", at_once=True), now=world.clock.now())
     await watch(world).run_once()
 
-    assert await world.book.heartbeat(RUN, runner="here:1:1", now=world.clock.now()) == StopRequest(
+    assert await world.run_store.heartbeat(RUN, runner="here:1:1", now=world.clock.now()) == StopRequest(
         "ann: enough", at_once=True
     )
     await end(world, state=RunState.KILLED)
@@ -222,7 +222,7 @@ async def test_a_job_that_is_cancelled_gets_no_further_attempt_though_its_run_wa
     )
     await begin(world)
     world.clock.advance(10 * MINUTE)
-    assert await world.book.overdue(world.clock.now()) == [RUN]
+    assert await world.run_store.overdue(world.clock.now()) == [RUN]
     await watch(world).run_once()
     await end(world, state=RunState.KILLED)
 

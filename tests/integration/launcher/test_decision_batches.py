@@ -60,8 +60,8 @@ class FewHands:
         return any(each.run == run for each in self.begun)
 
 
-def handed(world: World, hands: FewHands) -> Launcher:
-    return Launcher(world.decisions, world.followup, world.bell, world.clock, inline=hands)
+def handed(world: World, inline_executor: FewHands) -> Launcher:
+    return Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, inline=inline_executor)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ async def test_who_finds_every_program_held_is_the_next(world: World) -> None:
     await world.satisfy(world.ready(held, 1))
     async with world.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM programs FOR UPDATE")
-        ruling = asyncio.create_task(world.launcher.run_once())
+        decision = asyncio.create_task(world.launcher.run_once())
         while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert await world.states() == {"held.1.1": "PENDING_CONSTRAINT"}
 
-    assert await ruling or await world.launcher.run_once()  # it waits for a second, no longer
+    assert await decision or await world.launcher.run_once()  # it waits for a second, no longer
 
 
 async def test_who_waits_for_a_program_that_is_never_released_gives_up(world: World) -> None:
@@ -137,14 +137,14 @@ async def test_what_begins_with_its_admission_leaves_what_admission_and_claim_le
         await world.satisfy(*(world.ready(limited, n) for n in (1, 2, 3)))
         now = world.clock.now()
         if together:
-            hands = FewHands(9)
-            await handed(world, hands).run_once()
-            assert [each.run for each in hands.begun] == [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
-            assert hands.begun == claimed
+            inline_executor = FewHands(9)
+            await handed(world, inline_executor).run_once()
+            assert [each.run for each in inline_executor.begun] == [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
+            assert inline_executor.begun == claimed
         else:
             await world.launcher.run_once()
             runs = [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
-            claimed = [await world.book.claim(run, runner="h:1:1", log_path="", now=now) for run in runs]
+            claimed = [await world.run_store.claim(run, runner="h:1:1", log_path="", now=now) for run in runs]
         left.append(await world.pool.fetchval(LEFT))
 
     assert left[0] == left[1]
@@ -154,11 +154,11 @@ async def test_what_finds_no_room_waits_for_a_runner(world: World) -> None:
     one, two = sharing("one"), sharing("two")
     await world.define(one, two)
     await world.satisfy(*(world.ready(each, n) for each in (one, two) for n in (1, 2, 3)))
-    hands = FewHands(2, unfit="program-one")
+    inline_executor = FewHands(2, unfit="program-one")
 
-    await handed(world, hands).run_once()
+    await handed(world, inline_executor).run_once()
 
-    assert {each.job for each in hands.begun} == {"default.app.two.1.1", "default.app.two.1.2"}
+    assert {each.job for each in inline_executor.begun} == {"default.app.two.1.1", "default.app.two.1.2"}
     assert sorted(world.runners.spawned) == sorted(
         ["default.app.two.1.3.r1", *(f"default.app.one.1.{n}.r1" for n in (1, 2, 3))]
     )

@@ -38,7 +38,7 @@ async def come(world: World, *numbers: int, **fields: object) -> None:
 
 
 async def claim(world: World) -> None:
-    assert await world.book.claim(RUN, runner="here:1:1", log_path="/log", now=world.clock.now())
+    assert await world.run_store.claim(RUN, runner="here:1:1", log_path="/log", now=world.clock.now())
 
 
 async def aborted(world: World) -> None:
@@ -79,7 +79,7 @@ async def replaced(world: World) -> None:
 async def superseded_when_ready(world: World) -> None:
     await come(world, 1)
     await world.define(schedule("plain"), generation=2)
-    assert await world.book.claim(RUN, runner="here:1:1", log_path="/log", now=world.clock.now()) is None
+    assert await world.run_store.claim(RUN, runner="here:1:1", log_path="/log", now=world.clock.now()) is None
 
 
 async def launched(world: World) -> None:
@@ -94,7 +94,7 @@ async def never_claimed(world: World) -> None:
         await world.launcher.run_once()
 
 
-async def put_down(world: World) -> None:
+async def cancel_pending(world: World) -> None:
     await come(world, 1)
     await world.runs.stop(RUN, StopRequest("ops: not today"), now=world.clock.now())
 
@@ -139,19 +139,19 @@ async def test_a_job_ends_with_a_reason(world: World, row: tuple[JobState, JobFa
 async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFact]) -> None:
     before, fact = row
     if before is RunState.PENDING:
-        await (never_claimed if fact is RunFact.FAILED else put_down)(world)
+        await (never_claimed if fact is RunFact.FAILED else cancel_pending)(world)
     else:
         await come(world, 1)
         await claim(world)
         if before is not RunState.STARTING:
-            await world.book.started(RUN, runner="here:1:1", now=world.clock.now())
+            await world.run_store.started(RUN, runner="here:1:1", now=world.clock.now())
         await world.pool.execute("UPDATE runs SET state = $1", before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))
-            assert await world.followup.check_runs() == [RUN]
+            assert await world.run_monitor.check_runs() == [RUN]
         else:
             ending = RunEnd(ENDINGS[fact], "exit code", world.clock.now())
-            assert await world.book.finish(RUN, ending)
+            assert await world.run_store.finish(RUN, ending)
 
     ended = await world.runs.get(RUN)
     assert ended.state is run.TRANSITIONS[row]

@@ -29,8 +29,8 @@ LEFT, RIGHT = sharing("left", ONE), sharing("right", ONE)
 
 async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    assert await world.book.finish(run, RunEnd(state, "", now, 0))
+    assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assert await world.run_store.finish(run, RunEnd(state, "", now, 0))
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_f
     for attempt in (1, 2):
         run = f"default.app.left.1.1.r{attempt}"
         now = held.clock.now()
-        assert await held.book.claim(run, runner="host:1:1", log_path="/log", now=now)
-        again = await held.book.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
+        assert await held.run_store.claim(run, runner="host:1:1", log_path="/log", now=now)
+        again = await held.run_store.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
         await held.launcher.run_once()
         assert await held.column("SELECT run FROM group_slots") == [again or "default.app.right.1.1.r1"]
 
@@ -192,7 +192,7 @@ async def test_launchers_side_by_side_never_pass_the_limits_of_groups_that_cross
     crossing = [sharing(f"s{n}", *pair) for n, pair in enumerate(pairs * 2)]
     await world.define(*crossing)
     await world.satisfy(*(world.ready(each, n) for each in crossing for n in (1, 2, 3)))
-    launchers = [Launcher(world.decisions, world.followup, world.bell, world.clock) for _ in range(3)]
+    launchers = [Launcher(world.decisions, world.run_monitor, world.notifier, world.clock) for _ in range(3)]
     limits = {"a": 2, "b": 3, "c": 2}
     for _ in range(60):
         active = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")

@@ -42,21 +42,25 @@ class Staffed:
     world: World
     me: RunnerId = HERE
     capacity: int = 1024
-    hands: InlineExecutor = field(init=False)
-    followup: RunMonitor = field(init=False)
+    inline_executor: InlineExecutor = field(init=False)
+    run_monitor: RunMonitor = field(init=False)
     launcher: Launcher = field(init=False)
 
     def __post_init__(self) -> None:
         world = self.world
-        self.hands = InlineExecutor(
+        self.inline_executor = InlineExecutor(
             *(PostgresRunBatch(world.pool), self.me, world.clock), capacity=self.capacity, heartbeat=timedelta(0)
         )
-        self.followup = RunMonitor(world.book, world.runners, world.clock, RunTimeouts(jitter=0), inline=self.hands)
-        self.launcher = Launcher(world.decisions, self.followup, world.bell, world.clock, inline=self.hands)
+        self.run_monitor = RunMonitor(
+            world.run_store, world.runners, world.clock, RunTimeouts(jitter=0), inline=self.inline_executor
+        )
+        self.launcher = Launcher(
+            world.decisions, self.run_monitor, world.notifier, world.clock, inline=self.inline_executor
+        )
 
     async def once(self) -> None:
         await self.launcher.run_once()
-        await self.hands.run_once()
+        await self.inline_executor.run_once()
 
     async def until(self, run: str, state: str) -> str:
         """The reason of the run, when it has come to that."""
@@ -198,7 +202,7 @@ async def test_a_run_that_a_user_kills_ends_its_request(world: World) -> None:
         await world.runs.stop(run(), StopRequest("ann: enough"), now=world.clock.now())
 
         assert await staffed.until(run(), "KILLED") == "ann: enough"
-        assert not staffed.hands.holds(run())
+        assert not staffed.inline_executor.holds(run())
 
 
 async def test_the_run_of_a_launcher_that_died_is_repeated_by_another_and_ends_once(world: World) -> None:
@@ -214,8 +218,8 @@ async def test_the_run_of_a_launcher_that_died_is_repeated_by_another_and_ends_o
         await other.until(run(attempt=2), "COMPLETED")
 
         assert (await world.runs.get(run())).state == "LOST"
-        await dead.hands.run_once()  # it was only paused
-        assert not dead.hands.holds(run())
+        await dead.inline_executor.run_once()  # it was only paused
+        assert not dead.inline_executor.holds(run())
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
 
 
@@ -228,7 +232,7 @@ async def test_an_admission_whose_answer_was_lost_is_found(world: World) -> None
 
     await forgetful.until(run(attempt=2), "COMPLETED")
 
-    await staffed.hands.run_once()
+    await staffed.inline_executor.run_once()
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
     assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [1]
 
@@ -240,7 +244,7 @@ async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) 
     by_hand = await start(world.runs, world.clock, PROGRAM, {"a": "b"}, token="x")
 
     assert await Staffed(world).until(by_hand, "COMPLETED") == "published default.said"
-    assert await Staffed(world).followup.next_due() is None
+    assert await Staffed(world).run_monitor.next_due() is None
 
 
 async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: World) -> None:
@@ -249,7 +253,7 @@ async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: Worl
     in_an_hour = world.clock.now() + timedelta(hours=1)
     await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
 
-    assert await Staffed(world, capacity=0).followup.next_due() == in_an_hour
+    assert await Staffed(world, capacity=0).run_monitor.next_due() == in_an_hour
 
 
 async def test_a_launcher_without_hands_leaves_them_to_others(world: World) -> None:
@@ -278,7 +282,7 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world
     ]
     assert (await world.runs.get(run(2))).reason == "the reason of its end cannot be stored"
     assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [3]
-    assert not staffed.hands.holds(run(4))
+    assert not staffed.inline_executor.holds(run(4))
 
 
 async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(world: World) -> None:
@@ -290,4 +294,4 @@ async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(w
     await staffed.once()
 
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
-    assert not staffed.hands.holds(run(2))
+    assert not staffed.inline_executor.holds(run(2))

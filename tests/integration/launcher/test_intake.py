@@ -158,13 +158,13 @@ async def test_a_record_that_cannot_be_read_goes_to_the_dead_letters_and_blocks_
     assert letter["path"].startswith("$.")
 
 
-async def test_a_take_rings_the_launchers_bell(world: World) -> None:
+async def test_a_take_notifies_the_launcher(world: World) -> None:
     await world.define(NIGHTLY)
-    async with world.bell.listen("launcher") as ring:
+    async with world.notifier.listen("launcher") as subscription:
         await world.emit([world.ready(NIGHTLY, 1)])
         await drained(world.intake())
 
-        assert await ring.wait(5)
+        assert await subscription.wait(5)
 
 
 async def test_a_position_that_stands_elsewhere_counts_no_batch(world: World) -> None:

@@ -48,7 +48,7 @@ async def resumed(world: World) -> None:
 
 
 async def claimed(world: World, run: str) -> bool:
-    return await world.book.claim(run, runner="h:1:1", log_path="log", now=world.clock.now()) is not None
+    return await world.run_store.claim(run, runner="h:1:1", log_path="log", now=world.clock.now()) is not None
 
 
 async def waiting(world: World) -> None:
@@ -201,7 +201,7 @@ async def test_nothing_is_due_while_a_run_is_held_back(world: World, free: int) 
     assert not await claimed(world, "default.app.s.1.1.r1")
     world.runners.free = free
 
-    assert await world.followup.next_due() is None
+    assert await world.run_monitor.next_due() is None
 
 
 async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) -> None:
@@ -228,7 +228,9 @@ async def test_a_change_that_keeps_nothing_ends_what_a_pause_held_back(world: Wo
     await world.launcher.run_once()
     if again:
         assert await claimed(world, "default.app.s.1.1.r1")
-        await world.book.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+        await world.run_store.finish(
+            "default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1)
+        )
     [run] = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
     await paused(world, KEEPING)
     assert not await claimed(world, run)
@@ -250,7 +252,7 @@ async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) 
     await world.satisfy(world.ready(plain, 1), world.ready(plain, 2))
     await world.launcher.run_once()
     assert await claimed(world, "default.app.s.1.1.r1")
-    await world.book.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
+    await world.run_store.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
     await world.pool.execute(
         "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
         str(other.ref),

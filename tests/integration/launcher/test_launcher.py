@@ -31,9 +31,9 @@ ONE_AT_A_TIME = schedule("one", constraints=(Concurrency(1, wait=True),))
 async def end(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     """A runner claims the run, executes it and ends."""
     now = world.clock.now()
-    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    await world.book.started(run, runner=f"host:1:{run}", now=now)
-    assert await world.book.finish(run, RunEnd(state, "", now, 0))
+    assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    assert await world.run_store.finish(run, RunEnd(state, "", now, 0))
 
 
 async def test_a_job_without_constraints_gets_its_run_and_its_runner_in_one_pass(world: World) -> None:
@@ -68,7 +68,7 @@ async def test_one_claim_of_a_run_wins_and_launches_its_job(world: World) -> Non
 
     claims = await asyncio.gather(
         *(
-            world.book.claim("default.app.plain.1.1.r1", runner=f"h:{n}:0", log_path="", now=world.clock.now())
+            world.run_store.claim("default.app.plain.1.1.r1", runner=f"h:{n}:0", log_path="", now=world.clock.now())
             for n in range(5)
         )
     )
@@ -111,7 +111,7 @@ async def test_a_satisfaction_joins_the_job_of_its_schedule_that_waits(world: Wo
     await end(world, "default.app.one.1.1.r1")
     await world.launcher.run_once()
     run = "default.app.one.1.2.r1"
-    claimed = await world.book.claim(run, runner="h:1:0", log_path="", now=world.clock.now())
+    claimed = await world.run_store.claim(run, runner="h:1:0", log_path="", now=world.clock.now())
 
     assert claimed is not None
     assert claimed.ready is not None
@@ -147,7 +147,7 @@ async def test_more_than_a_portion_that_joined_goes_with_the_job_whole_and_in_or
     await end(world, "default.app.one.1.1.r1")
     await world.launcher.run_once()
     now = world.clock.now()
-    claimed = await world.book.claim("default.app.one.1.2.r1", runner="h:1:0", log_path="", now=now)
+    claimed = await world.run_store.claim("default.app.one.1.2.r1", runner="h:1:0", log_path="", now=now)
 
     assert claimed is not None
     assert claimed.ready is not None
@@ -249,7 +249,9 @@ async def test_an_admitted_run_of_a_schedule_that_was_disabled_is_never_started(
     await world.launcher.run_once()
     await world.pool.execute("UPDATE schedules SET enabled = false")
 
-    claimed = await world.book.claim("default.app.plain.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now())
+    claimed = await world.run_store.claim(
+        "default.app.plain.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now()
+    )
 
     assert claimed is None
     assert await world.states() == {"plain.1.1": "OBSOLETE"}
@@ -305,7 +307,7 @@ async def test_launchers_and_hands_together_never_pass_a_programs_limit(world: W
     finished: set[str] = set()
 
     async def launch() -> None:
-        launcher = Launcher(world.decisions, world.followup, world.bell, world.clock)
+        launcher = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock)
         while len(finished) < 40:
             await launcher.run_once()
             await asyncio.sleep(0.005)
@@ -349,7 +351,7 @@ async def test_a_run_by_hand_is_found_again_by_its_token_and_counts_for_constrai
 async def test_a_running_launcher_is_woken_by_what_comes_in_and_ends_when_cancelled(world: World) -> None:
     await world.define(PLAIN)
     async with asyncio.timeout(30):
-        async with world.bell.listen("launcher"):  # its connection is open before anything rings
+        async with world.notifier.listen("launcher"):  # its connection is open before anything rings
             launcher = asyncio.create_task(world.launcher.run())
             intake = asyncio.create_task(world.intake().run())
             await world.emit([world.ready(PLAIN, 1)])

@@ -36,7 +36,7 @@ class Cluster:
 
 
 def probes(world: World, cluster: Cluster) -> ClusterProbes:
-    return ClusterProbes(PostgresClusterStore(world.pool), {"main": cluster}, world.bell, world.clock)
+    return ClusterProbes(PostgresClusterStore(world.pool), {"main": cluster}, world.notifier, world.clock)
 
 
 async def launched(world: World) -> int:
@@ -132,7 +132,7 @@ async def test_a_cluster_that_is_not_configured_and_a_probe_that_breaks_are_reas
     await launched(world)
     said: list[str] = []
     for known in ({}, {"main": Broken(1)}):
-        await ClusterProbes(PostgresClusterStore(world.pool), known, world.bell, world.clock).run_once()
+        await ClusterProbes(PostgresClusterStore(world.pool), known, world.notifier, world.clock).run_once()
         [record] = await PostgresClusterStore(world.pool).all()
         said.append(record.failed or "")
         world.clock.advance(MINUTE)

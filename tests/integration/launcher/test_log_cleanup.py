@@ -42,10 +42,10 @@ def left(folder: Path) -> set[str]:
 async def run_of(world: World, token: str, folder: Path, *, ends: bool = True) -> str:
     run = await start(world.runs, world.clock, PROGRAM, {}, token=token)
     now = world.clock.now()
-    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.book.started(run, runner="here:1:1", now=now)
+    assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
+    await world.run_store.started(run, runner="here:1:1", now=now)
     if ends:
-        await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+        await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
     leave(folder, run, now)
     return run
 
@@ -54,13 +54,13 @@ async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Pa
     archive = PostgresArchive(world.pool)
     await world.define(schedule("plain"))
     retiring = ArchiveLoop(archive, Retention(jobs=KEEP), world.clock)
-    tidying = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path), archive, world.clock, keep=KEEP)
     endless = await run_of(world, "endless", tmp_path, ends=False)
     last = ""
     for day in range(0, 366, 5):
         last = await run_of(world, f"d{day}", tmp_path)
         await retiring.run_once()
-        await tidying.run_once()
+        await log_cleanup.run_once()
         world.clock.advance(5 * DAY)
 
     runs = {name.removesuffix(".json") for name in left(tmp_path) if name.endswith(".json")}
@@ -73,18 +73,18 @@ async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) 
     """A run whose record another installation has, or that has no record yet, is not taken for a forgotten one."""
     leave(tmp_path, "default.app.unheard.1.1.r1", world.clock.now())
     (tmp_path / "logs" / "notes.txt").write_text("mine")
-    tidying = LogCleanup(LocalRunFileStore(tmp_path), PostgresArchive(world.pool), world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path), PostgresArchive(world.pool), world.clock, keep=KEEP)
     world.clock.advance(KEEP - DAY)
 
-    assert await tidying.run_once() == 0
+    assert await log_cleanup.run_once() == 0
 
     world.clock.advance(2 * DAY)
-    assert await tidying.run_once() == 4
+    assert await log_cleanup.run_once() == 4
     assert left(tmp_path) == {"notes.txt"}
-    assert await tidying.run_once() == 0
+    assert await log_cleanup.run_once() == 0
 
 
 async def test_a_host_without_a_folder_has_nothing_to_tidy(world: World, tmp_path: Path) -> None:
-    tidying = LogCleanup(LocalRunFileStore(tmp_path / "none"), PostgresArchive(world.pool), world.clock, keep=KEEP)
+    log_cleanup = LogCleanup(LocalRunFileStore(tmp_path / "none"), PostgresArchive(world.pool), world.clock, keep=KEEP)
 
-    assert await tidying.run_once() == 0
+    assert await log_cleanup.run_once() == 0

@@ -21,8 +21,8 @@ ONE_AT_A_TIME = schedule("one", constraints=(Concurrency(1, wait=True),))
 
 async def end(world: World, run: str) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner="host:1:1", log_path="/log", now=now)
-    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+    assert await world.run_store.claim(run, runner="host:1:1", log_path="/log", now=now)
+    assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
 
 @pytest.mark.parametrize("hidden", ["held", "delayed"])

@@ -31,12 +31,12 @@ def run_of(name: str, sequence: int) -> str:
 
 async def begin(world: World, run: str) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
-    await world.book.started(run, runner="h:1:1", now=now)
+    assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
+    await world.run_store.started(run, runner="h:1:1", now=now)
 
 
 async def beat(world: World, run: str) -> StopRequest | None:
-    return await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
+    return await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
 
 
 async def test_the_newest_takes_the_place_of_the_job_that_waits(world: World) -> None:
@@ -73,7 +73,7 @@ async def test_a_satisfaction_is_skipped_while_the_run_before_is_active(world: W
     await begin(world, run_of("skip", 1))
     await world.satisfy(world.ready(SKIP, 3))
     await world.launcher.run_once()
-    await world.book.finish(run_of("skip", 1), RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
+    await world.run_store.finish(run_of("skip", 1), RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
     await world.satisfy(world.ready(SKIP, 4))
     await world.launcher.run_once()
 
@@ -114,7 +114,7 @@ async def test_a_newer_job_ends_the_run_before_and_starts_when_it_has_ended(
     assert answer.summary == f"it waits: {run_of(name, 1)} must end first: overlap is {known.overlap}"
     assert [holder.run for holder in answer.clauses[-1].holders] == [run_of(name, 1)]
 
-    await world.book.finish(run_of(name, 1), RunEnd(RunState.KILLED, "told", world.clock.now(), -9))
+    await world.run_store.finish(run_of(name, 1), RunEnd(RunState.KILLED, "told", world.clock.now(), -9))
     await world.launcher.run_once()
     assert list((await world.states()).values()) == ["LAUNCHED", "PENDING_LAUNCH"]
 
@@ -154,7 +154,7 @@ async def test_a_runner_that_comes_for_a_run_that_is_to_end_gets_nothing(world: 
     await world.launcher.run_once()
     await world.pool.execute("UPDATE runs SET stop_requested = 'ann'")
 
-    assert await world.book.claim(run_of("cancel", 1), runner="h:1:1", log_path="", now=world.clock.now()) is None
+    assert await world.run_store.claim(run_of("cancel", 1), runner="h:1:1", log_path="", now=world.clock.now()) is None
     assert (await world.runs.get(run_of("cancel", 1))).reason == "ann"
 
 
@@ -167,7 +167,7 @@ async def test_a_run_that_is_to_end_and_is_lost_gets_no_further_attempt(world: W
     await world.satisfy(world.ready(CANCEL, 2))
     await world.launcher.run_once()
 
-    again = await world.book.mark_lost(
+    again = await world.run_store.mark_lost(
         SilentRun(run, 1, "h:1:1", world.clock.now()), "gone", now=world.clock.now(), attempts=3
     )
 

@@ -34,21 +34,21 @@ FRAGILE = schedule("plain", pause_after=PauseAfter(3))
 
 def resumption(world: World) -> Resumption:
     store = PostgresCatalogStore(world.pool)
-    return Resumption(store=store, pauses=PostgresPauseStore(world.pool), notifier=world.bell, clock=world.clock)
+    return Resumption(store=store, pauses=PostgresPauseStore(world.pool), notifier=world.notifier, clock=world.clock)
 
 
 async def begin(world: World, plain: Schedule, number: int, *, generation: int = 1) -> str:
     await world.satisfy(world.ready(plain, number, generation=generation))
     await world.launcher.run_once()
     run = f"default.app.plain.{generation}.{number}.r1"
-    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
-    await world.book.started(run, runner="here:1:1", now=world.clock.now())
+    assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
+    await world.run_store.started(run, runner="here:1:1", now=world.clock.now())
     return run
 
 
 async def end(world: World, run: str, state: RunState) -> None:
     code = {RunState.COMPLETED: 0, RunState.FAILED: 1}.get(state)
-    await world.book.finish(run, RunEnd(state, "exit code 1", world.clock.now(), code))
+    await world.run_store.finish(run, RunEnd(state, "exit code 1", world.clock.now(), code))
 
 
 async def ran(world: World, plain: Schedule, *states: RunState, first: int = 1, generation: int = 1) -> None:
@@ -57,7 +57,7 @@ async def ran(world: World, plain: Schedule, *states: RunState, first: int = 1, 
         world.clock.advance(timedelta(minutes=1))
 
 
-async def standing(world: World) -> ScheduleRecord:
+async def current(world: World) -> ScheduleRecord:
     return (await PostgresCatalogReader(world.pool).schedule(FRAGILE.ref)).record
 
 
@@ -65,12 +65,12 @@ async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -
     await world.define(FRAGILE)
     await ran(world, FRAGILE, RunState.FAILED, RunState.FAILED)
     await resumption(world).run_once()
-    assert (await standing(world)).enabled
+    assert (await current(world)).enabled
 
     await ran(world, FRAGILE, RunState.FAILED, first=3)
     await asyncio.gather(*(resumption(world).run_once() for _ in range(3)))
 
-    record = await standing(world)
+    record = await current(world)
     note = "paused by itself, for 3 runs in a row failed, the last default.app.plain.1.3.r1: exit code 1"
     assert (record.enabled, record.generation, record.pause) == (False, 2, Pause(keep=True, note=note))
     [line] = await PostgresCatalogReader(world.pool).history("schedule", str(FRAGILE.ref))
@@ -85,11 +85,11 @@ async def test_a_success_between_them_or_a_run_that_a_user_killed_is_no_failure(
     await world.runs.stop(run, StopRequest("not today"), now=world.clock.now())
     await end(world, run, RunState.KILLED)
     await resumption(world).run_once()
-    assert (await standing(world)).enabled
+    assert (await current(world)).enabled
 
     await ran(world, FRAGILE, RunState.FAILED, first=7)
     await resumption(world).run_once()
-    assert not (await standing(world)).enabled, "the killed one breaks no row either"
+    assert not (await current(world)).enabled, "the killed one breaks no row either"
 
 
 async def test_attempts_of_one_job_are_one_failure(world: World) -> None:
@@ -99,15 +99,15 @@ async def test_attempts_of_one_job_are_one_failure(world: World) -> None:
     for attempt in (1, 2, 3):
         if attempt > 1:
             run = f"default.app.plain.1.1.r{attempt}"
-            assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
+            assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=world.clock.now())
         await end(world, run, RunState.FAILED)
     await resumption(world).run_once()
-    assert (await standing(world)).enabled
+    assert (await current(world)).enabled
 
     run = await begin(world, plain, 2)
     await end(world, run, RunState.FAILED)
     await resumption(world).run_once()
-    assert (await standing(world)).enabled, "its attempts go on"
+    assert (await current(world)).enabled, "its attempts go on"
 
 
 async def test_who_changes_the_schedule_first_is_not_overruled(world: World) -> None:
@@ -117,7 +117,7 @@ async def test_who_changes_the_schedule_first_is_not_overruled(world: World) -> 
 
     await resumption(world).run_once()
 
-    assert (await standing(world)).enabled
+    assert (await current(world)).enabled
     assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
 
 
@@ -127,19 +127,19 @@ async def test_after_a_time_it_goes_on_and_begins_to_count_anew(world: World) ->
     await ran(world, plain, RunState.FAILED, RunState.FAILED)
     until = await resumption(world).run_once()
     assert until is not None
-    assert (await standing(world)).pause == Pause(keep=False, until=until, note=(await standing(world)).pause.note)  # type: ignore[union-attr]
+    assert (await current(world)).pause == Pause(keep=False, until=until, note=(await current(world)).pause.note)  # type: ignore[union-attr]
 
     world.clock.set(until)
     await resumption(world).run_once()
-    record = await standing(world)
+    record = await current(world)
     assert (record.enabled, record.generation) == (True, 3)
 
     await ran(world, plain, RunState.FAILED, generation=3)
     await resumption(world).run_once()
-    assert (await standing(world)).enabled, "one failure since it was resumed"
+    assert (await current(world)).enabled, "one failure since it was resumed"
     await ran(world, plain, RunState.FAILED, first=2, generation=3)
     await resumption(world).run_once()
-    assert not (await standing(world)).enabled
+    assert not (await current(world)).enabled
 
 
 async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_force(world: World) -> None:
@@ -154,7 +154,7 @@ async def test_enabling_by_hand_at_the_same_moment_leaves_one_of_the_two_in_forc
         *(resumption(world).run_once() for _ in range(3)),
     )
 
-    record = await standing(world)
+    record = await current(world)
     assert (record.enabled, record.generation, record.pause) == (True, 3, None)
 
 
@@ -167,7 +167,7 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
         await retiring.run_once()
     assert {job.state for job in await world.jobs.recent()} == {JobState.LAUNCHED}
     await resumption(world).run_once()
-    assert not (await standing(world)).enabled
+    assert not (await current(world)).enabled
 
     now = world.clock.now()
     await PostgresCatalogStore(world.pool).change(
@@ -175,9 +175,9 @@ async def test_failures_are_counted_though_their_jobs_left_for_the_history(world
     )
     for number in (1, 2, 3):
         await resumption(world).run_once()
-        assert (await standing(world)).enabled, "what failed before it was resumed does not count"
+        assert (await current(world)).enabled, "what failed before it was resumed does not count"
         await ran(world, FRAGILE, RunState.FAILED, first=number, generation=3)
         world.clock.advance(DAY)
         await retiring.run_once()
     await resumption(world).run_once()
-    assert not (await standing(world)).enabled
+    assert not (await current(world)).enabled

@@ -37,10 +37,10 @@ async def ruled(world: World, answer: Any, *, wait: bool = True) -> str:
 
 
 async def asked(world: World, known: Mapping[str, Callable[[], Maker]], patience: float = 60) -> None:
-    advice = PluginEvaluator(known, world.decisions, world.clock, timeout=patience)
-    launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
+    plugins = PluginEvaluator(known, world.decisions, world.clock, timeout=patience)
+    launcher = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, plugins)
     await launcher.run_once()
-    await advice.settled()
+    await plugins.settled()
     await launcher.run_once()
 
 

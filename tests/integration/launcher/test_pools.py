@@ -43,8 +43,8 @@ def running(states: dict[str, str]) -> list[str]:
 
 async def end(world: World, run: str) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+    assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
 
 async def settle(world: World) -> None:
@@ -267,7 +267,7 @@ async def test_two_launchers_give_every_place_once_and_in_order(world: World) ->
     known = [pooled(f"s{n}", n, size=3) for n in range(6)]
     await world.define(*known)
     await world.satisfy(*(world.ready(each, n) for each in known for n in (1, 2)))
-    other = Launcher(world.decisions, world.followup, world.bell, world.clock)
+    other = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock)
     for _ in range(10):
         await asyncio.gather(world.launcher.run_once(), other.run_once())
 

@@ -1,4 +1,4 @@
-"""Limits and rates under races: launchers, hands, ends and lost runs at the same time, in any order Hypothesis finds,
+"""Limits and rates under races: launchers, manual runs, ends and lost runs at once, in any order Hypothesis finds,
 on a real PostgreSQL with a connection for each.
 
 A witness inside the database counts what is active. Its numbers are drawn under the same locks as the rows they tell
@@ -134,7 +134,7 @@ class Races(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.sequences: Counter[int] = Counter()
-        self.hands = 0
+        self.manual_runs = 0
         self.do(self._open())
 
     def do(self, what: Coroutine[Any, Any, Any]) -> Any:
@@ -157,7 +157,7 @@ class Races(RuleBasedStateMachine):
             self.runner.close()
 
     async def _close(self) -> None:
-        await self.world.bell.close()
+        await self.world.notifier.close()
         await self.world.broker.close()
         await self.world.pool.close()
 
@@ -177,7 +177,7 @@ class Races(RuleBasedStateMachine):
 
     @rule(place=st.sampled_from([6, 8, 9]))
     def contend(self, place: int) -> None:
-        """A launcher and hands of other programs want tokens of one full bucket at once; then there is none left."""
+        """A launcher and manual runs of other programs want the tokens of one full bucket at once; none is left."""
         self.pass_time(600)
         own = PROGRAMS.index(SCHEDULES[place].program)
         others = [("hand", n) for n in range(len(PROGRAMS)) if n != own]
@@ -215,12 +215,12 @@ class Races(RuleBasedStateMachine):
     def _launcher(self, *, behind: int = 0) -> Launcher:
         world = self.world
         clock = SettableClock(world.clock.now() - timedelta(seconds=behind))
-        return Launcher(world.decisions, world.followup, world.bell, clock)
+        return Launcher(world.decisions, world.run_monitor, world.notifier, clock)
 
     async def _by_hand(self, program: ProgramRef) -> None:
-        self.hands += 1
+        self.manual_runs += 1
         try:
-            await start(self.world.runs, self.world.clock, program, {}, at_most=LIMIT, token=f"t{self.hands}")
+            await start(self.world.runs, self.world.clock, program, {}, at_most=LIMIT, token=f"t{self.manual_runs}")
         except ConflictError:
             return
 
@@ -229,17 +229,17 @@ class Races(RuleBasedStateMachine):
             await self.world.jobs.command(job, JobCommand.HOLD if hold else None, "", now=self.world.clock.now())
 
     async def _move(self, what: str, run: str) -> None:
-        book, now = self.world.book, self.world.clock.now()
+        run_store, now = self.world.run_store, self.world.clock.now()
         if what != "claim":
-            await book.claim(run, runner="h:1:1", log_path="", now=now)
+            await run_store.claim(run, runner="h:1:1", log_path="", now=now)
         match what:
             case "claim":
-                await book.claim(run, runner="h:1:1", log_path="", now=now)
+                await run_store.claim(run, runner="h:1:1", log_path="", now=now)
             case "lose":
                 attempt = int(run.rpartition(".r")[2])
-                await book.mark_lost(SilentRun(run, attempt, "h:1:1", now), "gone", now=now, attempts=2)
+                await run_store.mark_lost(SilentRun(run, attempt, "h:1:1", now), "gone", now=now, attempts=2)
             case _:
-                await book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+                await run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
     async def _count(self) -> None:
         taken: Counter[tuple[str, str]] = Counter()
@@ -320,14 +320,14 @@ def metered(run: Any) -> set[str]:
     groups that any of its schedules names.
     """
     program = ProgramRef.parse(run["program"])
-    lane = None if run["job"] is None else ScheduleKey(ScheduleRef.parse(run["schedule"]), run["key"] or "")
+    schedule_key = None if run["job"] is None else ScheduleKey(ScheduleRef.parse(run["schedule"]), run["key"] or "")
     asked: set[str] = set()
     for each in SCHEDULES:
-        if each.program != program or (lane is not None and lane.schedule != each.ref):
+        if each.program != program or (schedule_key is not None and schedule_key.schedule != each.ref):
             continue
         for rate in each.rates:
-            if lane is not None or rate.of in (RateScope.PROGRAM, RateScope.GROUP):
-                meter = bucket_of(rate, program, lane or ScheduleKey(each.ref))
+            if schedule_key is not None or rate.of in (RateScope.PROGRAM, RateScope.GROUP):
+                meter = bucket_of(rate, program, schedule_key or ScheduleKey(each.ref))
                 asked.add(f"{meter.key}/{meter.limit}/{int(meter.per.total_seconds())}/{meter.burst}")
     return asked
 

@@ -183,4 +183,4 @@ async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
 
 
 def second(world: World) -> Launcher:
-    return Launcher(world.decisions, world.followup, world.bell, world.clock)
+    return Launcher(world.decisions, world.run_monitor, world.notifier, world.clock)

@@ -42,9 +42,9 @@ async def launch(world: World) -> None:
 
 async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner="here:1:1", log_path="/log", now=now)
-    await world.book.started(run, runner="here:1:1", now=now)
-    await world.book.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
+    assert await world.run_store.claim(run, runner="here:1:1", log_path="/log", now=now)
+    await world.run_store.started(run, runner="here:1:1", now=now)
+    await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 
 async def amounts(world: World) -> dict[str, int]:

@@ -27,8 +27,8 @@ JOB = "default.app.again.1.1"
 
 async def fail(world: World, run: str, code: int = 1, state: RunState = RunState.FAILED) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
-    assert await world.book.finish(run, RunEnd(state, f"exit code {code}", now, code))
+    assert await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
+    assert await world.run_store.finish(run, RunEnd(state, f"exit code {code}", now, code))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_a_failed_run_is_repeated_after_a_growing_pause_and_only_its_last_
         assert await announced(begun) == before + 1
         assert await begun.column("SELECT run FROM group_slots") == [f"{JOB}.r{attempt + 1}"]
         pause = POLICY.pause(run, attempt)
-        assert await begun.followup.next_due() == begun.clock.now() + pause
+        assert await begun.run_monitor.next_due() == begun.clock.now() + pause
         await begun.launcher.run_once()
         assert begun.runners.spawned[-1] == run, "not before its pause is over"
         begun.clock.advance(pause)
@@ -76,27 +76,27 @@ async def test_an_end_of_another_class_is_not_repeated(begun: World, code: int, 
 
 async def test_a_run_that_a_user_wants_to_end_and_a_changed_schedule_get_no_further_attempt(begun: World) -> None:
     now = begun.clock.now()
-    assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
+    assert await begun.run_store.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
     await begun.runs.stop(f"{JOB}.r1", StopRequest("ann"), now=now)
-    await begun.book.finish(f"{JOB}.r1", RunEnd(RunState.FAILED, "", now, 1))
+    await begun.run_store.finish(f"{JOB}.r1", RunEnd(RunState.FAILED, "", now, 1))
     assert (await begun.jobs.get(JOB)).runs == (f"{JOB}.r1",)
 
     await begun.launcher.run_once()
     second = "default.app.again.1.2.r1"
-    assert await begun.book.claim(second, runner="h:1:1", log_path="", now=now)
+    assert await begun.run_store.claim(second, runner="h:1:1", log_path="", now=now)
     await begun.pool.execute("UPDATE schedules SET generation = 2")
-    await begun.book.finish(second, RunEnd(RunState.FAILED, "", now, 1))
+    await begun.run_store.finish(second, RunEnd(RunState.FAILED, "", now, 1))
     assert (await begun.jobs.get("default.app.again.1.2")).runs == (second,)
 
 
 async def test_a_lost_run_follows_the_policy_of_its_schedule(begun: World) -> None:
     now = begun.clock.now()
-    assert await begun.book.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
+    assert await begun.run_store.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
 
-    again = await begun.book.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
+    again = await begun.run_store.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
 
     assert again == f"{JOB}.r2"
-    assert await begun.followup.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
+    assert await begun.run_monitor.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
 
 
 async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_together(world: World) -> None:
@@ -105,7 +105,9 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
     await world.satisfy(*(world.ready(many, n) for n in range(1, 41)))
     paced = RunTimeouts(pace=Pace(2, 5), jitter=0)
     launchers = [
-        Launcher(world.decisions, RunMonitor(world.book, world.runners, world.clock, paced), world.bell, world.clock)
+        Launcher(
+            world.decisions, RunMonitor(world.run_store, world.runners, world.clock, paced), world.notifier, world.clock
+        )
         for _ in range(2)
     ]
     for launcher in launchers:
@@ -116,7 +118,7 @@ async def test_a_burst_of_ready_jobs_is_started_at_the_pace_of_all_launchers_tog
     for launcher in launchers:
         await launcher.run_once()
     assert len(world.runners.spawned) == 5 + 4
-    assert await RunMonitor(world.book, world.runners, world.clock, paced).next_due() is not None
+    assert await RunMonitor(world.run_store, world.runners, world.clock, paced).next_due() is not None
 
 
 async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeout(world: World) -> None:
@@ -126,18 +128,18 @@ async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeo
     await world.satisfy(world.ready(slow, 1))
     await world.launcher.run_once()
     for run, runs in (("default.app.slow.1.1.r1", 2), ("default.app.slow.1.1.r2", 2)):
-        assert await world.book.claim(run, runner="h:1:1", log_path="", now=world.clock.now())
+        assert await world.run_store.claim(run, runner="h:1:1", log_path="", now=world.clock.now())
         world.clock.advance(9 * MINUTE)
-        assert await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
-        await world.followup.check_runs()
-        assert await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
+        assert await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
+        await world.run_monitor.check_runs()
+        assert await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now()) is None
 
         world.clock.advance(MINUTE)
-        await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
-        await world.followup.check_runs()
-        stop = await world.book.heartbeat(run, runner="h:1:1", now=world.clock.now())
+        await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
+        await world.run_monitor.check_runs()
+        stop = await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
         assert stop == StopRequest("it runs longer than it may")
-        await world.book.finish(run, RunEnd(RunState.KILLED, stop.why, world.clock.now(), -15))
+        await world.run_store.finish(run, RunEnd(RunState.KILLED, stop.why, world.clock.now(), -15))
         assert len((await world.jobs.get("default.app.slow.1.1")).runs) == runs
 
 
@@ -149,9 +151,9 @@ async def test_a_timeout_is_not_repeated_unless_configured_and_an_end_in_time_is
     now = world.clock.now()
     for n, (state, code) in enumerate([(RunState.KILLED, -15), (RunState.COMPLETED, 0)], start=1):
         run = f"default.app.slow.1.{n}.r1"
-        assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
-        await world.book.overdue(now + 10 * MINUTE)
-        await world.book.finish(run, RunEnd(state, "", now + 11 * MINUTE, code))
+        assert await world.run_store.claim(run, runner="h:1:1", log_path="", now=now)
+        await world.run_store.overdue(now + 10 * MINUTE)
+        await world.run_store.finish(run, RunEnd(state, "", now + 11 * MINUTE, code))
 
         assert (await world.jobs.get(f"default.app.slow.1.{n}")).runs == (run,)
 
@@ -162,9 +164,9 @@ async def test_a_run_that_a_user_killed_is_no_timeout_however_late(world: World)
     await world.satisfy(world.ready(slow, 1))
     await world.launcher.run_once()
     run, now = "default.app.slow.1.1.r1", world.clock.now()
-    assert await world.book.claim(run, runner="h:1:1", log_path="", now=now)
+    assert await world.run_store.claim(run, runner="h:1:1", log_path="", now=now)
     await world.runs.stop(run, StopRequest("ann"), now=now)
-    await world.book.overdue(now + 10 * MINUTE)
-    await world.book.finish(run, RunEnd(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
+    await world.run_store.overdue(now + 10 * MINUTE)
+    await world.run_store.finish(run, RunEnd(RunState.KILLED, "ann", now + 11 * MINUTE, -15))
 
     assert (await world.jobs.get("default.app.slow.1.1")).runs == (run,)

@@ -66,20 +66,20 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
         runs = await ready(world)
         now = world.clock.now()
         if together:
-            crowd = PostgresRunBatch(world.pool)
-            claimed = await crowd.claim(runs, runner="h:1:1", log_path="/log", now=now)
+            batch = PostgresRunBatch(world.pool)
+            claimed = await batch.claim(runs, runner="h:1:1", log_path="/log", now=now)
             assert {each.run for each in claimed} == {*runs[:5], runs[6]}
             for each in claimed:
                 assert each.program.ref == PROGRAM
                 assert (each.ready is None) == (each.job is None) == (each.schedule is None)
-            ended = await crowd.finish(ends(world, runs), events={})
+            ended = await batch.finish(ends(world, runs), events={})
             assert set(ended) == {*runs[:5], runs[6]}
-            assert list(await crowd.finish(ends(world, runs), events={})) == []
+            assert list(await batch.finish(ends(world, runs), events={})) == []
         else:
             for run in runs:
-                await world.book.claim(run, runner="h:1:1", log_path="/log", now=now)
+                await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
             for run, ending in ends(world, runs).items():
-                await world.book.finish(run, ending)
+                await world.run_store.finish(run, ending)
         left.append(await world.pool.fetchval(LEFT))
 
     assert left[0] == left[1]
@@ -87,24 +87,24 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
 
 async def test_each_run_is_claimed_and_ended_by_one_of_many(world: World) -> None:
     runs = await ready(world)
-    crowds = [PostgresRunBatch(world.pool) for _ in range(4)]
+    batches = [PostgresRunBatch(world.pool) for _ in range(4)]
     now = world.clock.now()
     claims = await asyncio.gather(
-        *(crowd.claim(runs, runner=f"h:{pid}:1", log_path="", now=now) for pid, crowd in enumerate(crowds, 1))
+        *(batch.claim(runs, runner=f"h:{pid}:1", log_path="", now=now) for pid, batch in enumerate(batches, 1))
     )
     assert sorted(each.run for claim in claims for each in claim) == sorted([*runs[:5], runs[6]])
 
-    ended = await asyncio.gather(*(crowd.finish(ends(world, runs), events={}) for crowd in crowds))
+    ended = await asyncio.gather(*(batch.finish(ends(world, runs), events={}) for batch in batches))
     assert sorted(run for some in ended for run in some) == sorted([*runs[:5], runs[6]])
 
 
 async def test_a_stopped_run_ends_and_wakes_like_any_other(world: World) -> None:
     runs = await ready(world)
-    crowd = PostgresRunBatch(world.pool)
+    batch = PostgresRunBatch(world.pool)
     now = world.clock.now()
-    await crowd.claim(runs[:1], runner="h:1:1", log_path="", now=now)
+    await batch.claim(runs[:1], runner="h:1:1", log_path="", now=now)
     await world.runs.stop(runs[0], StopRequest("ann"), now=now)
-    await crowd.finish({runs[0]: RunEnd(RunState.KILLED, "ann", now, -15)}, events={})
+    await batch.finish({runs[0]: RunEnd(RunState.KILLED, "ann", now, -15)}, events={})
     await world.runs.stop(runs[6], StopRequest("ann"), now=now)
     await world.launcher.run_once()
 

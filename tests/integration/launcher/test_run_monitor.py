@@ -37,8 +37,8 @@ async def admitted(world: World) -> None:
 
 async def running(world: World, run: str = RUN) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner=str(HERE), log_path="/log", now=now)
-    await world.book.started(run, runner=str(HERE), now=now)
+    assert await world.run_store.claim(run, runner=str(HERE), log_path="/log", now=now)
+    await world.run_store.started(run, runner=str(HERE), now=now)
 
 
 async def actions(world: World, subject: str) -> list[str]:
@@ -64,10 +64,10 @@ async def test_a_run_that_is_not_claimed_gets_runner_after_runner_and_then_the_l
 async def test_a_runner_that_never_heard_that_it_has_the_run_asks_again_and_no_other_gets_it(world: World) -> None:
     await admitted(world)
     now = world.clock.now()
-    first = await world.book.claim(RUN, runner="h:1:1", log_path="/log", now=now)
+    first = await world.run_store.claim(RUN, runner="h:1:1", log_path="/log", now=now)
 
-    assert await world.book.claim(RUN, runner="h:2:1", log_path="/log", now=now) is None
-    assert await world.book.claim(RUN, runner="h:1:1", log_path="/log", now=now) == first
+    assert await world.run_store.claim(RUN, runner="h:2:1", log_path="/log", now=now) is None
+    assert await world.run_store.claim(RUN, runner="h:1:1", log_path="/log", now=now) == first
     assert (await actions(world, RUN)).count("run.claimed") == 1
 
 
@@ -96,7 +96,7 @@ async def test_a_burst_of_runs_waits_for_room_on_its_host(world: World) -> None:
     world.runners.free = 0
     await world.launcher.run_once()
     assert len(world.runners.spawned) == 2
-    assert await world.followup.next_due() == world.clock.now() + timedelta(milliseconds=250)
+    assert await world.run_monitor.next_due() == world.clock.now() + timedelta(milliseconds=250)
 
     world.runners.free = 9
     await world.launcher.run_once()
@@ -109,15 +109,15 @@ async def test_a_full_host_looks_for_room_no_sooner_than_it_needs_any(world: Wor
     await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
     world.runners.free = 0
 
-    assert await world.followup.next_due() == in_an_hour
+    assert await world.run_monitor.next_due() == in_an_hour
 
 
 async def test_the_launcher_sleeps_until_the_next_runner_is_wanted(world: World) -> None:
     await admitted(world)
 
-    assert await world.followup.next_due() == world.clock.now() + timedelta(seconds=15)
+    assert await world.run_monitor.next_due() == world.clock.now() + timedelta(seconds=15)
     await running(world)
-    assert await world.followup.next_due() is None
+    assert await world.run_monitor.next_due() is None
 
 
 async def test_a_run_whose_runner_is_gone_is_lost_and_its_job_tried_three_times(world: World) -> None:
@@ -126,7 +126,7 @@ async def test_a_run_whose_runner_is_gone_is_lost_and_its_job_tried_three_times(
     for attempt in (1, 2, 3):
         await running(world, f"{JOB}.r{attempt}")
         world.clock.advance(timedelta(seconds=16))
-        assert await world.followup.check_runs() == [f"{JOB}.r{attempt}"]
+        assert await world.run_monitor.check_runs() == [f"{JOB}.r{attempt}"]
 
     assert (await world.jobs.get(JOB)).runs == tuple(f"{JOB}.r{attempt}" for attempt in (1, 2, 3))
     assert {run.state for run in await world.runs.recent()} == {RunState.LOST}
@@ -139,10 +139,10 @@ async def test_a_runner_of_another_host_is_given_up_only_after_long_silence(worl
     await admitted(world)
     await running(world)
     world.clock.advance(timedelta(minutes=9))
-    assert await world.followup.check_runs() == []
+    assert await world.run_monitor.check_runs() == []
 
     world.clock.advance(timedelta(minutes=2))
-    assert await world.followup.check_runs() == [RUN]
+    assert await world.run_monitor.check_runs() == [RUN]
 
 
 async def test_runs_that_cannot_be_judged_yet_hide_no_others(world: World) -> None:
@@ -158,7 +158,7 @@ async def test_runs_that_cannot_be_judged_yet_hide_no_others(world: World) -> No
     world.runners.living[HERE] = False
     world.clock.advance(timedelta(seconds=16))
 
-    assert await world.followup.check_runs() == [RUN]
+    assert await world.run_monitor.check_runs() == [RUN]
 
 
 async def test_a_runner_that_was_given_up_is_notified(world: World) -> None:
@@ -166,21 +166,21 @@ async def test_a_runner_that_was_given_up_is_notified(world: World) -> None:
     await running(world)
     world.runners.living[HERE] = False
     world.clock.advance(timedelta(seconds=16))
-    await world.followup.check_runs()
+    await world.run_monitor.check_runs()
 
     with pytest.raises(ConflictError):
-        await world.book.heartbeat(RUN, runner=str(HERE), now=world.clock.now())
-    assert not await world.book.finish(RUN, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
+        await world.run_store.heartbeat(RUN, runner=str(HERE), now=world.clock.now())
+    assert not await world.run_store.finish(RUN, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
 
 
 async def test_a_heartbeat_in_the_last_moment_saves_the_run(world: World) -> None:
     await admitted(world)
     await running(world)
     world.clock.advance(timedelta(seconds=16))
-    [silent] = await world.book.silent(world.clock.now() - timedelta(seconds=15), limit=10)
-    await world.book.heartbeat(RUN, runner=str(HERE), now=world.clock.now())
+    [silent] = await world.run_store.silent(world.clock.now() - timedelta(seconds=15), limit=10)
+    await world.run_store.heartbeat(RUN, runner=str(HERE), now=world.clock.now())
 
-    assert await world.book.mark_lost(silent, "gone", now=world.clock.now(), attempts=3) is None
+    assert await world.run_store.mark_lost(silent, "gone", now=world.clock.now(), attempts=3) is None
     assert (await world.runs.get(RUN)).state == "RUNNING"
 
 
@@ -190,7 +190,7 @@ async def test_a_lost_run_of_a_disabled_schedule_is_not_tried_again(world: World
     await world.pool.execute("UPDATE schedules SET enabled = false")
     world.runners.living[HERE] = False
     world.clock.advance(timedelta(seconds=16))
-    await world.followup.check_runs()
+    await world.run_monitor.check_runs()
 
     assert (await world.jobs.get(JOB)).runs == (RUN,)
     assert "job.not_retried" in await actions(world, JOB)
@@ -227,8 +227,8 @@ async def test_the_end_is_stored_once(world: World) -> None:
     await running(world)
     ending = RunEnd(RunState.COMPLETED, "", world.clock.now(), 0)
 
-    assert await world.book.finish(RUN, ending)
-    assert not await world.book.finish(RUN, ending)
+    assert await world.run_store.finish(RUN, ending)
+    assert not await world.run_store.finish(RUN, ending)
     assert await world.column("SELECT count(*) FROM outbox") == [2]
 
 
@@ -255,7 +255,7 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(
     world.clock.advance(timedelta(seconds=16))
     await world.refuse(refused)
 
-    assert await world.followup.check_runs() == [RUN, OTHER][not reason :]
+    assert await world.run_monitor.check_runs() == [RUN, OTHER][not reason :]
     assert (await world.runs.get(RUN)).reason == reason
     assert (await world.runs.get(RUN)).state == ("COMPLETED" if reason else "RUNNING")
     assert (await world.runs.get(OTHER)).reason == "another"

@@ -61,8 +61,8 @@ class Place:
         }
         self.runners = LocalRunners(data_dir, self.environ)
         patience = RunTimeouts(silence=timedelta(seconds=1))
-        self.followup = RunMonitor(world.book, self.runners, SystemClock(), patience)
-        self.launcher = Launcher(world.decisions, self.followup, world.bell, SystemClock())
+        self.run_monitor = RunMonitor(world.run_store, self.runners, SystemClock(), patience)
+        self.launcher = Launcher(world.decisions, self.run_monitor, world.notifier, SystemClock())
 
     async def launch(self, executable: BashJob | SparkJob, **properties: str) -> None:
         await self.world.define(schedule("plain", properties=properties))
@@ -230,7 +230,7 @@ async def test_a_killed_runner_takes_all_its_children_along_and_the_job_is_tried
     await gone(place, session)
 
     async def lost() -> bool:
-        return bool(await place.followup.check_runs())
+        return bool(await place.run_monitor.check_runs())
 
     await eventually(lost)
     assert (await place.run()).state == "LOST"
@@ -273,7 +273,7 @@ async def test_an_end_that_was_noted_but_not_reported_is_found_on_disk(place: Pl
     (place.data_dir / "runs" / f"{RUN}.exit").write_bytes(orjson.dumps(note))
 
     async def found() -> bool:
-        return bool(await place.followup.check_runs())
+        return bool(await place.run_monitor.check_runs())
 
     await eventually(found)
     run = await place.run()
@@ -288,10 +288,10 @@ async def test_a_paused_runner_is_not_lost(place: Place) -> None:
     try:
 
         async def silent() -> bool:
-            return bool(await place.world.book.silent(SystemClock().now() - timedelta(seconds=1), limit=1))
+            return bool(await place.world.run_store.silent(SystemClock().now() - timedelta(seconds=1), limit=1))
 
         await eventually(silent)
-        assert await place.followup.check_runs() == []
+        assert await place.run_monitor.check_runs() == []
     finally:
         runner.resume()
 
@@ -314,7 +314,7 @@ async def world_of_its_own(folder: Path):
     try:
         yield world
     finally:
-        await world.bell.close()
+        await world.notifier.close()
         await pool.close()
         stop_server(folder)
 

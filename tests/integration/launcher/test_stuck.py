@@ -59,10 +59,10 @@ async def judged(world: World, known: Schedule) -> None:
 
 async def claimed(world: World, run: str, *ends: RunEnd) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner="far:1:1", log_path="/log", now=now)
-    await world.book.started(run, runner="far:1:1", now=now)
+    assert await world.run_store.claim(run, runner="far:1:1", log_path="/log", now=now)
+    await world.run_store.started(run, runner="far:1:1", now=now)
     for ending in ends:
-        await world.book.finish(run, replace(ending, at=now))
+        await world.run_store.finish(run, replace(ending, at=now))
 
 
 async def a_run_started_by_hand_is_active(world: World) -> None:
@@ -117,10 +117,10 @@ async def plugged(world: World, plugin: str, **installed: Maker) -> None:
     await world.define(known)
     await world.satisfy(world.ready(known, 2))
     loaders = {name: partial(_itself, maker) for name, maker in installed.items()}
-    advice = PluginEvaluator(loaders, world.decisions, world.clock)
-    launcher = Launcher(world.decisions, world.followup, world.bell, world.clock, advice)
+    plugins = PluginEvaluator(loaders, world.decisions, world.clock)
+    launcher = Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, plugins)
     await launcher.run_once()
-    await advice.settled()
+    await plugins.settled()
     await launcher.run_once()
 
 
@@ -225,7 +225,7 @@ async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
     await PostgresCatalogStore(world.pool).change(
         ref.owner, [ref], lambda app: change.pause(app, ref, Pause(keep=True), now=now), now=now
     )
-    assert await world.book.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None
+    assert await world.run_store.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None
 
 
 async def its_next_attempt_pauses(world: World) -> None:
@@ -300,7 +300,7 @@ async def test_the_earliest_start_behind_a_run_is_a_guess_from_how_long_such_run
         run = f"default.app.load.manual-{token}.r1"
         await claimed(world, run)
         world.clock.advance(4 * MINUTE)
-        await world.book.finish(run, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
+        await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
     begun = world.clock.now()
     await a_run_started_by_hand_is_active(world)
     await claimed(world, HAND)

@@ -72,7 +72,7 @@ async def test_settled_jobs_say_where_they_went(world: World) -> None:
     await world.define(one)
     await world.satisfy(*(world.ready(one, n) for n in (1, 2, 3)))
     await world.launcher.run_once()
-    await world.book.claim("default.app.one.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now())
+    await world.run_store.claim("default.app.one.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now())
 
     assert (await asked(world, "default.app.one.1.1")).summary == (
         "launched as default.app.one.1.1.r1, which is STARTING since 2026-03-01 12:00:00Z"

@@ -54,7 +54,7 @@ class CatalogProcess:
     """One process: a pool, a notifier, a catalog; `relaying` runs its relay."""
 
     pool: asyncpg.Pool
-    bell: PostgresNotifier
+    notifier: PostgresNotifier
     broker: Broker
     clock: SettableClock = field(default_factory=SettableClock)
 
@@ -69,14 +69,14 @@ class CatalogProcess:
             store=self.store,
             reader=self.reader,
             acks=self.outbox,
-            notifier=self.bell,
+            notifier=self.notifier,
             clock=self.clock,
             patience=patience,
             largest_record=largest_record,
         )
 
     def relay(self) -> Relay:
-        return Relay(broker=self.broker, outbox=self.outbox, notifier=self.bell)
+        return Relay(broker=self.broker, outbox=self.outbox, notifier=self.notifier)
 
     @asynccontextmanager
     async def relaying(self) -> AsyncIterator[None]:
@@ -90,15 +90,15 @@ class CatalogProcess:
 
     async def written(self) -> None:
         """Until something is in the outbox."""
-        async with asyncio.timeout(20), self.bell.listen(OUTBOX) as ring:
+        async with asyncio.timeout(20), self.notifier.listen(OUTBOX) as subscription:
             while not await self.outbox.pending(limit=1):
-                await ring.wait(0.5)
+                await subscription.wait(0.5)
 
     async def relayed(self) -> None:
         """Until the outbox is empty."""
-        async with asyncio.timeout(20), self.bell.listen(RELAYED) as ring:
+        async with asyncio.timeout(20), self.notifier.listen(RELAYED) as subscription:
             while await self.outbox.pending(limit=1):
-                await ring.wait(0.5)
+                await subscription.wait(0.5)
 
     async def signals(self) -> list[Signal]:
         """What the log has on `signals`, partition by partition, each at its home."""
@@ -124,15 +124,15 @@ async def furnished(broker: Broker) -> Broker:
 
 
 @pytest.fixture
-async def bell(database: str) -> AsyncIterator[PostgresNotifier]:
-    bell = PostgresNotifier(database)
-    yield bell
-    await bell.close()
+async def notifier(database: str) -> AsyncIterator[PostgresNotifier]:
+    notifier = PostgresNotifier(database)
+    yield notifier
+    await notifier.close()
 
 
 @pytest.fixture
-def scheduler(pool: asyncpg.Pool, bell: PostgresNotifier, broker: Broker) -> CatalogProcess:
-    return CatalogProcess(pool, bell, broker)
+def scheduler(pool: asyncpg.Pool, notifier: PostgresNotifier, broker: Broker) -> CatalogProcess:
+    return CatalogProcess(pool, notifier, broker)
 
 
 @pytest.fixture
@@ -153,10 +153,10 @@ async def explained(connection: Any, query: str, *values: object) -> list[dict[s
 
 
 @pytest.fixture
-async def scheduler_on_one_clock(pool: asyncpg.Pool, bell: PostgresNotifier) -> CatalogProcess:
+async def scheduler_on_one_clock(pool: asyncpg.Pool, notifier: PostgresNotifier) -> CatalogProcess:
     """A scheduler whose log and whose timers go by one clock, with one schedule."""
     clock = SettableClock()
-    scheduler = CatalogProcess(pool, bell, await furnished(MemoryBroker(MemoryLog(clock))), clock)
+    scheduler = CatalogProcess(pool, notifier, await furnished(MemoryBroker(MemoryLog(clock))), clock)
     async with scheduler.relaying():
         await scheduler.catalog.deploy(app(schedule()))
     return scheduler

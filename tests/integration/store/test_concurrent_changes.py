@@ -83,7 +83,7 @@ async def test_two_hundred_changes_reach_the_log_in_their_order(relaying_schedul
     async def expect(scheduler: CatalogProcess, ref: ScheduleRef) -> None:
         """What the homes know now is what PostgreSQL says now: nothing of the change is still on its way."""
         record = await stored(scheduler, ref)
-        assert standing(await scheduler.signals(), ref) == (
+        assert current(await scheduler.signals(), ref) == (
             record.generation,
             record.exists and record.enabled,
             event_keys(record.definition.trigger) if record.exists and record.enabled else frozenset(),
@@ -95,7 +95,7 @@ async def test_two_hundred_changes_reach_the_log_in_their_order(relaying_schedul
     assert len(generations) == 5 + 250
 
 
-def standing(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset[str]]:
+def current(signals: list[Any], ref: ScheduleRef) -> tuple[int, bool, frozenset[str]]:
     """What the homes know of a schedule after these signals."""
     generation, enabled, listens = 0, False, set()
     for signal in signals:

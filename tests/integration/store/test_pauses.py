@@ -24,7 +24,10 @@ HOUR = timedelta(hours=1)
 
 def resumption(scheduler: CatalogProcess) -> Resumption:
     return Resumption(
-        store=scheduler.store, pauses=PostgresPauseStore(scheduler.pool), notifier=scheduler.bell, clock=scheduler.clock
+        store=scheduler.store,
+        pauses=PostgresPauseStore(scheduler.pool),
+        notifier=scheduler.notifier,
+        clock=scheduler.clock,
     )
 
 

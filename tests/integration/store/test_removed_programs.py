@@ -32,7 +32,7 @@ async def settled(scheduler: CatalogProcess) -> None:
     await scheduler.catalog.deploy(AppDefinition(DOWN, (REPORT,), below, frozenset({"alone", "or", "and"})))
 
 
-async def standing(scheduler: CatalogProcess) -> dict[str, tuple[Trigger, int, bool]]:
+async def current(scheduler: CatalogProcess) -> dict[str, tuple[Trigger, int, bool]]:
     return {
         status.record.definition.ref.name: (
             status.record.definition.trigger,
@@ -51,7 +51,7 @@ async def test_deleting_it_rewrites_the_trees_that_wait_for_it_and_keeps_what_th
     applied = await relaying_scheduler.catalog.delete_program(JOIN.ref)
 
     assert [each.after.definition.ref.name for each in applied.change.schedules] == ["alone", "and", "or", "weekly"]
-    assert await standing(relaying_scheduler) == {"or": (WEATHER, 2, True), "tidy": (TIDIED, 1, False)}
+    assert await current(relaying_scheduler) == {"or": (WEATHER, 2, True), "tidy": (TIDIED, 1, False)}
     reported = [
         signal
         for signal in await relaying_scheduler.signals()
@@ -74,17 +74,17 @@ async def test_so_does_a_deployment_that_drops_it_whatever_it_says_of_schedules(
         await settled(relaying_scheduler)
         await relaying_scheduler.catalog.deploy(app(programs=(TIDY,)), update_schedules)
 
-        found = await standing(relaying_scheduler)
+        found = await current(relaying_scheduler)
         assert (found.keys(), found["or"][0]) == ({"or", "tidy"}, WEATHER)
 
 
 async def test_a_deployment_that_drops_nothing_touches_no_other(relaying_scheduler: CatalogProcess) -> None:
     await settled(relaying_scheduler)
-    before = await standing(relaying_scheduler)
+    before = await current(relaying_scheduler)
 
     await relaying_scheduler.catalog.deploy(app(schedule(trigger=FLIGHTS & WEATHER), programs=(JOIN, TIDY)))
 
-    assert {**await standing(relaying_scheduler), "weekly": None} == {**before, "weekly": None}
+    assert {**await current(relaying_scheduler), "weekly": None} == {**before, "weekly": None}
 
 
 async def test_schedules_of_its_own_app_that_wait_for_it_are_rewritten_too(relaying_scheduler: CatalogProcess) -> None:
@@ -93,7 +93,7 @@ async def test_schedules_of_its_own_app_that_wait_for_it_are_rewritten_too(relay
 
     await relaying_scheduler.catalog.delete_program(JOIN.ref)
 
-    assert await standing(relaying_scheduler) == {"after": (FLIGHTS, 2, True)}
+    assert await current(relaying_scheduler) == {"after": (FLIGHTS, 2, True)}
     assert [program.ref for program in await relaying_scheduler.catalog.programs()] == [TIDY.ref]
 
 

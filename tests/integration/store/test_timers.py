@@ -256,11 +256,11 @@ async def test_a_change_during_the_firing_waits_and_the_old_tick_is_of_the_old_g
 async def test_a_timer_that_becomes_due_sooner_wakes_a_sleeping_instance(
     scheduler: CatalogProcess, database: str
 ) -> None:
-    bell = PostgresNotifier(database)
+    notifier = PostgresNotifier(database)
     looked = Looked()
     sleeping = asyncio.create_task(
         Timers(
-            store=looked.over(scheduler), wakes=PostgresWakes(scheduler.pool), notifier=bell, clock=scheduler.clock
+            store=looked.over(scheduler), wakes=PostgresWakes(scheduler.pool), notifier=notifier, clock=scheduler.clock
         ).run()
     )
     try:
@@ -274,7 +274,7 @@ async def test_a_timer_that_becomes_due_sooner_wakes_a_sleeping_instance(
     finally:
         sleeping.cancel()
         await asyncio.wait([sleeping])
-        await bell.close()
+        await notifier.close()
 
     assert len(await ticks(scheduler)) == 1
 

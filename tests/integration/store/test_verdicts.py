@@ -247,8 +247,8 @@ async def job(kept: Kept, generation: int, sequence: int, *events: str, joined: 
 
 
 async def took(kept: Kept, event: str) -> str | None:
-    (taker,) = (await kept.trails.follow(event)).consuming_jobs
-    return None if taker is None else taker.job
+    (consuming_job,) = (await kept.trails.follow(event)).consuming_jobs
+    return None if consuming_job is None else consuming_job.job
 
 
 async def test_the_job_that_holds_an_event_took_it_be_it_the_next_or_a_later_one(kept: Kept) -> None:
@@ -288,6 +288,6 @@ async def test_a_job_that_joined_shows_the_other_ones_runs(kept: Kept) -> None:
     await job(kept, 1, 7)
     await job(kept, 1, 1, "e1", joined=f"{WEEKLY}.1.7")
 
-    (taker,) = (await kept.trails.follow("e1")).consuming_jobs
-    assert taker is not None
-    assert (taker.state, taker.joined) == (JobState.COALESCED, f"{WEEKLY}.1.7")
+    (consuming_job,) = (await kept.trails.follow("e1")).consuming_jobs
+    assert consuming_job is not None
+    assert (consuming_job.state, consuming_job.joined) == (JobState.COALESCED, f"{WEEKLY}.1.7")

@@ -196,7 +196,7 @@ async def test_where_the_logs_clock_is_behind_the_fold_asks_again_a_few_times_an
 ) -> None:
     logs_clock = SettableClock(scheduler.clock.now())
     log = CatalogProcess(
-        scheduler.pool, scheduler.bell, await furnished(MemoryBroker(MemoryLog(logs_clock))), scheduler.clock
+        scheduler.pool, scheduler.notifier, await furnished(MemoryBroker(MemoryLog(logs_clock))), scheduler.clock
     )
     await scheduler.pool.execute("DELETE FROM intake_positions")
     deadline = logs_clock.now() + MINUTE
@@ -218,31 +218,31 @@ async def test_where_the_logs_clock_is_behind_the_fold_asks_again_a_few_times_an
 
 
 async def test_a_request_that_is_due_soon_wakes_a_sleeping_instance(scheduler: CatalogProcess, database: str) -> None:
-    bell = PostgresNotifier(database)
+    notifier = PostgresNotifier(database)
     scheduler.clock.advance(MINUTE)
     sleeping = asyncio.create_task(
         Timers(
             store=PostgresTimers(scheduler.pool),
             wakes=PostgresWakes(scheduler.pool),
-            notifier=bell,
+            notifier=notifier,
             clock=scheduler.clock,
         ).run()
     )
     try:
-        async with bell.listen("timers") as ring:
+        async with notifier.listen("timers") as subscription:
             await ask(scheduler, wake(scheduler, timedelta(0)))
             await taken(scheduler)
-            assert await ring.wait(5)
+            assert await subscription.wait(5)
             async with asyncio.timeout(4):  # before the sweep
                 await scheduler.written()
 
             await ask(scheduler, wake(scheduler, 60 * MINUTE))
             await taken(scheduler)
-            assert not await ring.wait(0.2), "what is far away needs no bell"
+            assert not await subscription.wait(0.2), "what is far away notifies no process"
     finally:
         sleeping.cancel()
         await asyncio.wait([sleeping])
-        await bell.close()
+        await notifier.close()
 
     assert len(await sent(scheduler)) == 1
 

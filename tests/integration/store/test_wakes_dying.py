@@ -112,7 +112,7 @@ async def test_an_instance_that_dies_sends_each_wake_up_once_all_the_same(schedu
         await Timers(
             store=PostgresTimers(scheduler.pool),
             wakes=Dies(scheduler, step),
-            notifier=scheduler.bell,
+            notifier=scheduler.notifier,
             clock=scheduler.clock,
         ).run_once()
 

@@ -31,7 +31,7 @@ def timers(scheduler: CatalogProcess) -> Timers:
     return Timers(
         store=PostgresTimers(scheduler.pool),
         wakes=PostgresWakes(scheduler.pool),
-        notifier=scheduler.bell,
+        notifier=scheduler.notifier,
         clock=scheduler.clock,
     )
 

@@ -40,7 +40,7 @@ from streamsched.testing.clock import SettableClock
 from tests.support.id_table import IdTable
 from tests.support.shard_cluster import ShardCluster, event_ids, schedule
 
-OUTLETS = 3
+UNKEYED = 3
 QUICK = ShardSettings(idle_s=0.05, verdicts=False)
 ME = LeaseHolder("reshard", "localhost", 1)
 TTL = timedelta(seconds=5)
@@ -176,7 +176,7 @@ class Site:
         broker = MemoryBroker(self.log)
         layout = await read_layout(broker)
         if layout is None:
-            return await ShardCluster.found(broker, OUTLETS)
+            return await ShardCluster.found(broker, UNKEYED)
         return ShardCluster(of_generation(broker, layout.generation), layout.shards)
 
 
@@ -185,7 +185,7 @@ async def test_large_rows_move_in_commits_that_every_log_takes() -> None:
     cluster = await site.cluster()
     rows = {b"partition:default.d%d\x1ftest\x1f1" % number: b"1".rjust(1 << 20) for number in range(20)}
     for key, value in rows.items():
-        at = home(key.partition(SEPARATOR)[0], OUTLETS)
+        at = home(key.partition(SEPARATOR)[0], UNKEYED)
         await cluster.broker.append([Outgoing(SEEN_CHANGELOG, at, key, value)])
 
     await site.reshard(1)
@@ -213,7 +213,7 @@ async def tale(rng: random.Random, cuts: Mapping[int, int], *, mortal: bool = Fa
         await cluster.settled()
         for number in range(rng.randrange(8)):
             reported = event(rng, step, number)
-            await cluster.emit(reported, partition=home(reported.key, OUTLETS))
+            await cluster.emit(reported, partition=home(reported.key, UNKEYED))
             await cluster.settled()  # what is about different things has no order of its own
         if rng.random() < 0.3:
             name = rng.choice(names)
@@ -222,7 +222,7 @@ async def tale(rng: random.Random, cuts: Mapping[int, int], *, mortal: bool = Fa
             await cluster.put(schedule(name), triggers[name], generations[name], keep=rng.random() < 0.5)
         burst = [landed(rng.randrange(4), rng.randrange(3), f"b{step}-{n}") for n in range(rng.randrange(6))][:1] * 3
         for number, reported in enumerate(burst):
-            await cluster.emit(replace(reported, id=f"b{step}-{number // 2}"), partition=home(reported.key, OUTLETS))
+            await cluster.emit(replace(reported, id=f"b{step}-{number // 2}"), partition=home(reported.key, UNKEYED))
         if step in cuts:
             await cluster.stop()  # with whatever is unread
             for life in count() if mortal else (1_000_000,):

@@ -16,7 +16,7 @@ from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.signals.signal import Signal, Subscribe, Unsubscribe
-from streamsched.domain.signals.subscription import Subscriptions, route
+from streamsched.domain.signals.subscription import subscribed_generation
 from streamsched.domain.triggers.trigger import Partitions, event_keys
 from streamsched.ports.catalog import ScheduleRecord
 
@@ -62,10 +62,12 @@ record_maps = st.lists(records, max_size=3).map(lambda some: {record.definition.
 def applied(shards: Known, signal: Signal) -> Known:
     """The shards after a signal was processed at its home."""
     if isinstance(signal, Subscribe | Unsubscribe):
-        has = shards.listeners.get(signal.key)
-        after = route(None if has is None else Subscriptions(signal.key, has), signal)
-        rest = {key: found for key, found in shards.listeners.items() if key != signal.key}
-        return replace(shards, listeners=rest if after is None else {**rest, signal.key: after.listeners})
+        has = shards.listeners.get(signal.key, {})
+        after = subscribed_generation(has.get(signal.schedule), signal)
+        others = {schedule: generation for schedule, generation in has.items() if schedule != signal.schedule}
+        listeners = others if after is None else {**others, signal.schedule: after}
+        found = {**shards.listeners, signal.key: listeners}
+        return replace(shards, listeners={key: some for key, some in found.items() if some})
     ref = signal.schedule  # type: ignore[union-attr]
     after = fold(shards.states.get(ref), signal, at=NOW).state
     rest = {name: found for name, found in shards.states.items() if name != ref}

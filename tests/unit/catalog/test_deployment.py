@@ -74,7 +74,7 @@ def deployed(*wanted: AppDefinition) -> AppRecord:
     return app
 
 
-def standing(app: AppRecord) -> dict[ScheduleRef, Schedule]:
+def current(app: AppRecord) -> dict[ScheduleRef, Schedule]:
     return {ref: record.definition for ref, record in app.schedules.items() if record.exists}
 
 
@@ -84,7 +84,7 @@ def test_what_stands_afterwards_is_what_was_wanted_whatever_stood_before(
 ) -> None:
     app = deployed(before, wanted)
 
-    assert standing(app) == {schedule.ref: schedule for schedule in wanted.schedules}
+    assert current(app) == {schedule.ref: schedule for schedule in wanted.schedules}
     assert app.programs == {program.ref: program for program in wanted.programs}
 
 
@@ -109,7 +109,7 @@ def test_equal_schedules_are_not_touched_and_changed_ones_stay_as_they_were_swit
             assert each.before.enabled == each.after.enabled
         if each.action is Action.CREATED:
             assert each.after.enabled == (each.after.definition.ref.name in wanted.enabled)
-    equal = {s.ref for s in before.schedules} & {s.ref for s in wanted.schedules if standing(app).get(s.ref) == s}
+    equal = {s.ref for s in before.schedules} & {s.ref for s in wanted.schedules if current(app).get(s.ref) == s}
     assert equal.isdisjoint(each.after.definition.ref for each in change.schedules)
 
 
@@ -123,7 +123,7 @@ def test_leaving_schedules_alone_only_takes_those_whose_program_went(
     change = deploy(app, wanted, update_schedules=False, now=NOW)
 
     assert {each.action for each in change.schedules} <= {Action.DELETED}
-    assert standing(after(app, change)) == {s.ref: s for s in before.schedules if s.program in kept}
+    assert current(after(app, change)) == {s.ref: s for s in before.schedules if s.program in kept}
 
 
 def test_a_disabled_schedule_stays_disabled_though_the_deployment_names_it_enabled() -> None:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from streamsched.codec.cdap import notification
 from streamsched.codec.cdap.cron import to_quartz
+from streamsched.codec.cdap.extension import extensions
 from streamsched.codec.cdap.trigger import from_json, to_json
 from streamsched.codec.events.native import dumps
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import Outcome
+from streamsched.domain.events.match import Match, OneOf
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.ticks.fire_times import next_fire
 from streamsched.domain.time.dialect import Dialect
@@ -121,6 +123,17 @@ def test_a_program_is_shown_with_its_kind_and_version() -> None:
         "program": "UpWF",
         "entity": "PROGRAM",
     }
+    assert from_json(shown) == waits
+
+
+def test_arguments_asked_of_a_run_are_an_extension_that_round_trips() -> None:
+    eastern = Match.of({"region": OneOf(frozenset({"EU"}))})
+    waits = ProgramStatus(ProgramRef("default", "up", "UpWF"), match=eastern)
+
+    shown = to_json(waits)
+
+    assert shown["match"] == {"region": "EU"}
+    assert [*extensions({"trigger": shown})] == ["$.trigger.match"]
     assert from_json(shown) == waits
 
 

@@ -39,9 +39,9 @@ TWO = (GroupSlot("a", 1), GroupSlot("b", 2))
     ],
 )
 def test_a_group_has_room_or_says_who_is_in_it(
-    constraint: Group, standing: Occupancy | None, verdict: ConstraintVerdict
+    constraint: Group, current: Occupancy | None, verdict: ConstraintVerdict
 ) -> None:
-    groups = {} if standing is None else {"w": standing}
+    groups = {} if current is None else {"w": current}
 
     assert check(constraint, ConstraintInput(NOW, resources=Resources(groups)), NOW) == verdict
 

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from streamsched import App, at_least, event, glob, partitions, total
+from streamsched import App, at_least, event, glob, partitions, program, total
 from streamsched.codec.triggers.trigger import from_json, to_json
 from streamsched.define.combinators import TriggerExpression
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.events.event import CustomHappened, Event, Fact, Partition, PartitionsAdded
+from streamsched.domain.events.event import (
+    CustomHappened,
+    Event,
+    Fact,
+    Outcome,
+    Partition,
+    PartitionsAdded,
+    ProgramReached,
+)
 from streamsched.domain.events.match import Glob, Match, OneOf
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.names import DatasetRef, EventName, ScheduleRef
+from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put
-from streamsched.domain.triggers.trigger import AtLeast, CustomEvent, Measure, Partitions, Total, Trigger, leaf_id
+from streamsched.domain.triggers.trigger import (
+    AtLeast,
+    CustomEvent,
+    Measure,
+    Partitions,
+    ProgramStatus,
+    Silence,
+    Total,
+    Trigger,
+    compatible_id,
+    leaf_id,
+)
 
 AT = datetime(2013, 1, 7, 12, tzinfo=UTC)
 FLIGHTS = DatasetRef("default", "flights")
 PUSHED = EventName("default", "pushed")
+JOIN = ProgramRef("default", "app", "join")
 EAST = Match.of({"region": OneOf(frozenset({"EU", "AP"}))})
 
 
@@ -86,6 +106,41 @@ def test_an_event_counts_when_its_attributes_match() -> None:
     assert len(after(to_main, CustomHappened(PUSHED, yes), CustomHappened(PUSHED, yes))[1]) == 1
 
 
+def ended(**arguments: str) -> ProgramReached:
+    return ProgramReached(JOIN, "r", Outcome.SUCCEEDED, arguments)
+
+
+def test_a_run_counts_when_its_arguments_match() -> None:
+    eastern = ProgramStatus(JOIN, times=2, match=EAST)
+    assert str(eastern) == "default.app.join succeeded where region AP or EU 2 times"
+
+    state, jobs = after(eastern, ended(region="EU"), ended(region="US"), ended(), ended(area="EU"))
+    assert (explain(state).have, jobs) == (1, [])
+    _, (job,) = after(eastern, ended(region="EU"), ended(region="US", day="EU"), ended(region="AP", day="7"))
+    assert [each.fact for each in job.contributions[0].events] == [ended(region="EU"), ended(region="AP", day="7")]
+
+
+def test_runs_with_other_arguments_do_not_break_a_silence() -> None:
+    put = Put(ScheduleRef("default", "app", "s"), 1, True, Silence(ProgramStatus(JOIN, match=EAST), timedelta(hours=1)))
+    late = AT + timedelta(minutes=10)
+    begun = fold(None, put, at=AT).state
+
+    def last_heard(region: str) -> datetime | None:
+        state = fold(begun, Occurred(Event("e", "test", late, ended(region=region))), at=late).state
+        assert state is not None
+        return state.cell.clocks[0].last
+
+    assert (last_heard("US"), last_heard("EU")) == (AT, late)
+
+
+def test_a_filter_is_part_of_what_a_program_leaf_is() -> None:
+    other = Match.of({"region": Glob("EU")})
+    some = [ProgramStatus(JOIN), ProgramStatus(JOIN, match=EAST), ProgramStatus(JOIN, match=other)]
+    assert len({leaf_id(each) for each in some}) == len({compatible_id(each) for each in some}) == 3
+    assert leaf_id(some[0]) == "program:default.app.join:succeeded:1", "as earlier releases stored it"
+    assert compatible_id(some[1]) == compatible_id(ProgramStatus(JOIN, times=4, match=EAST))
+
+
 def test_two_of_three_fire_once_two_hold_and_tell_of_the_third() -> None:
     trigger = AtLeast(2, (Partitions(FLIGHTS, 3), CustomEvent(PUSHED), Total(FLIGHTS, Measure.ROWS, 9)))
 
@@ -117,6 +172,9 @@ def test_filters_that_differ_are_different_leaves_and_stars_in_values_are_stars(
     assert Match.of(star[1]).accepts({"day": "7"})
 
 
+ENDED = {"type": "PROGRAM_STATUS", "programId": "default.app.join", "programStatuses": ["COMPLETED"]}
+
+
 @pytest.mark.parametrize(
     ("written", "path"),
     [
@@ -125,6 +183,9 @@ def test_filters_that_differ_are_different_leaves_and_stars_in_values_are_stars(
         ({"type": "EVENT", "event": "a", "match": {"day": ["7", 8]}}, "$.match.day[1]"),
         ({"type": "EVENT", "event": "a", "match": {"day": {"glob": ""}}}, "$.match.day.glob"),
         ({"type": "EVENT", "event": "a", "match": {"day": {"like": "7"}}}, "$.match.day.glob"),
+        ({**ENDED, "match": {"region": 7}}, "$.match.region"),
+        ({**ENDED, "match": "EU"}, "$.match"),
+        ({**ENDED, "where": {"region": "EU"}}, "$.where"),
         ({"type": "TOTAL", "dataset": "a", "measure": "files", "amount": 1}, "$.measure"),
         ({"type": "TOTAL", "dataset": "a", "measure": "rows", "amount": 0}, "$.amount"),
         ({"type": "AT_LEAST", "count": 2, "triggers": [{"type": "EVENT", "event": "a"}]}, "$.count"),
@@ -141,9 +202,9 @@ def test_what_could_never_hold_is_refused_with_its_path(written: dict[str, Any],
 
 def test_matches_are_written_as_text_list_or_glob() -> None:
     wanted = {"a": "1", "b": ["1", "2"], "c": {"glob": "1*"}}
-    written = {"type": "EVENT", "event": "pushed", "match": wanted}
-
-    assert to_json(from_json(written))["match"] == wanted
+    for written in {"type": "EVENT", "event": "pushed", "match": wanted}, {**ENDED, "match": wanted}:
+        assert to_json(from_json(written))["match"] == wanted
+    assert "match" not in to_json(from_json(ENDED))
 
 
 def built(when: TriggerExpression) -> Trigger:
@@ -156,6 +217,9 @@ def test_the_builder_takes_values_sets_and_globs() -> None:
     assert built(partitions("flights", 2, match={"region": {"EU", "AP"}})) == Partitions(FLIGHTS, 2, EAST)
     assert built(event("pushed", match={"month": 1, "day": glob("0*")})) == CustomEvent(
         PUSHED, 1, Match.of({"month": OneOf(frozenset({"1"})), "day": Glob("0*")})
+    )
+    assert built(program("p", match={"region": {"EU", "AP"}})) == ProgramStatus(
+        ProgramRef("default", "app", "p"), match=EAST
     )
     assert built(at_least(1, total("flights", "bytes", "64MB"), total("flights", "rows", 5))) == AtLeast(
         1, (Total(FLIGHTS, Measure.BYTES, 64_000_000), Total(FLIGHTS, Measure.ROWS, 5))

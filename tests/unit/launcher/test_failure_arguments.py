@@ -28,8 +28,10 @@ from streamsched.spark.files import RunFiles, log_tail, read_note, write_note
 
 NOW = datetime(2013, 1, 8, tzinfo=UTC)
 LOAD = ProgramRef("default", "etl", "load")
-BELL = Program(ProgramRef("default", "etl", "bell"), BashJob("true"))
-ALARM = Schedule(ScheduleRef("default", "etl", "alarm"), BELL.ref, ProgramStatus(LOAD, frozenset({Outcome.FAILED}), 1))
+WEBHOOK = Program(ProgramRef("default", "etl", "webhook"), BashJob("true"))
+ALARM = Schedule(
+    ScheduleRef("default", "etl", "alarm"), WEBHOOK.ref, ProgramStatus(LOAD, frozenset({Outcome.FAILED}), 1)
+)
 #: Any text, with half characters, controls and what is syntax in URLs, JSON, forms and headers.
 HOSTILE = st.text(
     st.one_of(st.characters(exclude_categories=()), st.sampled_from("\"\\{}%&=+\r\n\t\0\x1b\ud800'<>")), max_size=300
@@ -43,13 +45,13 @@ def reached(run: str, outcome: Outcome, *, minutes: int = 0, error: str | None =
 
 def given_by(*events: Event) -> dict[str, str]:
     ready = ReadyJob(ALARM.ref, 1, 1, NOW, (Contribution("a", len(events), events),))
-    found = arguments(BELL, ALARM, ready)
+    found = arguments(WEBHOOK, ALARM, ready)
     return {name.removeprefix("trigger."): value for name, value in found.items()}
 
 
 def asked(job: HttpJob, **arguments: str) -> dict[str, str | bytes]:
     """The request a program makes with these arguments."""
-    made = request(Assignment("r", 1, Program(BELL.ref, job), arguments), job)
+    made = request(Assignment("r", 1, Program(WEBHOOK.ref, job), arguments), job)
     raw = dict(made.headers.raw)
     return {
         "query": made.url.query.decode(),

@@ -50,20 +50,20 @@ class DeafBook:
         return True
 
 
-async def executed(book: DeafBook, data_dir: Path) -> RunEnd | None:
+async def executed(run_store: DeafBook, data_dir: Path) -> RunEnd | None:
     site = RunEnvironment(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
-    return await Runner(book, SystemClock(), site, Timing(heartbeat=timedelta(milliseconds=10))).execute(RUN)
+    return await Runner(run_store, SystemClock(), site, Timing(heartbeat=timedelta(milliseconds=10))).execute(RUN)
 
 
 @pytest.mark.timeout(60)
 async def test_a_run_ends_when_the_cancellation_of_its_heartbeat_is_lost(tmp_path: Path) -> None:
-    book = DeafBook()
+    run_store = DeafBook()
 
-    ending = await executed(book, tmp_path)
+    ending = await executed(run_store, tmp_path)
 
     assert ending is not None
-    assert (ending.state, book.lost) == (RunState.COMPLETED, 1)
-    assert book.ended == [ending]
+    assert (ending.state, run_store.lost) == (RunState.COMPLETED, 1)
+    assert run_store.ended == [ending]
     assert ending.at <= datetime.now(UTC)
 
 
@@ -80,20 +80,20 @@ async def test_a_disk_that_takes_and_gives_nothing_changes_no_end(
     tmp_path: Path, command: str, state: RunState, reason: str
 ) -> None:
     place = tmp_path / "data"
-    book = DeafBook(command.format(place=place))
+    run_store = DeafBook(command.format(place=place))
 
-    await executed(book, place)
+    await executed(run_store, place)
 
-    assert [(ending.state, ending.reason) for ending in book.ended] == [(state, reason)]
+    assert [(ending.state, ending.reason) for ending in run_store.ended] == [(state, reason)]
 
 
 @pytest.mark.timeout(60)
 async def test_a_program_without_a_log_ends_with_the_reason(tmp_path: Path) -> None:
-    book = DeafBook()
+    run_store = DeafBook()
     (tmp_path / "logs" / f"{RUN}.log").mkdir(parents=True)
 
-    await executed(book, tmp_path)
+    await executed(run_store, tmp_path)
 
-    [ending] = book.ended
+    [ending] = run_store.ended
     assert ending.state is RunState.FAILED
     assert ending.reason.startswith("the program cannot be started: [Errno 21] Is a directory")

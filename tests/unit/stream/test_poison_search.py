@@ -13,7 +13,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryWriter
 from structlog.testing import capture_logs
 
 from streamsched.admin import dead_letters as letters
-from streamsched.codec.events import fast_path as express
+from streamsched.codec.events import fast_path
 from streamsched.codec.records import halt as halt_codec
 from streamsched.domain.errors import ConfigurationError, ConflictError, NotFoundError, TooLargeError, UnavailableError
 from streamsched.domain.events.event import CustomHappened, Event
@@ -65,7 +65,7 @@ def searched(
     sizes: Sequence[int], fails: Callable[[set[tuple[int, int]]], bool], answers: Answers = everybody
 ) -> tuple[list[tuple[int, int]], int]:
     """Which records were refused, and how many lives it took; every other record was taken exactly once, in order."""
-    log, caution = Log(sizes), PoisonSearch()
+    log, poison_search = Log(sizes), PoisonSearch()
     refused: list[tuple[int, int]] = []
     done: list[tuple[int, int]] = []
     lives, left = 1, list[Chunk]()
@@ -75,18 +75,18 @@ def searched(
             assert sorted(done) == [(part, n) for part, size in enumerate(sizes) for n in range(size)]
             assert all([n for p, n in done if p == part] == list(range(size)) for part, size in enumerate(sizes))
             return refused, lives
-        taken, left = caution.split(chunks)
+        taken, left = poison_search.split(chunks)
         names = [(chunk.partition, record.offset) for chunk in taken for record in chunk.records]
-        if caution.poison(taken) is not None:
+        if poison_search.poison(taken) is not None:
             refused += names
         elif fails(set(names)):
-            caution.failed(taken, TooLargeError("t", 2, 1))
+            poison_search.failed(taken, TooLargeError("t", 2, 1))
             lives, left = lives + 1, []
             continue
         done += names
         for chunk in taken:
             log.at[chunk.partition] = chunk.next_position
-        caution.succeeded(taken)
+        poison_search.succeeded(taken)
     raise AssertionError("no end")
 
 
@@ -115,18 +115,18 @@ def test_they_are_found_whichever_answers_first(sizes: list[int], rng: Random, d
 
 def test_a_search_goes_on_past_traffic_that_has_nothing_to_do_with_it() -> None:
     """The poison's node answers every other time; what comes from the other node goes well."""
-    caution, poison = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(64)], 64)
+    poison_search, poison = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(64)], 64)
     for life in range(9):
         innocent = Chunk("t", 1, [Record(life, None, None, 0)], life + 1)
-        taken, left = caution.split([innocent])
+        taken, left = poison_search.split([innocent])
         assert (taken, left) == ([innocent], [])
-        caution.succeeded(taken)
-        taken, left = caution.split([poison])
-        if caution.poison(taken):
+        poison_search.succeeded(taken)
+        taken, left = poison_search.split([poison])
+        if poison_search.poison(taken):
             return
-        caution.failed(taken, TooLargeError("t", 2, 1))
-    taken, _ = caution.split([poison])
-    assert caution.poison(taken) is not None
+        poison_search.failed(taken, TooLargeError("t", 2, 1))
+    taken, _ = poison_search.split([poison])
+    assert poison_search.poison(taken) is not None
 
 
 def test_two_that_fail_in_turns_are_both_found() -> None:
@@ -157,45 +157,45 @@ def test_what_is_only_too_much_together_is_taken_apart_and_nothing_is_refused() 
 
 
 def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
-    caution, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
     for _ in range(10):
-        caution.failed([chunk], UnavailableError("away"))
+        poison_search.failed([chunk], UnavailableError("away"))
 
-    assert caution.poison([chunk]) is None
-    assert not caution.searching
+    assert poison_search.poison([chunk]) is None
+    assert not poison_search.searching
 
 
 @pytest.mark.parametrize(
     "fault", [ConfigurationError("PostgreSQL: permission denied for table log"), NotFoundError("topic", "launch")]
 )
 def test_where_the_installation_is_wrong_nothing_is_ever_refused(fault: Exception) -> None:
-    caution, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
     for _ in range(10):
-        caution.failed([chunk], fault)
+        poison_search.failed([chunk], fault)
 
-    assert caution.poison([chunk]) is None
-    assert not caution.searching
+    assert poison_search.poison([chunk]) is None
+    assert not poison_search.searching
 
 
 def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
-    caution, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
+    poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
     hurries = list[bool]()
     for _ in range(10):
-        caution.begin()
-        caution.failed([chunk], TooLargeError("t", 2, 1))
-        hurries.append(caution.searching)
+        poison_search.begin()
+        poison_search.failed([chunk], TooLargeError("t", 2, 1))
+        hurries.append(poison_search.searching)
 
     assert hurries == [True] * 5 + [False] * 5, "three turns of its own, and three ways to refuse it"
 
 
 def test_a_life_that_ends_outside_a_turn_is_no_part_of_a_search() -> None:
-    caution, chunk = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(9)], 9)
-    caution.failed([chunk], TooLargeError("t", 2, 1))
-    assert caution.searching
+    poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(9)], 9)
+    poison_search.failed([chunk], TooLargeError("t", 2, 1))
+    assert poison_search.searching
 
-    caution.begin()
+    poison_search.begin()
 
-    assert not caution.searching
+    assert not poison_search.searching
 
 
 # -- shards
@@ -307,14 +307,14 @@ def logs() -> Iterator[None]:
 async def test_a_record_that_breaks_ingest_is_a_dead_letter_alone(
     cluster: ShardCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sane = express.occurred
+    sane = fast_path.occurred
 
     def broken(raw: bytes) -> object:
         if b"flights-3" in raw:
             raise RecursionError("too deep")
         return sane(raw)
 
-    monkeypatch.setattr(express, "occurred", broken)
+    monkeypatch.setattr(fast_path, "occurred", broken)
     await cluster.start()
     await cluster.put(schedule(), Partitions(FLIGHTS, 1))
     await cluster.emit(*(landed(n) for n in range(6)))

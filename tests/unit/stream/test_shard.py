@@ -367,12 +367,12 @@ async def test_the_loop_goes_on_while_a_long_turn_is_folded(
     monkeypatch.setattr(schedule_home, "STEP_S", -1.0)  # each signal is a step, and each row that is written
     await cluster.put(schedule(), Partitions(FLIGHTS, 2))
     await cluster.emit(*(landed(n) for n in range(400)))
-    signs = [ShardStats() for _ in range(cluster.count)]
-    cluster.shards = [Shard(cluster.broker, number, stats=each) for number, each in enumerate(signs)]
+    stats = [ShardStats() for _ in range(cluster.count)]
+    cluster.shards = [Shard(cluster.broker, number, stats=each) for number, each in enumerate(stats)]
     await asyncio.gather(*(shard.start() for shard in cluster.shards))
     await cluster.settled()
 
     pairs = [[f"flights-{n}", f"flights-{n + 1}"] for n in range(0, 400, 2)]
     assert [event_ids(job) for job in await cluster.jobs()] == pairs
-    assert max(each.progress for each in signs) > 400
-    assert sum(each.turns for each in signs) < 50
+    assert max(each.progress for each in stats) > 400
+    assert sum(each.turns for each in stats) < 50

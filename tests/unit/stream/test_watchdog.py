@@ -36,9 +36,9 @@ async def first_stuck(dog: Watchdog, between: Callable[[], None] = lambda: None)
 
 
 async def test_a_shard_that_goes_on_is_not_stuck_even_when_nothing_comes() -> None:
-    signs = ShardStats()
+    stats = ShardStats()
 
-    assert await first_stuck(Watchdog(lambda: {0: signs}, patience_s=1), lambda: signs.enter("reading")) is None
+    assert await first_stuck(Watchdog(lambda: {0: stats}, patience_s=1), lambda: stats.enter("reading")) is None
 
 
 async def test_a_shard_that_hangs_is_stuck_whatever_the_others_do() -> None:

@@ -1,0 +1,72 @@
+"""The columns of a correlation key: named values, which are arguments of the runs that the key starts.
+
+    >>> from streamsched.domain.names import EventName
+    >>> from streamsched.domain.triggers.trigger import CustomEvent
+    >>> daily = Per(CustomEvent(EventName("default", "landed")), ("region", "date"))
+    >>> key_columns(daily, "EU/2013-01-07")
+    {'region': 'EU', 'date': '2013-01-07'}
+
+The names are the columns of each `per` of the trigger. The key of a roll-up or fan-out is another value than that of
+its column, so it has the name of its period instead, such as `day`. Where several `per` name one value differently, it
+has all of these names; where they name different values the same, the leftmost counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+from urllib.parse import unquote
+
+from streamsched.domain.schedules.template import printable
+from streamsched.domain.triggers.correlation import MOST_COLUMNS, SEPARATOR, Per
+from streamsched.domain.triggers.trigger import Trigger, children
+
+#: Most characters of a value that becomes an argument; `trigger.key` has a longer one too.
+LONGEST_VALUE: Final = 2000
+
+
+def key_columns(trigger: Trigger, key: str) -> dict[str, str]:
+    """Column → value as the events had it; at most `MOST_COLUMNS`, leftmost first. Empty without a key, and for the key
+    of a job that was kept while its trigger changed to another number of columns.
+
+    Values of more than `LONGEST_VALUE` characters are left out. One with control characters is escaped as in the key.
+    """
+    values = [_value(part) for part in key.split(SEPARATOR)] if key else []
+    found: dict[str, str] = {}
+    for per in _pers(trigger):
+        names = column_names(per)
+        if len(names) == len(values):
+            found = {**found, **{name: value for name, value in zip(names, values, strict=True) if name not in found}}
+        if len(found) >= MOST_COLUMNS:
+            break
+    return dict(islice(((name, value) for name, value in found.items() if len(value) <= LONGEST_VALUE), MOST_COLUMNS))
+
+
+def all_column_names(trigger: Trigger) -> tuple[str, ...]:
+    """The names of the columns of any key of the trigger, each once; empty where it does not correlate."""
+    return tuple(dict.fromkeys(name for per in _pers(trigger) for name in column_names(per)))
+
+
+def column_names(per: Per) -> tuple[str, ...]:
+    """The names of the values of its keys, in their order."""
+    period = per.rolled_up_to or per.fanned_out_to
+    return per.by if period is None else (period.value,)
+
+
+def _pers(trigger: Trigger) -> Iterator[Per]:
+    """Left to right; none is inside another."""
+    if isinstance(trigger, Per):
+        yield trigger
+        return
+    for child in children(trigger):
+        yield from _pers(child)
+
+
+def _value(part: str) -> str:
+    """The inverse of the escaping in keys, where the value is printable."""
+    try:
+        value = unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        return part
+    return value if printable(value) == value else part

@@ -1,0 +1,115 @@
+"""What befalls an installation, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, assert_never
+
+from tests.faults.processes.installation import Processes, chosen
+from tests.faults.sites.installation_site import LEASE_S
+
+
+class How(StrEnum):
+    """Killed and back at once, or back when others have taken over; or standing still for longer than a lease lasts."""
+
+    QUICK = "quick"
+    LATE = "late"
+    STOP = "stop"
+
+
+class Who(StrEnum):
+    WORKER = "worker"
+    LAUNCHER = "launcher"
+    API = "api"
+    EMITTER = "emitter"
+    POSTGRES = "postgres"
+    KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    who: Who
+    how: How
+
+    def __str__(self) -> str:
+        return f"{self.who} {self.how}"
+
+
+_ROLES: Final = tuple(Fault(who, how) for who in (Who.WORKER, Who.LAUNCHER) for how in How)
+_OTHERS: Final = (
+    Fault(Who.API, How.QUICK),
+    Fault(Who.API, How.STOP),
+    Fault(Who.EMITTER, How.QUICK),
+    Fault(Who.POSTGRES, How.QUICK),
+    Fault(Who.POSTGRES, How.LATE),
+)
+
+
+def known(*, kafka: bool) -> tuple[Fault, ...]:
+    """All there are."""
+    log = (Fault(Who.KAFKA, How.QUICK), Fault(Who.KAFKA, How.LATE)) if kafka else ()
+    return (*_ROLES, *_OTHERS, *log)
+
+
+@dataclass(slots=True)
+class RandomFaults:
+    """Deals them in a random order, each once before any comes again."""
+
+    rng: random.Random
+    of: tuple[Fault, ...]
+    left: list[Fault] = field(default_factory=list)
+    met: Counter[Fault] = field(default_factory=Counter)
+
+    def next(self) -> Fault:
+        if not self.left:
+            self.left = self.rng.sample(self.of, len(self.of))
+        return self.left.pop()
+
+    @property
+    def kills(self) -> int:
+        return self.met.total() - self.stops
+
+    @property
+    def stops(self) -> int:
+        return sum(times for each, times in self.met.items() if each.how is How.STOP)
+
+
+async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:
+    """It happens now; returns when all are there again."""
+    processes.named = rng.random() < 0.5
+    late = rng.uniform(1.5, 2.5) * LEASE_S if what.how is How.LATE else rng.uniform(0.0, 0.5)
+    match what.who:
+        case Who.WORKER | Who.LAUNCHER | Who.API if what.how is How.STOP:
+            process = processes.running[chosen(rng, what.who)]
+            process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(rng.uniform(2, 3) * LEASE_S)
+            process.send_signal(signal.SIGCONT)
+        case Who.WORKER | Who.LAUNCHER | Who.API:
+            place = chosen(rng, what.who)
+            processes.kill(place)
+            await asyncio.sleep(late)
+            processes.start_role(place)
+        case Who.EMITTER:
+            emitter = rng.choice(processes.emitters.all)
+            await emitter.kill()
+            await asyncio.sleep(late)
+            await emitter.start()
+        case Who.POSTGRES:
+            how = rng.choice((signal.SIGQUIT, signal.SIGQUIT, signal.SIGKILL))
+            await asyncio.to_thread(processes.site.kill_postgres, how)
+            await asyncio.sleep(late)
+            await asyncio.to_thread(processes.site.start_postgres)
+        case Who.KAFKA:
+            cluster = processes.site.cluster
+            assert cluster is not None
+            node = rng.choice(cluster.numbers)
+            await asyncio.to_thread(cluster.kill, node)
+            await asyncio.sleep(late)
+            await asyncio.to_thread(cluster.start, node)
+        case _:
+            assert_never(what.who)

@@ -1,0 +1,112 @@
+"""What the log holds: the signals of each home in its order, and what was launched."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from streamsched.codec.records import launch as launch_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import UnavailableError
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.signals.signal import Occurred
+from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
+from streamsched.ports.broker import Broker, Record, TopicPartition
+from tests.faults.sites.installation_site import SHARDS
+from tests.support.rerun import Stamped
+
+#: How long the log may be away.
+AWAY_S: Final = 60.0
+
+_TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
+
+
+@dataclass(slots=True)
+class Log:
+    """What is worth judging, read on from where the last look ended.
+
+    Attributes:
+        at: where the last look ended.
+        homes: record key → its signals, of the trial at hand.
+        jobs: what was launched, of the trial at hand.
+        launched: job id → how often it is on its way, of all trials.
+        letters: what was put aside as unreadable.
+    """
+
+    broker: Broker
+    at: dict[TopicPartition, int] = field(
+        default_factory=lambda: {TopicPartition(topic, n): 0 for topic in _TOPICS for n in range(SHARDS)}
+    )
+    homes: dict[str, list[Stamped]] = field(default_factory=lambda: defaultdict(list))
+    jobs: list[ReadyJob] = field(default_factory=list)
+    launched: Counter[str] = field(default_factory=Counter)
+    letters: list[str] = field(default_factory=list)
+    _mine: re.Pattern[str] = field(default=re.compile("nothing"))
+
+    def begin(self, *names: str) -> None:
+        """Another trial; each of its names begins with one of these, which are those of its apps."""
+        self._mine = _of(*names)
+        self.homes.clear()
+        self.jobs.clear()
+
+    def homes_of(self, name: str) -> Mapping[str, list[Stamped]]:
+        """The homes of one app and of what it listens to."""
+        mine = _of(name)
+        return {key: signals for key, signals in self.homes.items() if mine.match(key)}
+
+    def came_home(self) -> Iterator[tuple[str, datetime]]:
+        """The id of each event that came to the home of a schedule, and when."""
+        for key, signals in self.homes.items():
+            if key.startswith("schedule:"):
+                yield from ((signal.event.id, at) for at, signal in signals if isinstance(signal, Occurred))
+
+    async def look(self, quiet_s: float) -> None:
+        """Reads until nothing has come for that long; while the log is away it is asked again."""
+        deadline = time.monotonic() + AWAY_S
+        while True:
+            try:
+                return await self._look(quiet_s)
+            except UnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+    async def _look(self, quiet_s: float) -> None:
+        reader = await self.broker.reader(self.at)
+        try:
+            while chunks := await reader.read(max_records=20_000, timeout=quiet_s):
+                for chunk in chunks:
+                    for record in chunk.records:
+                        self._take(chunk.topic, record)
+                    self.at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
+        finally:
+            await reader.close()
+
+    def _take(self, topic: str, record: Record) -> None:
+        """Records of a partition come in order, each once."""
+        key, value = (record.key or b"").decode(), record.value or b""
+        match topic:
+            case "signals" if self._mine.match(key):
+                self.homes[key].append((_instant(record), signal_codec.decode(key.encode(), value)))
+            case "launch":
+                self.launched[key] += 1
+                if self._mine.match(f"schedule:{key}"):
+                    self.jobs.append(launch_codec.decode(value))
+            case "dead-letter":
+                self.letters.append(value.decode(errors="replace"))
+            case _:
+                pass
+
+
+def _of(*names: str) -> re.Pattern[str]:
+    return re.compile(rf"[a-z]+:default\.({'|'.join(names)})(?!\d)")
+
+
+def _instant(record: Record) -> datetime:
+    return datetime.fromtimestamp(record.time_ms / 1000, UTC)

@@ -1,0 +1,171 @@
+"""Someone who deploys an app and changes its schedules over HTTP while events flow, and tries again what fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx
+
+from streamsched.codec.schedules.schedule import app_to_json, schedule_to_json
+from streamsched.domain.schedules.app import AppDefinition
+from streamsched.domain.schedules.schedule import Schedule
+from tests.faults.load.generated_schedules import GeneratedSchedules
+
+#: How long a change is tried for, in seconds, and how long one request may take.
+_PATIENCE_S: Final = 300.0
+_ANSWER_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A change that has returned.
+
+    Attributes:
+        generation: at least that one stands.
+        at: when it returned.
+        anew: what was accumulated, and what waited, ended with it.
+    """
+
+    schedule: str
+    generation: int
+    at: datetime
+    anew: bool
+
+
+@dataclass(slots=True)
+class User:
+    """Attributes:
+    returned: changes that the API said are done, in order.
+    """
+
+    generated: GeneratedSchedules
+    rng: random.Random
+    client: httpx.AsyncClient
+    returned: list[Returned] = field(default_factory=list)
+    enabled: dict[str, bool] = field(default_factory=dict)
+    pausing: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
+    tries: int = 0
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """The definitions by name, as last changed."""
+        return self.generated.schedules
+
+    async def deploy(self, definition: AppDefinition) -> None:
+        """The whole app."""
+        namespace, app = definition.ref.namespace, definition.ref.app
+        await self._done("PUT", f"/v1/apps/{namespace}/{app}", app_to_json(definition))
+        for schedule in definition.schedules:
+            self.enabled[schedule.ref.name] = True
+            self.returned.append(Returned(schedule.ref.name, 1, datetime.now(UTC), True))
+
+    async def meddle(self, until: asyncio.Event) -> None:
+        """One change after the other; then enables again whatever is not enabled."""
+        names = [name for name in self.generated.schedules if name.startswith("s")]
+        while not until.is_set():
+            await asyncio.sleep(self.rng.expovariate(8))
+            await self._change(self.rng.choice(names))
+        for name in sorted(self.gone):
+            await self._create(name)
+        await self._enable_all()
+        for name in [name for name, made in self.generated.schedules.items() if "every" in str(made.trigger)]:
+            await self._tell(name, "disable")
+            self.enabled[name] = False
+
+    async def _change(self, name: str) -> None:
+        self.changed.add(name)
+        before = self.generated.schedules[name]
+        if name in self.gone:
+            await self._create(name)
+        elif not self.enabled[name]:
+            await self._enable(name)
+        else:
+            match self.rng.randrange(8):
+                case 0 | 1:
+                    await self._update(self.generated.schedule(name), keep=False)
+                case 2:
+                    await self._update(replace(before, description=f"{before.description}!"), keep=True)
+                case 3 | 4:
+                    other = self.generated.more_or_less(before) or replace(before, description=f"{before.description}?")
+                    await self._update(other, keep=True)
+                case 5:
+                    await self._tell(name, "pause", {"keep": True})
+                    self.enabled[name] = False
+                case 6:
+                    await self._tell(name, "disable")
+                    self.enabled[name] = False
+                case _:
+                    await self._done("DELETE", self._address(name))
+                    self.gone.add(name)
+
+    async def _create(self, name: str) -> None:
+        body = {**schedule_to_json(self.generated.schedules[name]), "enabled": True}
+        answer = await self._done("POST", "/v1/schedules", body)
+        self.gone.discard(name)
+        self.enabled[name] = True
+        self._note(name, answer, anew=True)
+
+    async def _enable(self, name: str) -> None:
+        await self._tell(name, "enable")
+        self.enabled[name] = True
+
+    async def _enable_all(self) -> None:
+        """Whatever is not enabled, in one change."""
+        app = self.generated.app
+        answer = await self._done("POST", f"/v1/apps/{app.namespace}/{app.app}/enable")
+        now = datetime.now(UTC)
+        for each in answer.json()["schedules"]:
+            name = each["id"].rpartition(".")[2]
+            self.returned.append(Returned(name, each["generation"], now, not each["keeps"]))
+        self.enabled = dict.fromkeys(self.enabled, True)
+
+    async def _update(self, definition: Schedule, *, keep: bool) -> None:
+        name = definition.ref.name
+        path = f"{self._address(name)}?keep={str(keep).lower()}"
+        answer = await self._done("PUT", path, schedule_to_json(definition))
+        self.generated.schedules[name] = definition
+        self._note(name, answer, anew=not keep)
+
+    async def _tell(self, name: str, what: str, body: Mapping[str, Any] | None = None) -> None:
+        answer = await self._done("POST", f"{self._address(name)}/{what}", body)
+        self._note(name, answer, anew=what == "disable")
+
+    def _note(self, name: str, answer: httpx.Response, *, anew: bool) -> None:
+        """What was answered with success stands; that it stood already is no promise."""
+        if answer.is_success and answer.content:
+            self.returned.append(Returned(name, answer.json()["generation"], datetime.now(UTC), anew))
+
+    def _address(self, name: str) -> str:
+        return f"/v1/schedules/{self.generated.schedules[name].ref}"
+
+    async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        """Asks until it is answered: done, or, when asked again, that it is so already.
+
+        Raises:
+            AssertionError: it is refused, or there is no answer for too long.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        said = "nothing"
+        while time.monotonic() < deadline:
+            self.tries += 1
+            try:
+                answer = await self.client.request(method, path, json=body, timeout=_ANSWER_S)
+            except httpx.HTTPError as exc:
+                said = repr(exc)
+            else:
+                if answer.is_success or answer.status_code in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                    return answer
+                said = f"{answer.status_code} {answer.text}"
+                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    break
+            await asyncio.sleep(0.2)
+        raise AssertionError(f"{method} {path}: {said}")

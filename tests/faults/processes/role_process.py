@@ -1,0 +1,69 @@
+"""One role as a process: `python -m tests.faults.processes.role_process ROLE NAME RUNNERS [BUG]`.
+
+It is what `streamsched worker|launcher|api` does, under a name that is given; runs are executed by processes that are
+forked from a warm one (`RUNNERS` is its socket), which takes a fraction of what starting Python anew for each does; and
+what has ended leaves for the history soon.
+With a bug, it is spoilt as `bugged` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from streamsched import bootstrap
+from streamsched.config import Settings
+from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.signals.layout import Layout
+from streamsched.launcher import retention
+from streamsched.ports.broker import Broker
+from streamsched.process.supervision import run_until_signal
+from streamsched.telemetry.logs import configure_logs
+from tests.faults.processes.bugged import BuggedBroker, keep_tables
+from tests.faults.processes.warm_runners import WarmRunners
+from tests.simulation.log import Bug
+
+
+def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
+    settings = Settings.from_env(os.environ)
+    configure_logs(level=settings.log_level, style=settings.log_format)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    _replace_runners(runners)
+    _hasten_history()
+    if bug is Bug.TABLE_KEPT:
+        keep_tables()
+    elif bug is not None:
+        _spoil_the_log(bug)
+    run_until_signal(bootstrap.serve(settings, bootstrap.Role(role), environ=os.environ, name=name))
+
+
+def _replace_runners(socket: Path) -> None:
+    def made(data_dir: Path, environ: Mapping[str, str]) -> WarmRunners:
+        return WarmRunners(data_dir, socket)
+
+    bootstrap.LocalRunners = made  # type: ignore[assignment, misc]
+
+
+def _hasten_history() -> None:
+    """What has ended leaves within the trial that saw it end, not after an hour."""
+    bootstrap.Retention = partial(Retention, warm=timedelta(seconds=5))  # type: ignore[assignment, misc]
+    retention._EVERY = 5.0  # type: ignore[misc]
+
+
+def _spoil_the_log(bug: Bug) -> None:
+    opened = bootstrap.open_log
+
+    async def open_spoilt(url: str, *, shards: int) -> tuple[Broker, Layout]:
+        log, layout = await opened(url, shards=shards)
+        return BuggedBroker(log, bug), layout
+
+    bootstrap.open_log = open_spoilt
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Bug(sys.argv[4]) if len(sys.argv) > 4 else None)
