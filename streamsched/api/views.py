@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.catalog.preview import Dropped, ForeseenChange, PotentialLoss, Preview
-from streamsched.catalog.suspension import Suspension
+from streamsched.catalog.preview import Dropped, ForeseenChange, PotentialLoss, Preview, Suspension
 from streamsched.codec.events import native
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records.state import decode_key

@@ -13,8 +13,7 @@ import structlog
 from streamsched.catalog import change, deployment
 from streamsched.catalog.outbox_ack import between_within, outstanding_within, wait_for_ack
 from streamsched.catalog.planner import Planner, unchecked
-from streamsched.catalog.preview import check_plan, confirmed
-from streamsched.catalog.suspension import Suspended, Suspension
+from streamsched.catalog.preview import Suspended, Suspension, check_plan, confirmed
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition

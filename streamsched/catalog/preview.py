@@ -19,7 +19,15 @@ from streamsched.domain.fold.kept_state import fitting
 from streamsched.domain.fold.plan import LeafSlot, Shape, planned
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.catalog import Action, AppChange, ProgramChange, ScheduleChange, ScheduleStatus
+from streamsched.ports.catalog import (
+    Action,
+    AppChange,
+    Applied,
+    ProgramChange,
+    ScheduleChange,
+    ScheduleRecord,
+    ScheduleStatus,
+)
 
 _NAMES = frozenset({"namespace", "application", "name"})
 
@@ -122,6 +130,35 @@ class Preview:
     def loses(self) -> bool:
         """Whether accumulations, waiting jobs or schedules would be lost."""
         return any(each.loses for each in self.schedules)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """Schedules that were paused, disabled or deleted.
+
+    Attributes:
+        applied: what was changed.
+        plan: what could be lost, as read just before the change.
+    """
+
+    applied: Applied
+    plan: Preview
+
+    def dropped(self, ref: ScheduleRef) -> Dropped:
+        """What the schedule lost, according to `plan`."""
+        return next((each.dropped for each in self.plan.schedules if each.schedule == ref), Dropped())
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A schedule that was paused or disabled."""
+
+    status: ScheduleStatus
+    suspension: Suspension
+
+    @property
+    def record(self) -> ScheduleRecord:
+        return self.status.record
 
 
 def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, origin: str = "") -> Preview:

@@ -35,7 +35,7 @@ from streamsched.api.views import (
     schedule_view,
     why_not_view,
 )
-from streamsched.catalog.suspension import Suspended
+from streamsched.catalog.preview import Suspended
 from streamsched.codec.json.reading import moment_ago
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
