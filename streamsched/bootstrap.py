@@ -303,6 +303,7 @@ def api_services(services: Services) -> ApiServices:
         installation=assembled(pool, notifier, services.clock, log=broker, broker=broker, specs=specs),
         allowed_hosts=allowed_hosts(services.settings),
         installation_name=services.settings.installation,
+        update_schedules=services.settings.update_schedules,
     )
 
 

@@ -53,6 +53,7 @@ class Settings:
         launches_per_second: long-term rate limit of run starts, for all launchers together; 0: unlimited.
         launch_burst: largest number of runs started at once within that rate.
         body_limit: largest request body in bytes.
+        update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
     database_url: str
@@ -80,6 +81,7 @@ class Settings:
     launches_per_second: int = 20
     launch_burst: int = 100
     body_limit: int = 16 * 1024 * 1024
+    update_schedules: bool = True
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -173,9 +175,16 @@ def _whole(text: str) -> int:
         raise ValueError(f"'{text}' is not a whole number") from None
 
 
+def _switch(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError(f"'{text}' is not `true` or `false`")
+    return text.lower() == "true"
+
+
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "str": str,
     "int": _whole,
+    "bool": _switch,
     "Path": Path,
     "timedelta": _duration,
 }
@@ -189,7 +198,13 @@ def _read(name: str, kind: str, text: str) -> object:
 
 
 def _written(value: object) -> str:
-    return duration_text(value) if isinstance(value, timedelta) else str(value)
+    match value:
+        case timedelta():
+            return duration_text(value)
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
 
 
 def _require(holds: bool, name: str, rule: str) -> None:

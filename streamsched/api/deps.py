@@ -40,6 +40,7 @@ class ApiServices:
         health: health checks and metrics of the process.
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
+        update_schedules: whether a deployment that does not say so updates schedules that exist.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -63,6 +64,7 @@ class ApiServices:
     installation: Installation
     allowed_hosts: AllowedHosts
     installation_name: str = ""
+    update_schedules: bool = True
 
     @property
     def metrics(self) -> Metrics:

@@ -78,8 +78,12 @@ async def deploy(
     services: ServicesDep,
     *,
     update_schedules: Annotated[
-        bool, Query(alias="updateSchedules", description="Whether schedules that exist are updated.")
-    ] = True,
+        bool | None,
+        Query(
+            alias="updateSchedules",
+            description="Whether schedules that exist are updated. Default: `STREAMSCHED_UPDATE_SCHEDULES`.",
+        ),
+    ] = None,
     keep: KeepQuery = None,
     dry_run: DryRunQuery = False,
     wait: Annotated[
@@ -103,13 +107,14 @@ async def deploy(
     """
     ref, catalog = AppRef(namespace, app), services.catalog
     merged = {"namespace": namespace, "application": app, **body}
+    update = services.update_schedules if update_schedules is None else update_schedules
     definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
     if dry_run:
-        preview = await catalog.planner.deploy(definition, update_schedules, keep=keep)
+        preview = await catalog.planner.deploy(definition, update, keep=keep)
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
-    applied = await catalog.deploy(definition, update_schedules, keep=keep, plan=plan, origin=origin, within=wait)
+    applied = await catalog.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
     view = {"app": str(ref), **change_view(applied.change)}
     if not applied.pending:
         return rendered(view)

@@ -29,7 +29,12 @@ Target = Annotated[
     str, typer.Argument(metavar="TARGET", help="A Python, YAML or JSON file, FILE.py:ATTRIBUTE, or MODULE[:ATTRIBUTE].")
 ]
 UpdateOption = Annotated[
-    bool, typer.Option(help="Update schedules that exist. Unchanged ones keep their accumulated events in any case.")
+    bool | None,
+    typer.Option(
+        "--update-schedules/--no-update-schedules",
+        help="Update schedules that exist. Unchanged ones keep their accumulated events in any case. Default: the "
+        "server's `STREAMSCHED_UPDATE_SCHEDULES`, which is `true` unless its owner changed it.",
+    ),
 ]
 KeepOption = Annotated[
     bool | None,
@@ -44,7 +49,7 @@ KeepOption = Annotated[
 def deploy(
     target: Target,
     *,
-    update_schedules: UpdateOption = True,
+    update_schedules: UpdateOption = None,
     keep: KeepOption = None,
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="Do not check that the Spark main files exist on this machine.")
@@ -95,7 +100,7 @@ def deploy(
 def diff(
     target: Target,
     *,
-    update_schedules: UpdateOption = True,
+    update_schedules: UpdateOption = None,
     keep: KeepOption = None,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
-from streamsched.bootstrap import Services
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services
 
 from .conftest import APP
 
@@ -99,3 +102,21 @@ async def test_cdap_clients_list_and_see_apps(deployed: httpx.AsyncClient) -> No
     assert {"type": "Workflow", "app": "flights", "name": "join", "description": ""} in shown["programs"]
     missing = await deployed.get("/v3/namespaces/default/apps/nothing")
     assert missing.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("default", "asked", "updated"),
+    [(False, None, False), (False, True, True), (True, None, True), (True, False, False)],
+)
+async def test_whether_a_deployment_updates_schedules_has_a_default_of_the_installation(
+    deployed: httpx.AsyncClient, services: Services, default: bool, asked: bool | None, updated: bool
+) -> None:
+    api = make_api(replace(api_services(services), update_schedules=default))
+    [weekly] = APP["schedules"]
+    changed = {**APP, "schedules": [{**weekly, "description": "changed"}]}
+    params = {} if asked is None else {"updateSchedules": asked}
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
+        answer = await client.put(FLIGHTS, json=changed, params=params)
+
+    assert [each["action"] for each in answer.json()["schedules"]] == ["updated"] * updated
