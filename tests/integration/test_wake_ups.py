@@ -10,13 +10,16 @@ import asyncpg
 import pytest
 
 from streamsched.catalog.relay import Relay
+from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.signals.signal import Woken
+from streamsched.domain.signals.signal import Occurred, Put, Woken
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Within
 from streamsched.domain.triggers.trigger import Partitions, Trigger
 from streamsched.log.drivers import open_broker
+from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -26,6 +29,7 @@ from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.timers.timers import Timers, WakeIntake
+from tests.support.rerun import Stamped, rerun
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 
 pytestmark = pytest.mark.postgres
@@ -72,6 +76,18 @@ class Round:
         )
         await self.cluster.put(ref, trigger)
 
+    async def heard(self, ref: ScheduleRef, *, events: int) -> list[Stamped]:
+        """What the log has at the schedule's home, with the log's times, once so many events are there."""
+        async with asyncio.timeout(30):
+            while True:
+                found = [each for each in await self.cluster.records(SIGNALS) if each.key == schedule_key(ref).encode()]
+                times = [datetime.fromtimestamp(each.time_ms / 1000, UTC) for each in found]
+                signals = [signal_codec.decode(each.key or b"", each.value or b"") for each in found]
+                some = [each for each in zip(times, signals, strict=True) if isinstance(each[1], Put | Occurred)]
+                if sum(isinstance(signal, Occurred) for _, signal in some) >= events:
+                    return some
+                await asyncio.sleep(0.05)
+
     async def fired(self, jobs: int) -> list[tuple[datetime, list[str]]]:
         """When jobs went out, and of which events, once there are so many."""
         async with asyncio.timeout(30):
@@ -108,13 +124,15 @@ async def test_it_is_quiet_only_when_nothing_came_for_so_long(round_: Round) -> 
     await round_.put(schedule(), Quiet(Partitions(FLIGHTS.dataset, 1), MOMENT))
     for number in range(4):
         await round_.cluster.emit(landed(number))
-        await asyncio.sleep(0.4)
-    last = datetime.now(UTC) - timedelta(seconds=0.4)
+        await asyncio.sleep(0.4)  # between two events, and not for an effect
+    log = await round_.heard(schedule(), events=4)
 
-    ((at, events),) = await round_.fired(1)
+    expected = rerun(log, log[-1][0] + 2 * MOMENT).jobs
+    fired = await round_.fired(len(expected))
 
-    assert events == [f"flights-{number}" for number in range(4)]
-    assert at >= last + MOMENT - timedelta(milliseconds=100)
+    assert [events for _, events in fired] == [list(ids) for job in expected for _, _, ids in job.reported]
+    assert all(at >= job.at for (at, _), job in zip(fired, expected, strict=True))
+    assert expected[-1].at == log[-1][0] + MOMENT
 
 
 async def test_wake_ups_that_were_not_requested_change_nothing(round_: Round) -> None:

@@ -23,7 +23,7 @@ async def test_a_span_that_makes_no_sense_is_refused(deployed: httpx.AsyncClient
     turned = {"since": "2026-03-02T00:00:00Z", "until": "2026-03-01T00:00:00Z"}
 
     assert (await deployed.get(url, params=turned)).status_code == 400
-    assert (await deployed.get(url, params={"since": "yesterday"})).status_code in {400, 422}
+    assert (await deployed.get(url, params={"since": "yesterday"})).status_code == 400
     assert (await deployed.get("/v1/schedules/default.flights.none/why-not")).status_code == 404
 
 
@@ -36,11 +36,19 @@ async def test_a_span_may_be_named_by_durations(deployed: httpx.AsyncClient) -> 
     assert (refused.status_code, refused.json()["path"]) == (400, "$.since")
 
 
-@pytest.mark.parametrize("said", ["4000000d", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9" * 400 + "s"])
-async def test_no_span_is_too_long_to_be_answered(deployed: httpx.AsyncClient, said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "codes"),
+    [
+        ("4000000d", [200, 200, 200]),
+        ("0001-01-01T00:00:00Z", [200, 200, 200]),
+        ("9999-12-31T23:59:59Z", [400, 200, 200]),
+        ("9" * 400 + "s", [400, 400, 400]),
+    ],
+)
+async def test_no_span_is_too_long_to_be_answered(deployed: httpx.AsyncClient, said: str, codes: list[int]) -> None:
     url = "/v1/schedules/default.flights.weekly/why-not"
-    for params in ({"since": said}, {"until": said}, {"since": said, "until": said}):
-        assert (await deployed.get(url, params=params)).status_code in {200, 400}, params
+    asked = ({"since": said}, {"until": said}, {"since": said, "until": said})
+    assert [(await deployed.get(url, params=params)).status_code for params in asked] == codes
 
 
 async def test_progress_that_was_damaged_by_hand_is_as_if_there_were_none(

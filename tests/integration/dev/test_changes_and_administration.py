@@ -86,9 +86,13 @@ def test_the_installation_is_looked_at_through_its_api_from_anywhere(running: De
     found = {each["check"]: each for each in running.run("doctor", "-o", "json", **wrong).json}
     assert found["installation"]["found"] == url
     assert "java" in found
-    assert running.run("doctor", "--direct", **wrong).code in {1, 5}
-    shards = running.run("top", "--once", "-o", "json", **elsewhere).json["shards"]
-    assert {each["state"] for each in shards} <= {"ok", "untold", "starting"}
+    assert running.run("doctor", "--direct", **wrong).code == 5
+
+    def well() -> bool:
+        shards = running.run("top", "--once", "-o", "json", **elsewhere).json["shards"]
+        return {each["state"] for each in shards} == {"ok"}
+
+    running.until(well)
     assert running.run("state", "show", "demo.two", **elsewhere).json["schedule"] == "default.demo.two"
     assert running.run("state", "show", "demo.typo", **elsewhere).code == 3
     assert "no dead letters" in running.run("dlq", "list", **elsewhere).out
@@ -98,7 +102,7 @@ def test_the_installation_is_looked_at_through_its_api_from_anywhere(running: De
 
 def test_the_installation_is_looked_at_from_the_same_folder(running: DevProcess) -> None:
     running.until(lambda: running.run("doctor").code == 0)
-    assert {each["health"] for each in running.run("doctor", "-o", "json").json} <= {"ok", "warning"}
+    assert "failed" not in {each["health"] for each in running.run("doctor", "-o", "json").json}
     assert running.run("topics", "check").code == 0
     assert running.run("topics", "create").code == 0
     assert "agree" in running.run("resync").out
