@@ -85,6 +85,10 @@ class SleepingRuns:
     def room(self) -> int:
         return 2048
 
+    async def room_made(self) -> None:
+        """Never: there is always room."""
+        await asyncio.Event().wait()
+
     def holds(self, run: str) -> bool:
         return run in self.started
 

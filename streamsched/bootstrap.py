@@ -44,6 +44,7 @@ from streamsched.launcher.intake import Intake
 from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
+from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.log.generation import open_log
@@ -79,6 +80,7 @@ from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
+from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
@@ -204,13 +206,11 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     settings = services.settings
     theirs = PostgresClock(pool, clock)
     inline = InlineExecutor(PostgresRunBatch(pool), this_process(), theirs, heartbeat=settings.heartbeat)
-    monitor = RunMonitor(
-        PostgresRunMonitorStore(pool),
-        LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}),
-        theirs,
-        RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings)),
-        inline=inline,
-    )
+    runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()})
+    leases = PostgresLauncherLeases(pool)
+    recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
+    timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings))
+    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, theirs, timeouts, inline=inline)
     decisions = PostgresDecisionStore(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, theirs)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
@@ -220,10 +220,11 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     wakes = PostgresWakes(pool)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
-        """Starts the loop after the first comparison with the database's clock."""
+        """Starts the loop after the first comparison with the database's clock, with the lease of this launcher."""
 
         async def begin() -> None:
             await wait_until_available("database", theirs.compare)
+            await wait_until_available("database", recovery.renew)
             await loop()
 
         return begin
@@ -256,8 +257,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "broker_health": services.broker_health.run,
         "spool": lambda: run_forever(partial(_drain, settings), called="spool"),
         "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
-        "launcher": in_time(lambda: Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run()),
+        "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
+        "recovery": in_time(recovery.run),
     }
 
 
@@ -395,6 +397,5 @@ async def _drain(settings: Settings) -> float:
 
 
 async def _clean(broker: Broker) -> float:
-
     await broker.maintain()
     return _MAINTENANCE_S

@@ -44,7 +44,7 @@ class Settings:
         audit_keep: how long the history of schedules, programs and groups is kept.
         health_host, health_port: address of `/health/live`, `/health/ready` and `/metrics` of workers and launchers;
             port 0: none. An API serves them there in addition to its own port.
-        lease: how long a shard or role stays with an owner that does not renew its lease.
+        lease: how long a shard, a role or inline runs stay with a process that does not renew its lease.
         stuck_after: the worker ends itself when a shard, or the whole worker, makes no progress for so long; 0: never.
         heartbeat: interval between two heartbeats of a run.
         lost_after: after so long without a heartbeat, the run's process is checked; the run is lost if it has ended.

@@ -1,8 +1,11 @@
 """`ports.runner.InlineRunner`: HTTP and publish programs are executed in the launcher's process.
 
-A run is held from its claim until its end is stored, with heartbeats. When a launcher dies, its runs fall silent, are
-marked LOST and repeated like any others. A published event is stored in the transaction of its run's end. A launcher
-may die after a response and before the end is stored, so every attempt of a job sends the same `Idempotency-Key`.
+A run is held from its claim until its end is stored, with heartbeats. Its start is stored before its request leaves, so
+when the launcher dies, `launcher.recovery` knows which requests may have left: those runs are repeated, and the others
+return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event is stored in the
+transaction of its run's end, without a start before.
+
+An `InFlightWindow` limits how many runs are held, so that starts and ends are stored promptly.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import structlog
 
 from streamsched.domain.errors import SYSTEMIC, ConfigurationError, ConflictError, described
 from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import HttpJob, Program, PublishJob, Quick
 from streamsched.domain.schedules.template import filled
@@ -35,10 +39,10 @@ log = structlog.get_logger()
 SOURCE: Final = "streamsched/runs"
 #: Seconds between two steps when no run is held.
 _IDLE: Final = 60.0
-#: Ends stored in one transaction, which holds the locks of their programs.
+#: Ends stored in one transaction, which holds the locks of their programs, and starts stored in one.
 _AT_ONCE: Final = 1024
-#: Most ends that wait to be stored, as a multiple of the capacity.
-_UNSTORED: Final = 4
+#: Seconds of a timer that measures how late the event loop is.
+_TIMER: Final = 0.05
 
 
 class InlineExecutor:
@@ -47,7 +51,7 @@ class InlineExecutor:
 
     Args:
         me: the id of this process, stored as the runner of its runs.
-        capacity: runs in progress at a time; those that have ended and wait for a commit do not count.
+        capacity: most runs held at a time.
         heartbeat: the interval of heartbeats.
     """
 
@@ -63,14 +67,18 @@ class InlineExecutor:
         self.runner = me
         self._runs = batch
         self._clock = clock
-        self._capacity = capacity
+        self._window = InFlightWindow(capacity)
+        self._lag_s = 0.0
         self._heartbeat = heartbeat.total_seconds()
         self._queued: dict[str, None] = {}
         self._held: dict[str, Assignment] = {}
+        self._unsent: dict[str, Assignment] = {}
         self._requests: dict[str, asyncio.Task[RunEnd]] = {}
         self._ended: dict[str, RunEnd] = {}
         self._events: dict[str, Event] = {}
         self._wake = asyncio.Event()
+        self._was_full = False
+        self._room_made = asyncio.Event()
         self._heartbeat_at = 0.0
         self._client: httpx.AsyncClient | None = None
 
@@ -78,49 +86,68 @@ class InlineExecutor:
         return isinstance(program.executable, Quick)
 
     def room(self) -> int:
-        ended = len(self._ended)
-        in_progress = len(self._held) - ended + len(self._queued)
-        return max(0, self._capacity - in_progress) if ended < _UNSTORED * self._capacity else 0
+        return max(0, self._window.size - len(self._held) - len(self._queued))
+
+    async def room_made(self) -> None:
+        await self._room_made.wait()
+        self._room_made.clear()
 
     def execute(self, runs: Sequence[Assignment]) -> None:
         for each in runs:
             if each.run not in self._held:
                 self._held[each.run] = each
-                self._start(each)
+                self._begin(each)
+        self._was_full |= not self.room()
         self._wake.set()
 
     def claim_and_execute(self, runs: Sequence[str]) -> None:
         self._queued |= dict.fromkeys(runs)
+        self._was_full |= not self.room()
         self._wake.set()
 
     def holds(self, run: str) -> bool:
         return run in self._held or run in self._queued
 
     async def run(self) -> None:
-        """Executes until cancelled, then cancels requests in progress: their runs become LOST. Retries while
-        PostgreSQL is unavailable.
+        """Executes until cancelled, then cancels requests in progress: another launcher repeats their runs. Retries
+        while PostgreSQL is unavailable.
         """
+        timer = asyncio.create_task(self._measure_lag())
         try:
             await run_forever(self._step, sleep=self._wait, called="inline_executor")
         finally:
+            timer.cancel()
             for run in list(self._requests):
                 self._forget(run)
 
     async def run_once(self) -> int:
-        """Claims queued runs, stores ends, and sends heartbeats when they are due; returns how many ends were stored.
+        """Claims queued runs, stores ends, stores starts and sends their requests, and sends heartbeats when they are
+        due; returns how many ends were stored.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable; nothing is dropped, call again.
         """
         self._wake.clear()
+        began = asyncio.get_running_loop().time()
+        held = len(self._held) + len(self._queued)
         if self._queued:
             await self._claim(list(self._queued))
         stored = await self._store()
+        if startable := list(islice(self._unsent, min(self._sendable(), _AT_ONCE))):
+            await self._send(startable)
         now = asyncio.get_running_loop().time()
+        self._window = self._window.adjusted(held=held, load=load_of(step_s=now - began, lag_s=self._lag_s))
         if len(self._held) > len(self._ended) and now - self._heartbeat_at >= self._heartbeat:
             await self._send_heartbeats()
             self._heartbeat_at = now
+        if self._was_full and 2 * self.room() >= self._window.size:
+            self._was_full = False
+            self._room_made.set()
         return stored
+
+    def _sendable(self) -> int:
+        """How many more requests may be on their way."""
+        return max(0, self._window.size - len(self._requests))
 
     async def _claim(self, runs: Sequence[str]) -> None:
         """Starts the runs it gets. When one cannot be read, bisects; that run is left to the run monitor."""
@@ -137,6 +164,35 @@ class InlineExecutor:
             log.error("inline_executor.claim_failed", run=runs[0], reason=described(exc))
         for run in runs:
             del self._queued[run]
+
+    async def _send(self, runs: Sequence[str]) -> None:
+        """Stores the starts of runs and sends their requests; not of runs that are no longer this process's, nor of
+        those that are to stop. When a start cannot be stored, bisects; that run is left to the run monitor.
+        """
+        try:
+            stops = await self._runs.started(runs, runner=str(self.runner), now=self._clock.now())
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - as above
+            half = len(runs) // 2
+            if half:
+                await self._send(runs[:half])
+                await self._send(runs[half:])
+                return
+            log.error("inline_executor.start_refused", run=runs[0], reason=described(exc))
+            self._forget(runs[0])
+            return
+        taken = [run for run in runs if run not in stops]
+        if taken:
+            log.warning("inline_executor.runs_taken_back", runs=len(taken), first=taken[0])
+        for run in taken:
+            self._forget(run)
+        for run, stop in stops.items():
+            assignment = self._unsent.pop(run)
+            if stop is None:
+                self._request(assignment)
+            else:
+                self._end(run, RunEnd(RunState.KILLED, stop.why, self._clock.now()))
 
     async def _store(self) -> int:
         ended = list(islice(self._ended, _AT_ONCE))
@@ -181,31 +237,48 @@ class InlineExecutor:
     async def _send_heartbeats(self) -> None:
         live = [run for run in self._held if run not in self._ended]
         stops = await self._runs.heartbeat(live, runner=str(self.runner), now=self._clock.now())
-        for run in live:
-            if run not in stops:
-                log.error("run.disowned", run=run)
-                self._forget(run)
-            elif (stop := stops[run]) is not None and run not in self._ended:
-                self._requests.pop(run).cancel()
+        disowned = [run for run in live if run not in stops]
+        if disowned:
+            log.error("inline_executor.runs_disowned", runs=len(disowned), first=disowned[0])
+        for run in disowned:
+            self._forget(run)
+        for run, stop in stops.items():
+            if stop is not None and run in self._held and run not in self._ended:
+                self._unsent.pop(run, None)
+                if (task := self._requests.pop(run, None)) is not None:
+                    task.cancel()
                 self._end(run, RunEnd(RunState.KILLED, stop.why, self._clock.now()))
 
-    def _start(self, run: Assignment) -> None:
+    def _begin(self, run: Assignment) -> None:
+        """Ends the run of a publication; a request waits until its start is stored."""
         try:
             match run.program.executable:
                 case PublishJob() as job:
                     event = _event(run, job, self._clock)
                     self._events[run.run] = event
                     self._end(run.run, RunEnd(RunState.COMPLETED, f"published {job.event}", event.time, 0))
-                case HttpJob() as job:
-                    self._client = self._client or open_client()
-                    task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
-                    self._requests[run.run] = task
-                    task.add_done_callback(partial(self._answered, run.run))
+                case HttpJob():
+                    self._unsent[run.run] = run
                 case other:
                     raise ConfigurationError(f"launchers do not execute a {type(other).__name__} themselves")
         except Exception as exc:  # noqa: BLE001 - its definition may hold anything; only this run fails
-            why = f"the program cannot be started: {described(exc)}"
-            self._end(run.run, RunEnd(RunState.FAILED, why, self._clock.now()))
+            self._fail(run, exc)
+
+    def _request(self, run: Assignment) -> None:
+        job = run.program.executable
+        assert isinstance(job, HttpJob)
+        try:
+            self._client = self._client or open_client()
+            task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._fail(run, exc)
+            return
+        self._requests[run.run] = task
+        task.add_done_callback(partial(self._answered, run.run))
+
+    def _fail(self, run: Assignment, failure: Exception) -> None:
+        why = f"the program cannot be started: {described(failure)}"
+        self._end(run.run, RunEnd(RunState.FAILED, why, self._clock.now()))
 
     def _answered(self, run: str, task: asyncio.Task[RunEnd]) -> None:
         if task.cancelled() or self._requests.pop(run, None) is None:
@@ -219,7 +292,7 @@ class InlineExecutor:
         self._wake.set()
 
     def _forget(self, run: str) -> None:
-        for by_run in (self._held, self._ended, self._events):
+        for by_run in (self._held, self._unsent, self._ended, self._events):
             by_run.pop(run, None)
         task = self._requests.pop(run, None)
         if task is not None:
@@ -228,9 +301,17 @@ class InlineExecutor:
     async def _step(self) -> float:
         """Seconds until the next step."""
         await self.run_once()
-        if self._queued or self._ended:
+        if self._queued or self._ended or (self._unsent and self._sendable()):
             return 0.0
         return self._heartbeat if self._held else _IDLE
+
+    async def _measure_lag(self) -> None:
+        """Measures by how many seconds the event loop is late for a timer; the mean of the last few."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _TIMER
+            await asyncio.sleep(_TIMER)
+            self._lag_s += (max(0.0, loop.time() - due) - self._lag_s) / 4
 
     async def _wait(self, seconds: float) -> None:
         """Returns when a run was queued, started or ended, or after `seconds`."""

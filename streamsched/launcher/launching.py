@@ -33,7 +33,7 @@ def described_launch(launch: LaunchStatus, *, now: datetime) -> str:
 def _pending(launch: LaunchStatus, now: datetime) -> str:
     if launch.held_back:
         return f"run {launch.run} waits until its schedule is resumed"
-    due = launch.spawn_at or now
+    due = now if launch.spawn_at is None else max(launch.spawn_at, launch.since)
     if launch.attempt > 1 and not launch.spawns and due > now:
         return f"run {launch.run} starts at {clock(due)}: {launch.reason}"
     if launch.not_spawned is not None:

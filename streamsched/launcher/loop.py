@@ -34,8 +34,9 @@ from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.run_monitor import RunMonitor
 from streamsched.ports.clock import Clock
 from streamsched.ports.jobs import DecisionStore, InlineRoom
-from streamsched.ports.notifier import LAUNCHER, Notifier
+from streamsched.ports.notifier import LAUNCHER, Notifier, NotifierSubscription
 from streamsched.ports.runner import InlineRunner
+from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
@@ -81,7 +82,7 @@ class Launcher:
     async def run(self) -> None:
         """Decides and launches until cancelled; retries while PostgreSQL is unavailable."""
         async with self._notifier.listen(LAUNCHER) as subscription:
-            await run_forever(self._step, sleep=subscription.wait, called="launcher")
+            await run_forever(self._step, sleep=partial(self._sleep, subscription), called="launcher")
 
     async def run_once(self) -> int:
         """One pass: sweeps when it is time, decides due jobs, starts runners. Returns how many jobs were decided; above
@@ -185,6 +186,17 @@ class Launcher:
 
     async def _step(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()
+
+    async def _sleep(self, subscription: NotifierSubscription, seconds: float) -> None:
+        """Returns when another process notifies, when the inline runner has room again, or after `seconds`."""
+        if self._inline is None:
+            await subscription.wait(seconds)
+            return
+        waits = [asyncio.create_task(each) for each in (subscription.wait(seconds), self._inline.room_made())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(*waits)
 
     async def _pause(self) -> float:
         """Seconds until something is due; at least `_LOCKED_RETRY`, because another launcher holds what is due now."""

@@ -147,7 +147,7 @@ class RunMonitor:
         if self._inline is None or not room:
             return 0
         wanted, _ = await self._store.unclaimed(
-            now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, inline=True
+            now, retry_at=retry_at, jitter=self._timeouts.jitter, limit=room, inline_by=str(self._inline.runner)
         )
         self._inline.claim_and_execute([run.run for run in wanted])
         return len(wanted)
@@ -174,8 +174,10 @@ class RunMonitor:
         if alive is None and silent_for < self._timeouts.elsewhere:
             return False
         why = f"its runner {runner} is gone" if alive is False else f"its runner {runner} was silent for {silent_for}"
-        next_run = await self._store.mark_lost(run, why, now=now, attempts=self._timeouts.attempts)
-        log.error("run.marked_lost", run=run.run, reason=why, next_run=next_run)
+        lost = await self._store.mark_lost(run, why, now=now, attempts=self._timeouts.attempts)
+        if lost is None:
+            return False  # another launcher was first, or it is back
+        log.error("run.marked_lost", run=run.run, reason=why, next_run=lost.next_run)
         return True
 
     async def _finish(self, run: str, ending: RunEnd, now: datetime) -> bool:

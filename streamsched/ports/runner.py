@@ -79,7 +79,13 @@ class InlineRunner(Protocol):
         ...
 
     def room(self) -> int:
-        """How many more runs may start now."""
+        """How many more runs this process may hold now: with those it holds, about as many as it executes in a second,
+        and those that wait for slow servers.
+        """
+        ...
+
+    async def room_made(self) -> None:
+        """Returns when there is room again after there was none; at once when that happened since the last call."""
         ...
 
     def execute(self, runs: Sequence[Assignment]) -> None:

@@ -102,6 +102,14 @@ class SilentRun:
     log_path: str | None = field(default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class LostRun:
+    """A run that was marked lost, and the run that repeats it, if any."""
+
+    run: str
+    next_run: str | None
+
+
 class RunStore(Protocol):
     """What a runner writes about the run it executes."""
 
@@ -160,9 +168,19 @@ class RunBatch(Protocol):
         """
         ...
 
+    async def started(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+        """STARTING → RUNNING, with events on `program-status`, except of runs that are to stop. Returns what
+        `heartbeat` returns.
+
+        Raises:
+            InvalidError: one of them cannot be stored; nothing changed.
+            UnavailableError: PostgreSQL is unavailable; the call may be repeated.
+        """
+        ...
+
     async def heartbeat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
-        """Stores heartbeats, and moves STARTING runs to RUNNING. Returns the requested stops; a missing run is no
-        longer this runner's: it was marked lost, or has ended.
+        """Stores heartbeats. Returns the requested stops; a missing run is no longer this runner's: it was taken back,
+        marked lost, or has ended.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
@@ -194,12 +212,13 @@ class RunMonitorStore(RunStore, Protocol):
         jitter: float,
         limit: int,
         pace: Pace | None = None,
-        inline: bool = False,
+        inline_by: str | None = None,
     ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
         """Takes PENDING runs that need a runner process now, oldest first, each for one caller. A run that no runner
         claims is taken again at `retry_at[spawns]`, or later by up to the fraction `jitter` of the time until then;
         past the end of `retry_at` it is left to `fail_unstarted`. `pace` limits all callers together; with it, the
-        second value is when the next run is permitted.
+        second value is when the next run is permitted. With `inline_by`, a `RunnerId` as text, inline runs are taken
+        for that launcher, without `pace`.
         """
         ...
 
@@ -229,10 +248,10 @@ class RunMonitorStore(RunStore, Protocol):
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
         ...
 
-    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> str | None:
-        """Ends the run as LOST, unless it had a heartbeat since. Its job gets a new run if the schedule's retry policy,
-        or without one `attempts`, permits it, unless the run was to stop or its schedule changed. Returns the new run's
-        id.
+    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:
+        """Ends the run as LOST. Its job gets a new run if the schedule's retry policy, or without one `attempts`,
+        permits it, unless the run was to stop or its schedule changed. None, without a change, when the run had a
+        heartbeat or ended since.
         """
         ...
 

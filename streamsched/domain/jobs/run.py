@@ -34,6 +34,7 @@ class RunFact(StrEnum):
     """The events of a run's state machine."""
 
     CLAIMED = "claimed by a runner"
+    RETURNED = "its launcher ended before it started"
     STARTED = "started"
     SUSPENDED = "suspended"
     RESUMED = "resumed"
@@ -48,6 +49,7 @@ TRANSITIONS: Final[Mapping[tuple[RunState, RunFact], RunState]] = MappingProxyTy
         (RunState.PENDING, RunFact.CLAIMED): RunState.STARTING,
         (RunState.PENDING, RunFact.KILLED): RunState.KILLED,
         (RunState.PENDING, RunFact.FAILED): RunState.FAILED,
+        (RunState.STARTING, RunFact.RETURNED): RunState.PENDING,
         (RunState.STARTING, RunFact.STARTED): RunState.RUNNING,
         (RunState.STARTING, RunFact.SUCCEEDED): RunState.COMPLETED,
         (RunState.STARTING, RunFact.FAILED): RunState.FAILED,

@@ -176,9 +176,9 @@ async def wake_pool_queues(connection: Any, places: Mapping[str, int]) -> None:
         await connection.execute(_SQL["wake_lines"], list(places), list(places.values()))
 
 
-async def hand_over(connection: Any, run: str, again: str) -> None:
-    """Moves the slots of a lost run to the next attempt."""
-    await connection.execute(_SQL["hand_over"], run, again)
+async def hand_over(connection: Any, runs: Sequence[str], again: Sequence[str]) -> None:
+    """Moves the slots of runs to their next attempts, in the same order."""
+    await connection.execute(_SQL["hand_over"], runs, again)
 
 
 def _record(row: Any) -> GroupRecord:

@@ -60,7 +60,7 @@ DELETE FROM group_slots WHERE run = ANY($1::text[]);
 
 -- name: hand_over
 -- The number of slots does not change, so the groups need no lock.
-UPDATE group_slots SET run = $2 WHERE run = $1;
+UPDATE group_slots s SET run = n.again FROM unnest($1::text[], $2::text[]) AS n (run, again) WHERE s.run = n.run;
 
 -- name: leave
 -- Removes decided jobs from the queues of groups; the decision may queue them again.

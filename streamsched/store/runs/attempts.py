@@ -46,10 +46,7 @@ async def planned(
     if stopped is not None:
         await record(connection, "job", row["job"], "job.not_retried", stopped, at=at)
         return None
-    attempt = row["attempt"] + 1
-    pause = policy.pause(row["id"], row["attempt"])
-    why = f"attempt {attempt} of {policy.attempts}, for run {row['id']} failed ({failure}): {reason}"
-    return NextAttempt(run_id(row["job"], attempt), pause, why)
+    return _next(row, policy, failure, reason)
 
 
 def _retry(schedule: str, definition: Any) -> Retry | None:
@@ -61,10 +58,33 @@ def _retry(schedule: str, definition: Any) -> Retry | None:
         return None
 
 
+def repeated(row: Any, default: Retry, reason: str) -> NextAttempt | None:
+    """The attempt that follows a lost run in the plain case: its schedule is unchanged and enabled, and no user asked
+    the run to stop. None in every other case; `planned` decides those. `row`: query `started` of `launchers.sql`.
+    """
+    plain = (
+        row["job"] is not None
+        and row["stop_requested"] is None
+        and row["enabled"]
+        and row["deleted_at"] is None
+        and row["generation"] == row["current"]
+    )
+    policy = (_retry(row["schedule"], row["definition"]) or default) if plain else None
+    if policy is None or not policy.allows(Failure.LOST, row["attempt"]):
+        return None
+    return _next(row, policy, Failure.LOST, reason)
+
+
+def _next(row: Any, policy: Retry, failure: Failure, reason: str) -> NextAttempt:
+    attempt = row["attempt"] + 1
+    why = f"attempt {attempt} of {policy.attempts}, for run {row['id']} failed ({failure}): {reason}"
+    return NextAttempt(run_id(row["job"], attempt), policy.pause(row["id"], row["attempt"]), why)
+
+
 async def make(connection: Any, row: Any, attempt: NextAttempt, *, at: datetime) -> None:
     """Stores the attempt; it takes over the slots of the run that ended."""
     start_at = later(at, attempt.pause)
     await connection.execute(SQL["next_attempt"], row["id"], attempt.run, RunState.PENDING, at, start_at)
-    await groups.hand_over(connection, row["id"], attempt.run)
+    await groups.hand_over(connection, [row["id"]], [attempt.run])
     await record(connection, "run", attempt.run, "run.created", attempt.why, at=at)
     await connection.execute(SQL["ring"])

@@ -144,8 +144,8 @@ WHERE id IN (
 RETURNING id, spawns;
 
 -- name: unclaimed_quick
--- The same of runs that launchers execute inline.
-UPDATE runs SET spawns = spawns + 1,
+-- The same of runs that launchers execute inline; $5, the launcher that takes them.
+UPDATE runs SET spawns = spawns + 1, runner = $5,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
     SELECT id FROM runs
@@ -179,7 +179,8 @@ WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish') AND spa
 
 -- name: hopeless
 -- PENDING runs that none of their runner processes claimed.
-SELECT id FROM runs WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;
+SELECT id, executable ->> 'type' IN ('http', 'publish') AS inline FROM runs
+WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;
 
 -- name: overdue
 -- Requests a stop of live runs past their deadline without one.

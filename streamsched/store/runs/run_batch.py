@@ -7,7 +7,6 @@ an end without success are left to `store.runs.run_store`, so that each rule is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -55,19 +54,23 @@ class PostgresRunBatch:
                 claimed.append(assignment)
         return claimed
 
+    async def started(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["starting"], runs, runner)
+                starts = _StartRecords(now)
+                for row in rows:
+                    if row["state"] == RunState.STARTING and row["stop_requested"] is None:
+                        starts.add(row)
+                await connection.execute(_SQL["start"], starts.runs, now)
+                await outbox.copy(connection, starts.records)
+                await history.copy(connection, [(now, "run", run, "run.started", "") for run in starts.runs])
+        return _stops(rows)
+
     async def heartbeat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
         with translated():
             rows = await self._pool.fetch(_SQL["beat"], runs, runner, now)
-        for row in rows:
-            if row["state"] == RunState.STARTING:
-                with suppress(ConflictError):  # it ended in the meantime
-                    await self._single.started(row["id"], runner=runner, now=now)
-        return {
-            row["id"]: None
-            if row["stop_requested"] is None
-            else StopRequest(row["stop_requested"], row["stop_at_once"])
-            for row in rows
-        }
+        return _stops(rows)
 
     async def finish(self, endings: Mapping[str, RunEnd], *, events: Mapping[str, Event]) -> Sequence[str]:
         plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
@@ -106,6 +109,22 @@ class PostgresRunBatch:
         return await self._end(endings, events, tries - 1)
 
 
+class _StartRecords:
+    """What the starts of runs write to the outbox."""
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+        self._programs: dict[str, ProgramRef] = {}
+        self.runs: list[str] = []
+        self.records: list[OutboxRecord] = []
+
+    def add(self, row: Any) -> None:
+        name = row["program"]
+        program = self._programs.get(name) or self._programs.setdefault(name, ProgramRef.parse(name))
+        self.records += _announced(row, program, advance(RunState.STARTING, RunFact.STARTED), at=self._at)
+        self.runs.append(row["id"])
+
+
 class _EndRecords:
     """What the ends of runs write: outbox records, history lines, and (run, reason, time) by state and exit code."""
 
@@ -120,17 +139,24 @@ class _EndRecords:
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
             state = advance(state, RunFact.STARTED)
-            self.records += _announced(row, program, state, ending)
+            self.records += _announced(row, program, state, at=ending.at)
             self.history.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
-        self.records += _announced(row, program, state, ending)
+        self.records += _announced(row, program, state, at=ending.at, reason=ending.reason)
         if event is not None:
             self.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
         self.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
         self.by_outcome.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
 
 
-def _announced(row: Any, program: ProgramRef, state: RunState, ending: RunEnd) -> list[OutboxRecord]:
-    error = None if state in (RunState.COMPLETED, RunState.RUNNING) else ending.reason
-    event = status_event(row["id"], program, state, at=ending.at, arguments=row["arguments"], error=error)
+def _stops(rows: Sequence[Any]) -> Mapping[str, StopRequest | None]:
+    return {
+        row["id"]: None if row["stop_requested"] is None else StopRequest(row["stop_requested"], row["stop_at_once"])
+        for row in rows
+    }
+
+
+def _announced(row: Any, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> list[OutboxRecord]:
+    error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
+    event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error)
     return [] if event is None else [OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event))]

@@ -39,6 +39,16 @@ UPDATE runs SET heartbeat_at = $3::timestamptz
 WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
 RETURNING id, state, stop_requested, stop_at_once;
 
+-- name: starting
+-- Live runs that are still this runner's, locked, and what their status events say.
+SELECT id, program, arguments, state, stop_requested, stop_at_once FROM runs
+WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
+
+-- name: start
+-- STARTING → RUNNING; it frees and wakes nothing, so it needs no program's lock.
+UPDATE runs SET state = 'RUNNING', started_at = $2::timestamptz, heartbeat_at = $2::timestamptz
+WHERE id = ANY($1::text[]);
+
 -- name: going_on
 -- Live runs, before any lock.
 SELECT id, program, state, arguments FROM runs

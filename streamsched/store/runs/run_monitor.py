@@ -15,7 +15,7 @@ from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Failure, Retry
-from streamsched.ports.runs import SilentRun, UnclaimedRun
+from streamsched.ports.runs import LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.runs.attempts import make, planned
@@ -44,18 +44,21 @@ class PostgresRunMonitorStore(PostgresRunStore):
         jitter: float,
         limit: int,
         pace: Pace | None = None,
-        inline: bool = False,
+        inline_by: str | None = None,
     ) -> tuple[Sequence[UnclaimedRun], datetime | None]:
-        unclaimed = SQL["unclaimed_quick" if inline else "unclaimed"]
+        taken = now, list(retry_at), limit, jitter
         with translated():
+            if inline_by is not None:
+                rows = await self._pool.fetch(SQL["unclaimed_quick"], *taken, inline_by)
+                return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], None
             if pace is None:
-                rows = await self._pool.fetch(unclaimed, now, list(retry_at), limit, jitter)
+                rows = await self._pool.fetch(SQL["unclaimed"], *taken)
                 return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], None
             async with self._pool.acquire() as connection, connection.transaction():
                 found = await connection.fetchrow(SQL["bucket"], _LAUNCHES, float(pace.burst), now)
                 bucket = BucketLevel(found["remaining"], found["at"])
                 limit = min(limit, pace.available(bucket, now))
-                rows = await connection.fetch(unclaimed, now, list(retry_at), limit, jitter)
+                rows = await connection.fetch(SQL["unclaimed"], now, list(retry_at), limit, jitter)
                 left = pace.taken(bucket, len(rows), now)
                 await connection.execute(SQL["draw"], _LAUNCHES, left.left, left.at)
         return [UnclaimedRun(row["id"], row["spawns"]) for row in rows], pace.next_at(left, now)
@@ -70,12 +73,17 @@ class PostgresRunMonitorStore(PostgresRunStore):
 
     async def fail_unstarted(self, now: datetime, *, spawns: int) -> Sequence[str]:
         async def fail(connection: Any, row: Any) -> None:
-            why = f"{spawns} runner processes were started for it and none claimed it"
+            why = (
+                f"launchers took it {spawns} times and none started it"
+                if row["id"] in inline
+                else f"{spawns} runner processes were started for it and none claimed it"
+            )
             await move_job(connection, row, JobFact.LAUNCH_FAILED, why, at=now)
             await end(connection, row, RunFact.FAILED, why, at=now)
 
         with translated():
             rows = await self._pool.fetch(SQL["hopeless"], now, spawns)
+        inline = {row["id"] for row in rows if row["inline"]}
         return await self._each([row["id"] for row in rows], fail, now)
 
     async def overdue(self, now: datetime) -> Sequence[str]:
@@ -123,7 +131,7 @@ class PostgresRunMonitorStore(PostgresRunStore):
             rows = await self._pool.fetch(SQL["silent"], before, limit, since, run)
         return [SilentRun(row["id"], row["attempt"], row["runner"], row["heartbeat_at"]) for row in rows]
 
-    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> str | None:
+    async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run.run)
@@ -132,7 +140,6 @@ class PostgresRunMonitorStore(PostgresRunStore):
                 lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
                 next_attempt = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)
                 await end(connection, row, RunFact.VANISHED, reason, at=now, announced=next_attempt is None)
-                if next_attempt is None:
-                    return None
-                await make(connection, row, next_attempt, at=now)
-                return next_attempt.run
+                if next_attempt is not None:
+                    await make(connection, row, next_attempt, at=now)
+                return LostRun(run.run, None if next_attempt is None else next_attempt.run)

@@ -60,9 +60,11 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_f
         run = f"default.app.left.1.1.r{attempt}"
         now = held.clock.now()
         assert await held.run_store.claim(run, runner="host:1:1", log_path="/log", now=now)
-        again = await held.run_store.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
+        lost = await held.run_store.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
         await held.launcher.run_once()
-        assert await held.column("SELECT run FROM group_slots") == [again or "default.app.right.1.1.r1"]
+        assert await held.column("SELECT run FROM group_slots") == [
+            (lost and lost.next_run) or "default.app.right.1.1.r1"
+        ]
 
 
 async def due(world: World) -> list[str]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 import orjson
@@ -13,116 +9,15 @@ import pytest
 
 from streamsched.codec.events import native
 from streamsched.domain.events.event import CustomHappened
-from streamsched.domain.names import EventName
-from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
-from streamsched.launcher.inline_executor import InlineExecutor
-from streamsched.launcher.loop import Launcher
-from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.launcher.start import start
-from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import StopRequest
-from streamsched.store.runs.run_batch import PostgresRunBatch
 
-from .conftest import PROGRAM, World, schedule
+from .conftest import PROGRAM, World
+from .inline import HERE, OTHER, QUICK, SAY, Staffed, answering, request, run, satisfied
 
 pytestmark = pytest.mark.postgres
-
-HERE = RunnerId("here", 1, 1)
-OTHER = RunnerId("here", 2, 2)
-QUICK = schedule("quick", overlap=Overlap.QUEUE)
-SAY = PublishJob(EventName("default", "said"), {"why": "{trigger.job}", "a": "{a}"})
-
-
-@dataclass
-class Staffed:
-    """A launcher with hands, and what it does until nothing moves."""
-
-    world: World
-    me: RunnerId = HERE
-    capacity: int = 1024
-    inline_executor: InlineExecutor = field(init=False)
-    run_monitor: RunMonitor = field(init=False)
-    launcher: Launcher = field(init=False)
-
-    def __post_init__(self) -> None:
-        world = self.world
-        self.inline_executor = InlineExecutor(
-            *(PostgresRunBatch(world.pool), self.me, world.clock), capacity=self.capacity, heartbeat=timedelta(0)
-        )
-        self.run_monitor = RunMonitor(
-            world.run_store, world.runners, world.clock, RunTimeouts(jitter=0), inline=self.inline_executor
-        )
-        self.launcher = Launcher(
-            world.decisions, self.run_monitor, world.notifier, world.clock, inline=self.inline_executor
-        )
-
-    async def once(self) -> None:
-        await self.launcher.run_once()
-        await self.inline_executor.run_once()
-
-    async def until(self, run: str, state: str) -> str:
-        """The reason of the run, when it has come to that."""
-        async with asyncio.timeout(30):
-            while True:
-                await self.once()
-                found = await self.world.pool.fetchrow("SELECT state, reason FROM runs WHERE id = $1", run)
-                if found is not None and found["state"] == state:
-                    return found["reason"]
-                await asyncio.sleep(0.01)
-
-
-class Answering:
-    """What a server was asked (the head of each request), and what it answers; nothing while `answer` is empty."""
-
-    def __init__(self, answer: str) -> None:
-        self.answer = answer
-        self.words = "well!"
-        self.asked: list[str] = []
-        self.asking = asyncio.Event()
-        self.port = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = next((int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length")), 0)
-        self.asked.append(head + (await reader.readexactly(length)).decode())
-        self.asking.set()
-        if not self.answer:
-            await reader.read()  # until they hang up
-        head = f"HTTP/1.1 {self.answer}\r\nContent-Length: {len(self.words)}\r\nConnection: close"
-        writer.write(f"{head}\r\n\r\n{self.words}".encode())
-        writer.close()
-
-    def keys(self) -> list[str]:
-        lines = [line for each in self.asked for line in each.splitlines()]
-        return [line[17:] for line in lines if line.lower().startswith("idempotency-key")]
-
-
-@asynccontextmanager
-async def answering(answer: str) -> AsyncIterator[Answering]:
-    far = Answering(answer)
-    server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
-    far.port = server.sockets[0].getsockname()[1]
-    try:
-        yield far
-    finally:
-        server.close()
-
-
-async def satisfied(world: World, program: HttpJob | PublishJob, retry: Retry | None = None, jobs: int = 1) -> None:
-    one = schedule("quick", overlap=Overlap.QUEUE, retry=retry)
-    await world.define(one)
-    await world.execute(program)
-    await world.satisfy(*(world.ready(one, n) for n in range(1, jobs + 1)))
-
-
-def run(job: int = 1, attempt: int = 1) -> str:
-    return f"default.app.quick.1.{job}.r{attempt}"
-
-
-def request(far: Answering, path: str = "/x", **fields: object) -> HttpJob:
-    return HttpJob(f"http://127.0.0.1:{far.port}{path}", **fields)  # type: ignore[arg-type]
 
 
 async def test_an_event_goes_out_with_the_end_of_its_run_and_once(world: World) -> None:

@@ -12,7 +12,7 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.why import why
-from streamsched.ports.runs import RunEnd, SilentRun, StopRequest
+from streamsched.ports.runs import LostRun, RunEnd, SilentRun, StopRequest
 
 from .conftest import MINUTE, World, schedule
 
@@ -167,11 +167,11 @@ async def test_a_run_that_is_to_end_and_is_lost_gets_no_further_attempt(world: W
     await world.satisfy(world.ready(CANCEL, 2))
     await world.launcher.run_once()
 
-    again = await world.run_store.mark_lost(
+    lost = await world.run_store.mark_lost(
         SilentRun(run, 1, "h:1:1", world.clock.now()), "gone", now=world.clock.now(), attempts=3
     )
 
-    assert again is None
+    assert lost == LostRun(run, None)
     await world.launcher.run_once()
     assert (await world.states())["cancel.1.2"] == "PENDING_LAUNCH"
 

@@ -31,6 +31,11 @@ INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at
 SELECT format('far.%s', n), 1, 'default.app.far', '{}', '{}', 'RUNNING', now(), 'far:1:1',
     now() - n * interval '1 second'
 FROM generate_series(1, 5000) n;
+INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at)
+SELECT format('near.%s', n), 1, 'default.app.near', '{"type": "http"}', '{}', 'RUNNING', now(),
+    format('near:%s:1', n % 50), now() - n * interval '1 second'
+FROM generate_series(1, 5000) n;
+INSERT INTO launchers SELECT format('near:%s:1', n), now(), now() + interval '1 minute' FROM generate_series(0, 49) n;
 INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, checked_at,
     spared_at)
 SELECT format('default.app.pooled.1.%s', n), 'default.app.pooled', 1, n, 'default.app.pooled', 'PENDING_CONSTRAINT',
@@ -140,7 +145,7 @@ HOT = [
     ("runs/ending", "wake", "'default.app.pooled'"),
     ("runs/ending", "state", "'default.app.s1.1.1000001.r1'"),
     ("runs/ending", "unclaimed", "now(), ARRAY[now()], 32, 0.2"),
-    ("runs/ending", "unclaimed_quick", "now(), ARRAY[now()], 32, 0.2"),
+    ("runs/ending", "unclaimed_quick", "now(), ARRAY[now()], 32, 0.2, 'h:1:1'"),
     ("runs/ending", "next_spawn", ""),
     ("runs/ending", "next_quick", ""),
     ("runs/ending", "hopeless", "now(), 3"),
@@ -178,6 +183,17 @@ HOT = [
     ("runs/run_batch", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("runs/run_batch", "claim", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', '', now()"),
     ("runs/run_batch", "beat", "ARRAY['default.app.s1.1.1000001.r1'], 'h:1:1', now()"),
+    ("runs/run_batch", "starting", "ARRAY['near.7'], 'near:7:1'"),
+    ("runs/run_batch", "start", "ARRAY['near.7'], now()"),
+    ("runs/launchers", "release", "'near:7:1'"),
+    ("runs/launchers", "expired", "'near:7:1', interval '1 s'"),
+    ("runs/launchers", "held", "'near:7:1'"),
+    ("runs/launchers", "requeue", "ARRAY['near.7'], 'near:7:1', now(), 'gone'"),
+    ("runs/launchers", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),
+    ("runs/launchers", "started", "ARRAY['near.7'], 'near:7:1'"),
+    ("runs/launchers", "lose", "ARRAY['near.7'], 'gone', now()"),
+    ("runs/launchers", "repeat", "ARRAY['near.7'], ARRAY['near.7.r2'], now(), ARRAY[now()]"),
+    ("limits/groups", "hand_over", "ARRAY['near.7'], ARRAY['near.8']"),
     ("runs/run_batch", "live", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("runs/run_batch", "wake", "ARRAY['default.app.p1', 'default.app.p2']"),
     ("runs/run_batch", "wake", "ARRAY['default.app.pooled', 'default.app.p2']"),

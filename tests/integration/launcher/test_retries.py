@@ -14,7 +14,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
-from streamsched.ports.runs import RunEnd, SilentRun, StopRequest
+from streamsched.ports.runs import LostRun, RunEnd, SilentRun, StopRequest
 
 from .conftest import MINUTE, World, schedule
 
@@ -93,9 +93,9 @@ async def test_a_lost_run_follows_the_policy_of_its_schedule(begun: World) -> No
     now = begun.clock.now()
     assert await begun.run_store.claim(f"{JOB}.r1", runner="h:1:1", log_path="", now=now)
 
-    again = await begun.run_store.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
+    lost = await begun.run_store.mark_lost(SilentRun(f"{JOB}.r1", 1, "h:1:1", now), "gone", now=now, attempts=1)
 
-    assert again == f"{JOB}.r2"
+    assert lost == LostRun(f"{JOB}.r1", f"{JOB}.r2")
     assert await begun.run_monitor.next_due() == now + POLICY.pause(f"{JOB}.r1", 1)
 
 

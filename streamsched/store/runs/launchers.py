@@ -1,0 +1,164 @@
+"""`ports.launchers.LauncherLeases` on PostgreSQL: the inline runs of a lost launcher are found in one statement and
+requeued or repeated in a fixed number of statements for every `_AT_ONCE` runs.
+
+Only the plain case is handled here; a started run that is not repeated is left to `store.runs.run_monitor`, so that
+each rule is stated once. Locks: the launcher, then for every set of runs its schedules and its runs, both sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from streamsched.domain.errors import SYSTEMIC, described
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.retry import Failure, Retry
+from streamsched.ports.launchers import RecoveredRuns
+from streamsched.ports.runs import SilentRun
+from streamsched.store.catalog import history
+from streamsched.store.connections import translated
+from streamsched.store.limits import groups
+from streamsched.store.runs import attempts as next_attempts
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.sql import queries
+
+log = structlog.get_logger()
+
+_SQL: Final = queries("runs/launchers")
+#: Runs of one transaction.
+_AT_ONCE: Final = 4096
+#: Started runs that are ended one by one in one call.
+_SINGLY: Final = 100
+
+_Runs = Sequence[str]
+
+
+class PostgresLauncherLeases:
+    """See `ports.launchers.LauncherLeases`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._single = PostgresRunMonitorStore(pool)
+
+    async def renew(self, launcher: str, ttl: timedelta) -> None:
+        with translated():
+            await self._pool.execute(_SQL["renew"], launcher, ttl)
+
+    async def release(self, launcher: str) -> None:
+        with translated():
+            await self._pool.execute(_SQL["release"], launcher)
+
+    async def expired(self, launcher: str, ttl: timedelta) -> Sequence[str]:
+        with translated():
+            return [row["runner"] for row in await self._pool.fetch(_SQL["expired"], launcher, ttl)]
+
+    async def recover(
+        self, launcher: str, ttl: timedelta, *, gone: bool, attempts: int, now: datetime
+    ) -> RecoveredRuns | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(_SQL["lock"], launcher, ttl) is None:
+                    return None
+                held = await self._pool.fetch(_SQL["held"], launcher)
+                recovery = _Recovery(self._pool, self._single, launcher, attempts, now)
+                await recovery.requeue([row["id"] for row in held if not row["started"]])
+                if not gone:
+                    return RecoveredRuns(recovery.requeued)
+                await recovery.repeat([row["id"] for row in held if row["started"]])
+                await recovery.end()
+                if not recovery.others:
+                    await connection.execute(_SQL["forget"], launcher)
+        return RecoveredRuns(recovery.requeued, recovery.repeated, recovery.ended, bool(recovery.others))
+
+
+class _Recovery:
+    """The recovery of one launcher, whose row is locked. Each set of runs has a transaction of its own; one that fails
+    is bisected, and a run that fails alone is left to the run monitor, which finds it by its silence.
+    """
+
+    def __init__(
+        self, pool: asyncpg.Pool, single: PostgresRunMonitorStore, launcher: str, attempts: int, now: datetime
+    ) -> None:
+        self._pool = pool
+        self._single = single
+        self._launcher = launcher
+        self._attempts = attempts
+        self._now = now
+        self._why = f"its launcher {launcher} is gone"
+        self.requeued = self.repeated = self.ended = 0
+        self.others: list[SilentRun] = []
+
+    async def requeue(self, runs: _Runs) -> None:
+        for start in range(0, len(runs), _AT_ONCE):
+            await self._bisect(runs[start : start + _AT_ONCE], self._requeue)
+
+    async def repeat(self, runs: _Runs) -> None:
+        for start in range(0, len(runs), _AT_ONCE):
+            await self._bisect(runs[start : start + _AT_ONCE], self._repeat)
+
+    async def end(self) -> None:
+        """Ends some of the runs that are not plain, each in a transaction of its own."""
+        some, self.others = self.others[:_SINGLY], self.others[_SINGLY:]
+        for run in some:
+            try:
+                lost = await self._single.mark_lost(run, self._why, now=self._now, attempts=self._attempts)
+            except SYSTEMIC:
+                raise
+            except Exception as failure:  # noqa: BLE001 - its row may hold anything; the other runs are ended
+                log.error("run.end_failed", run=run.run, reason=described(failure))
+                continue
+            if lost is not None and lost.next_run is not None:
+                self.repeated += 1
+            elif lost is not None:
+                self.ended += 1
+
+    async def _bisect(self, runs: _Runs, change: Callable[[Any, _Runs], Awaitable[None]]) -> None:
+        try:
+            with translated():
+                async with self._pool.acquire() as connection, connection.transaction():
+                    await change(connection, runs)
+        except SYSTEMIC:
+            raise
+        except Exception as failure:  # noqa: BLE001 - as above
+            half = len(runs) // 2
+            if not half:
+                log.error("run.recovery_failed", run=runs[0], reason=described(failure))
+                return
+            await self._bisect(runs[:half], change)
+            await self._bisect(runs[half:], change)
+
+    async def _requeue(self, connection: Any, runs: _Runs) -> None:
+        why = f"{self._why}; it was not started"
+        self.requeued += await connection.fetchval(_SQL["requeue"], runs, self._launcher, self._now, why)
+
+    async def _repeat(self, connection: Any, runs: _Runs) -> None:
+        default = Retry(self._attempts, frozenset({Failure.LOST}), timedelta(0))
+        await connection.fetch(_SQL["lock_schedules"], runs)
+        others: list[SilentRun] = []
+        lost: list[str] = []
+        again: list[next_attempts.NextAttempt] = []
+        for row in await connection.fetch(_SQL["started"], runs, self._launcher):
+            following = next_attempts.repeated(row, default, self._why)
+            if following is None:
+                others.append(SilentRun(row["id"], row["attempt"], self._launcher, row["heartbeat_at"]))
+            else:
+                lost.append(row["id"])
+                again.append(following)
+        if lost:
+            await self._store(connection, lost, again)
+        self.repeated += len(lost)
+        self.others += others
+
+    async def _store(self, connection: Any, lost: _Runs, again: Sequence[next_attempts.NextAttempt]) -> None:
+        made = [each.run for each in again]
+        starts = [later(self._now, each.pause) for each in again]
+        await connection.execute(_SQL["lose"], lost, self._why, self._now)
+        await connection.execute(_SQL["repeat"], lost, made, self._now, starts)
+        await groups.hand_over(connection, lost, made)
+        lines = [(self._now, "run", run, "run.lost", self._why) for run in lost]
+        lines += [(self._now, "run", each.run, "run.created", each.why) for each in again]
+        await history.copy(connection, lines)

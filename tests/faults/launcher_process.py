@@ -1,0 +1,38 @@
+"""One launcher as a process, without intake and relay. `python -m tests.faults.launcher_process URL LEASE_SECONDS`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from streamsched.launcher.inline_executor import InlineExecutor
+from streamsched.launcher.loop import Launcher
+from streamsched.launcher.recovery import Recovery
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.ports.clock import SystemClock
+from streamsched.spark.processes import LocalRunners, this_process
+from streamsched.store.connections import open_pool
+from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.runs.launchers import PostgresLauncherLeases
+from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.server.notifier import PostgresNotifier
+
+
+async def main(url: str, lease: timedelta) -> None:
+    pool, notifier, clock = await open_pool(url), PostgresNotifier(url), SystemClock()
+    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), clock)
+    runners = LocalRunners(Path("unused"), {})
+    recovery = Recovery(PostgresLauncherLeases(pool), runners, inline.runner, clock, ttl=lease, attempts=20)
+    monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, clock, RunTimeouts(attempts=20), inline=inline)
+    launcher = Launcher(PostgresDecisionStore(pool), monitor, notifier, clock, inline=inline)
+    await recovery.renew()
+    async with asyncio.TaskGroup() as group:
+        for loop in (recovery.run, inline.run, launcher.run):
+            group.create_task(loop())
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], timedelta(seconds=float(sys.argv[2]))))
