@@ -132,9 +132,10 @@ class InlineExecutor:
         held = len(self._held) + len(self._queued)
         if self._queued:
             await self._claim(list(self._queued))
-        stored = await self._store()
-        if startable := list(islice(self._unsent, min(self._sendable(), _AT_ONCE))):
-            await self._send(startable)
+        results = await asyncio.gather(self._store(), self._start(), return_exceptions=True)
+        for each in results:
+            if isinstance(each, BaseException):
+                raise each
         now = asyncio.get_running_loop().time()
         self._window = self._window.adjusted(held=held, load=load_of(step_s=now - began, lag_s=self._lag_s))
         if len(self._held) > len(self._ended) and now - self._heartbeat_at >= self._heartbeat:
@@ -143,7 +144,7 @@ class InlineExecutor:
         if self._was_full and 2 * self.room() >= self._window.size:
             self._was_full = False
             self._room_made.set()
-        return stored
+        return sum(each for each in results if isinstance(each, int))
 
     def _sendable(self) -> int:
         """How many more requests may be on their way."""
@@ -164,6 +165,10 @@ class InlineExecutor:
             log.error("inline_executor.claim_failed", run=runs[0], reason=described(exc))
         for run in runs:
             del self._queued[run]
+
+    async def _start(self) -> None:
+        if runs := list(islice(self._unsent, min(self._sendable(), _AT_ONCE))):
+            await self._send(runs)
 
     async def _send(self, runs: Sequence[str]) -> None:
         """Stores the starts of runs and sends their requests; not of runs that are no longer this process's, nor of

@@ -5,7 +5,7 @@ what it executes within about a second, and what it waits for without work of it
 
     >>> window = InFlightWindow(most=1000)
     >>> window.size, window.adjusted(held=64, load=0.1).size, window.adjusted(held=64, load=2.0).size
-    (64, 128, 32)
+    (64, 128, 64)
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-#: The size of a new window, and the least size.
+#: The size of a new window, and the least size: a step has a fixed cost, which fewer runs would not reduce.
 FIRST: Final = 64
-LEAST: Final = 16
 
 #: Below this load a full window grows.
-_LIGHT: Final = 0.4
+_LIGHT: Final = 0.5
 #: A window of which less than this fraction is used shrinks, so that it does not meet the next burst at its full size.
 _USED: Final = 1 / 8
-
 #: The delays, in seconds, that mean a load of 1: of one step against PostgreSQL, and of a due timer of the event loop.
-_STEP_S: Final = 0.5
-_LAG_S: Final = 0.1
+_STEP_S: Final = 1.0
+_LAG_S: Final = 0.25
 
 
 def load_of(*, step_s: float, lag_s: float) -> float:
@@ -39,13 +37,13 @@ def load_of(*, step_s: float, lag_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class InFlightWindow:
-    """The number of runs held at a time, from `LEAST` to `most`; `most` where that is less."""
+    """The number of runs held at a time, from `FIRST` to `most`; `most` where that is less."""
 
     most: int
     size: int = FIRST
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", max(min(self.size, self.most), min(LEAST, self.most)))
+        object.__setattr__(self, "size", max(min(self.size, self.most), min(FIRST, self.most)))
 
     def adjusted(self, *, held: int, load: float) -> InFlightWindow:
         """The next window, after runs were `held` under this `load`: half as large above 1, twice as large when it was
@@ -55,6 +53,6 @@ class InFlightWindow:
             return replace(self, size=self.size // 2)
         if held >= self.size and load < _LIGHT:
             return replace(self, size=self.size * 2)
-        if held < self.size * _USED and self.size > FIRST:
-            return replace(self, size=max(FIRST, self.size // 2))
+        if held < self.size * _USED:
+            return replace(self, size=self.size // 2)
         return self
