@@ -23,7 +23,7 @@ TWO = (GroupSlot("a", 1), GroupSlot("b", 2))
 
 
 @pytest.mark.parametrize(
-    ("constraint", "standing", "verdict"),
+    ("constraint", "current", "verdict"),
     [
         (Group("w", 1), None, Satisfied("0 of 1 slots of group w are taken")),
         (Group("w", 4), Occupancy(None, TWO), Satisfied("3 of 4 slots of group w are taken")),
