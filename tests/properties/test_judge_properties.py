@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.constraints.rate import Rate, RateScope, TokenBucket, bucket_of
 from streamsched.domain.decisions.admission import Satisfied, WaitUntil
 from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, End, Join, Wait
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.lanes import lane_position, limits_of
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey, job_id
@@ -30,7 +32,7 @@ GO = EventName("default", "go")
 LATELY = (datetime(2026, 3, 1, 11), datetime(2026, 3, 1, 12))  # noqa: DTZ001 - Hypothesis adds the zone itself
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
-    st.builds(Concurrency, st.integers(1, 3), st.booleans()),
+    st.builds(Concurrency, st.integers(1, 3), st.booleans(), st.sampled_from(ConcurrencyScope)),
     st.builds(
         lambda limit, per, wait, of: Rate(limit, per, wait, of=of, group="api" if of is RateScope.GROUP else None),
         st.integers(1, 3),
@@ -107,9 +109,17 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
         if active
         else {}
     )
+    lanes: dict[LaneName, Lane] = {}
+    for name in sorted({name for due_job in due_jobs for name in limits_of(due_job.schedule, due_job.ready)}):
+        waits = [c for c in due_jobs if name in limits_of(c.schedule, c.ready) and draw(st.booleans())]
+        ahead = draw(st.lists(st.datetimes(*LATELY), max_size=2, unique=True))
+        others = [QueuePosition(utc(at), 1, f"{name.schedule}.0.{n}") for n, at in enumerate(sorted(ahead))]
+        runs = tuple(draw(st.sets(st.sampled_from(active), max_size=2).map(sorted))) if active else ()
+        lanes[name] = Lane(runs, tuple(sorted([*others, *(lane_position(each.ready) for each in waits)])))
     return DecisionInput(
         PROGRAM,
         tuple(due_jobs),
+        lanes=lanes,
         waiting=waiting,
         active_runs=active,
         own_runs=own,
@@ -172,9 +182,39 @@ def test_no_admission_passes_the_limit_of_its_schedule(decision_input: DecisionI
         if not isinstance(decision, Admit):
             continue
         assert due_job.schedule is not None
-        limits = [each.limit for each in due_job.schedule.constraints if isinstance(each, Concurrency)]
+        limits = [
+            each.limit
+            for each in due_job.schedule.constraints
+            if isinstance(each, Concurrency) and each.of is ConcurrencyScope.PROGRAM
+        ]
         assert all(active < limit for limit in limits) or "launched at its timeout" in decision.reason
         active += 1
+
+
+@given(decision_inputs())
+def test_places_of_a_lane_are_given_in_the_order_of_satisfactions_and_never_one_too_many(
+    decision_input: DecisionInput,
+) -> None:
+    lanes = {name: (len(lane.runs), {*lane.positions}) for name, lane in decision_input.lanes.items()}
+    decisions = {decision.job: decision for decision in judge(decision_input, now=NOW)}
+    index = {due_job.job: n for n, due_job in enumerate(decision_input.due_jobs)}
+    for due_job in sorted(
+        decision_input.due_jobs, key=lambda each: (decision_input.queue_position(each).at, index[each.job])
+    ):
+        decision, position = decisions[due_job.job], lane_position(due_job.ready)
+        for name, limit in limits_of(due_job.schedule, due_job.ready).items():
+            active, waits = lanes[name]
+            waits.discard(position)
+            if isinstance(decision, Admit):
+                before = sum(other < position for other in waits)
+                stops = due_job.schedule is not None and due_job.schedule.overlap.stops
+                assert active + before < limit or stops or "launched at its timeout" in decision.reason
+                active += 1
+            elif isinstance(decision, Wait) and name in decision.lanes:
+                waits.add(position)
+            lanes[name] = active, waits
+        if isinstance(decision, Wait) and due_job.enabled and due_job.schedule is not None and due_job.schedule.lanes:
+            assert decision.lanes, "something wakes it"
 
 
 @given(decision_inputs())
