@@ -192,29 +192,11 @@ def test_no_admission_passes_the_limit_of_its_schedule(decision_input: DecisionI
 
 
 @given(decision_inputs())
-def test_places_of_a_lane_are_given_in_the_order_of_satisfactions_and_never_one_too_many(
-    decision_input: DecisionInput,
-) -> None:
-    lanes = {name: (len(lane.runs), {*lane.positions}) for name, lane in decision_input.lanes.items()}
-    decisions = {decision.job: decision for decision in judge(decision_input, now=NOW)}
-    index = {due_job.job: n for n, due_job in enumerate(decision_input.due_jobs)}
-    for due_job in sorted(
-        decision_input.due_jobs, key=lambda each: (decision_input.queue_position(each).at, index[each.job])
-    ):
-        decision, position = decisions[due_job.job], lane_position(due_job.ready)
-        for name, limit in limits_of(due_job.schedule, due_job.ready).items():
-            active, waits = lanes[name]
-            waits.discard(position)
-            if isinstance(decision, Admit):
-                before = sum(other < position for other in waits)
-                stops = due_job.schedule is not None and due_job.schedule.overlap.stops
-                assert active + before < limit or stops or "launched at its timeout" in decision.reason
-                active += 1
-            elif isinstance(decision, Wait) and name in decision.lanes:
-                waits.add(position)
-            lanes[name] = active, waits
+def test_a_job_that_waits_keeps_its_position_in_a_lane_that_wakes_it(decision_input: DecisionInput) -> None:
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
         if isinstance(decision, Wait) and due_job.enabled and due_job.schedule is not None and due_job.schedule.lanes:
-            assert decision.lanes, "something wakes it"
+            assert decision.lanes
+            assert {*decision.lanes} <= limits_of(due_job.schedule, due_job.ready).keys()
 
 
 @given(decision_inputs())
