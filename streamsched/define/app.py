@@ -19,7 +19,7 @@ from streamsched.codec.json.reading import anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
 from streamsched.define.retries import failures
 from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late, OnLate
@@ -165,6 +165,7 @@ class App:
         *,
         when: TriggerExpression | Trigger,
         max_concurrent: int | None = None,
+        of: ConcurrencyScope | str = ConcurrencyScope.PROGRAM,
         delay: Duration | None = None,
         since_last_run: Duration | None = None,
         window: Window | None = None,
@@ -193,6 +194,9 @@ class App:
             program: the return value of `spark`, `bash`, `http` or `publish`, or the program's name.
             when: the trigger, such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
             max_concurrent: most active runs of the program, including runs of other schedules and manual runs.
+            of: whose active runs `max_concurrent` counts. `"program"` (default): those of the program. `"schedule"`,
+                `"key"`: those of this schedule, or of one key of it; jobs start in the order of their satisfactions,
+                and jobs of other keys do not wait for them.
             delay: time between the satisfaction and the start. A job always waits for it.
             since_last_run: least time since the program's last completed run. An active run blocks.
             window: start and end time of day and their zone (default UTC) in which runs can start. It can cross
@@ -243,9 +247,12 @@ class App:
         with anchored(f"{path}.when"):
             trigger = as_when(when).build(self.ref)
         limits: list[Constraint] = []
+        scope = choice(ConcurrencyScope, of, f"{path}.of")
         if max_concurrent is not None:
             with anchored(f"{path}.max_concurrent", limit=""):
-                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait))
+                limits.append(Concurrency(whole(max_concurrent, "$"), wait=wait, of=scope))
+        elif scope is not ConcurrencyScope.PROGRAM:
+            raise InvalidDefinitionError(f"{path}.of", "says whose runs max_concurrent counts, which is not given")
         if delay is not None:
             with anchored(f"{path}.delay", delay=""):
                 limits.append(Delay(duration(delay, "$")))

@@ -27,6 +27,7 @@ from streamsched.domain.decisions.admission import (
 )
 from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.decisions.judge import timed_out_at
+from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.limits import later
@@ -145,6 +146,8 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
         program=job.program,
         schedule_key=snapshot.ready.schedule_key,
         resources=snapshot.resources,
+        lanes=snapshot.lanes,
+        lane_position=lane_position(snapshot.ready),
         plugin_verdicts=_plugin_verdicts(snapshot, snapshot.schedule, now),
         queue_position=_queue_position(snapshot, snapshot.schedule),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
@@ -119,6 +120,7 @@ class JobSnapshot:
         holders: the program's non-terminal runs, oldest first.
         held: who holds it by a command, and why; None when it is not held.
         resources: those its schedule uses; the queue of a pool up to the job's position.
+        lanes: the lanes it is in.
         slot_holders: the runs that hold slots of its groups and pools, oldest first.
         priority: of the schedule in its pool, as set online.
         launch: its last run.
@@ -140,6 +142,7 @@ class JobSnapshot:
     history: tuple[HistoryLine, ...]
     held: str | None = None
     resources: Resources = field(default_factory=Resources)
+    lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
     slot_holders: tuple[BlockingRun, ...] = ()
     priority: int | None = None
     launch: LaunchStatus | None = None

@@ -81,8 +81,6 @@ NAMES: Final[Mapping[str, str]] = {
     "give_up": "fail_unstarted",
     "ground": "reason",
     "hands": "inline_executor",
-    "lane": "schedule_key",
-    "lanes": "schedule_keys",
     "lose": "mark_lost",
     "opinion": "verdict",
     "receipt": "outbox_ack",

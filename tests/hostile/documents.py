@@ -106,7 +106,7 @@ def triggers(name: str) -> list[Json]:
 def constraints(name: str) -> list[Json]:
     """A constraint of each kind, with every field."""
     return [
-        {"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True},
+        {"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True, "of": "key"},
         {"type": "DELAY", "millisAfterTrigger": 10, "waitUntilMet": True},
         {"type": "DELAY", "delay": "10ms"},
         {"type": "LAST_RUN", "millisSinceLastRun": 100, "waitUntilMet": True},

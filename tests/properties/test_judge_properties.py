@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
 from streamsched.domain.constraints.rate import Rate, RateScope, TokenBucket, bucket_of
 from streamsched.domain.decisions.admission import Satisfied, WaitUntil
 from streamsched.domain.decisions.decision import Admit, DecisionInput, DueJob, End, Join, Wait
 from streamsched.domain.decisions.judge import judge
+from streamsched.domain.decisions.lanes import lane_position, limits_of
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey, job_id
@@ -30,7 +32,7 @@ GO = EventName("default", "go")
 LATELY = (datetime(2026, 3, 1, 11), datetime(2026, 3, 1, 12))  # noqa: DTZ001 - Hypothesis adds the zone itself
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
-    st.builds(Concurrency, st.integers(1, 3), st.booleans()),
+    st.builds(Concurrency, st.integers(1, 3), st.booleans(), st.sampled_from(ConcurrencyScope)),
     st.builds(
         lambda limit, per, wait, of: Rate(limit, per, wait, of=of, group="api" if of is RateScope.GROUP else None),
         st.integers(1, 3),
@@ -107,9 +109,17 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
         if active
         else {}
     )
+    lanes: dict[LaneName, Lane] = {}
+    for name in sorted({name for due_job in due_jobs for name in limits_of(due_job.schedule, due_job.ready)}):
+        waits = [c for c in due_jobs if name in limits_of(c.schedule, c.ready) and draw(st.booleans())]
+        ahead = draw(st.lists(st.datetimes(*LATELY), max_size=2, unique=True))
+        others = [QueuePosition(utc(at), 1, f"{name.schedule}.0.{n}") for n, at in enumerate(sorted(ahead))]
+        runs = tuple(draw(st.sets(st.sampled_from(active), max_size=2).map(sorted))) if active else ()
+        lanes[name] = Lane(runs, tuple(sorted([*others, *(lane_position(each.ready) for each in waits)])))
     return DecisionInput(
         PROGRAM,
         tuple(due_jobs),
+        lanes=lanes,
         waiting=waiting,
         active_runs=active,
         own_runs=own,
@@ -172,9 +182,21 @@ def test_no_admission_passes_the_limit_of_its_schedule(decision_input: DecisionI
         if not isinstance(decision, Admit):
             continue
         assert due_job.schedule is not None
-        limits = [each.limit for each in due_job.schedule.constraints if isinstance(each, Concurrency)]
+        limits = [
+            each.limit
+            for each in due_job.schedule.constraints
+            if isinstance(each, Concurrency) and each.of is ConcurrencyScope.PROGRAM
+        ]
         assert all(active < limit for limit in limits) or "launched at its timeout" in decision.reason
         active += 1
+
+
+@given(decision_inputs())
+def test_a_job_that_waits_keeps_its_position_in_a_lane_that_wakes_it(decision_input: DecisionInput) -> None:
+    for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
+        if isinstance(decision, Wait) and due_job.enabled and due_job.schedule is not None and due_job.schedule.lanes:
+            assert decision.lanes
+            assert {*decision.lanes} <= limits_of(due_job.schedule, due_job.ready).keys()
 
 
 @given(decision_inputs())

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Hysteresis, Load
 from streamsched.domain.constraints.plugin import PlugIn
@@ -146,7 +146,7 @@ def in_one_pool(some: list[Constraint]) -> bool:
 
 
 constraints: st.SearchStrategy[Constraint] = st.one_of(
-    st.builds(Concurrency, _counts, st.booleans()),
+    st.builds(Concurrency, _counts, st.booleans(), st.sampled_from(ConcurrencyScope)),
     st.builds(Delay, durations),
     st.builds(
         lambda limit, per, wait, burst, of: Rate(

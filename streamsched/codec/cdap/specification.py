@@ -32,7 +32,9 @@ def to_json(schedule: Schedule) -> dict[str, Any] | None:
     own = _own(schedule, detail["trigger"])
     if own is None:
         return None
-    limits = (each["maxConcurrency"] for each in detail["constraints"] if each["type"] == "CONCURRENCY")
+    limits = (
+        each["maxConcurrency"] for each in detail["constraints"] if each["type"] == "CONCURRENCY" and "of" not in each
+    )
     limit = next(limits, None)
     return {
         "scheduleType": "STREAM" if "streamName" in own else "TIME",

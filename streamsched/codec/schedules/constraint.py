@@ -1,6 +1,7 @@
 """Constraints as JSON in CDAP's shape: CONCURRENCY, DELAY, LAST_RUN, TIME_RANGE, each with `waitUntilMet`; and our own
 GROUP, LOAD (`codec.schedules.load`), PLUGIN, POOL and RATE.
 
+A CONCURRENCY counts active runs `of` the program, schedule or key.
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
 Without `waitUntilMet` all of them wait, as in the Python API; `codec.cdap` has CDAP's defaults. Durations are whole
@@ -18,7 +19,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import load
 from streamsched.codec.triggers import calendar as calendars
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn, canonical
@@ -34,8 +35,9 @@ _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 def to_json(constraint: Constraint) -> dict[str, Any]:
     """The canonical JSON of a constraint, always with `waitUntilMet`."""
     match constraint:
-        case Concurrency(limit=limit, wait=wait):
-            return {"type": "CONCURRENCY", "maxConcurrency": limit, "waitUntilMet": wait}
+        case Concurrency(limit=limit, wait=wait, of=of):
+            whose = {} if of is ConcurrencyScope.PROGRAM else {"of": of.value}
+            return {"type": "CONCURRENCY", "maxConcurrency": limit, **whose, "waitUntilMet": wait}
         case Delay(delay=delay):
             return {"type": "DELAY", **_duration("millisAfterTrigger", "delay", delay), "waitUntilMet": True}
         case Group(name=name, limit=limit, weight=weight, wait=wait):
@@ -95,9 +97,10 @@ def from_json(obj: object, path: str = "$") -> Constraint:
 
 def _concurrency(fields: Fields) -> Concurrency:
     limit = fields.integer("maxConcurrency", minimum=1)
+    of = fields.optional_choice("of", ConcurrencyScope) or ConcurrencyScope.PROGRAM
     wait = fields.optional_boolean("waitUntilMet")
     with anchored(fields.path, limit="maxConcurrency"):
-        return Concurrency(limit, wait=wait is not False)
+        return Concurrency(limit, wait=wait is not False, of=of)
 
 
 def _delay(fields: Fields) -> Delay:

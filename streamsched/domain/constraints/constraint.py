@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Load
@@ -18,18 +19,34 @@ from streamsched.domain.limits import MOST_SLOTS, check_count, check_duration
 from streamsched.domain.time.duration import duration_text
 
 
+class ConcurrencyScope(StrEnum):
+    """Whose runs a concurrency constraint counts."""
+
+    PROGRAM = "program"  # all runs of the program, manual ones included
+    SCHEDULE = "schedule"
+    KEY = "key"  # runs of one correlation key of a schedule
+
+
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Fewer than `limit` runs of the program are non-terminal, manual runs included. Aborts by default, as in CDAP."""
+    """Fewer than `limit` runs of the program, or of its schedule or key, are non-terminal. Aborts by default, as in
+    CDAP.
+
+    Attributes:
+        of: whose runs count. Those of a schedule or key are a lane (`constraints.lane`): jobs start in the order of
+            their satisfactions.
+    """
 
     limit: int
     wait: bool = False
+    of: ConcurrencyScope = ConcurrencyScope.PROGRAM
 
     def __post_init__(self) -> None:
         check_count(self.limit, "$.limit", most=MOST_SLOTS)
 
     def __str__(self) -> str:
-        return f"fewer than {self.limit} active runs"
+        whose = "" if self.of is ConcurrencyScope.PROGRAM else f" of its {self.of}"
+        return f"fewer than {self.limit} active runs{whose}"
 
 
 @dataclass(frozen=True, slots=True)

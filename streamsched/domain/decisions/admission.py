@@ -17,6 +17,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group, Occupancy
+from streamsched.domain.constraints.lane import Lane, LaneName, lane_of
 from streamsched.domain.constraints.load import STALE, Load, LoadGate
 from streamsched.domain.constraints.plugin import FRESH, PlugIn
 from streamsched.domain.constraints.pool import Pool, PoolQueue, QueuePosition
@@ -48,7 +49,9 @@ class ConstraintInput:
         program: the program of the runs; named in reasons.
         schedule_key: the job's schedule and correlation key.
         resources: those that runs of the program share with others.
+        lanes: the lanes of the job; a missing lane is empty.
         queue_position: the job's position in the queue of its pool.
+        lane_position: its position in its lanes.
         plugin_verdicts: the latest verdict of each plug-in on this job.
     """
 
@@ -59,7 +62,9 @@ class ConstraintInput:
     program: ProgramRef | None = None
     schedule_key: ScheduleKey | None = None
     resources: Resources = field(default_factory=Resources)
+    lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
     queue_position: QueuePosition | None = None
+    lane_position: QueuePosition | None = None
     plugin_verdicts: Mapping[PlugIn, PluginVerdict] = field(default_factory=dict)
 
     def without_own_runs(self) -> ConstraintInput:
@@ -70,6 +75,7 @@ class ConstraintInput:
             active_runs=tuple(run for run in self.active_runs if run not in own),
             own_runs=(),
             resources=self.resources.without(own),
+            lanes={name: lane.without(own) for name, lane in self.lanes.items()},
         )
 
 
@@ -177,8 +183,8 @@ def check_all(constraints: tuple[Constraint, ...], facts: ConstraintInput, now: 
 def check(constraint: Constraint, facts: ConstraintInput, now: datetime) -> ConstraintVerdict:
     """The verdict of one constraint at `now` (UTC). A `WaitUntil` is always after `now`."""
     match constraint:
-        case Concurrency(limit=limit, wait=wait):
-            return _check_concurrency(limit, wait, facts)
+        case Concurrency():
+            return _check_concurrency(constraint, facts)
         case Delay(delay=delay):
             ready = later(facts.satisfied_at, delay)
             why = f"{duration_text(delay)} after the trigger is {_clock(ready)}"
@@ -209,13 +215,26 @@ def named(runs: Sequence[str]) -> str:
     return ", ".join(runs[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _check_concurrency(limit: int, wait: bool, facts: ConstraintInput) -> ConstraintVerdict:
-    active = facts.active_runs
-    why = f"{len(active)} of {limit} runs of {facts.program or 'the program'} are active"
-    if len(active) < limit:
+def _check_concurrency(constraint: Concurrency, facts: ConstraintInput) -> ConstraintVerdict:
+    """Jobs ahead in the lane keep their places: a later one starts only when there is one more."""
+    name = None if facts.schedule_key is None else lane_of(constraint, facts.schedule_key)
+    active, ahead = facts.active_runs, tuple[str, ...]()
+    if name is not None:
+        lane = facts.lanes.get(name, Lane())
+        before = () if facts.lane_position is None else lane.before(facts.lane_position)
+        active, ahead = lane.runs, tuple(position.job for position in before)
+    why = f"{len(active)} of {constraint.limit} runs of {name or facts.program or 'the program'} are active"
+    if len(active) + len(ahead) < constraint.limit:
         return Satisfied(why)
-    why = f"{why}: {named(active)}"
-    return WaitFor(active, why) if wait else Unsatisfiable(why)
+    why += f": {named(active)}" if active else ""
+    why += _ahead(ahead)
+    return WaitFor((*active, *ahead), why) if constraint.wait else Unsatisfiable(why)
+
+
+def _ahead(jobs: Sequence[str]) -> str:
+    if not jobs:
+        return ""
+    return f"; {'1 job is' if len(jobs) == 1 else f'{len(jobs)} jobs are'} ahead of this one: {named(jobs)}"
 
 
 def _check_group(group: Group, occupancy: Occupancy) -> ConstraintVerdict:
@@ -288,8 +307,7 @@ def _check_pool(pool: Pool, queue: PoolQueue, position: QueuePosition | None) ->
     runs = tuple(slot.run for slot in queue.places.slots)
     why += f": {named(runs)}" if runs else ""
     jobs = tuple(each.job for each in before)
-    ahead = "1 job is" if len(jobs) == 1 else f"{len(jobs)} jobs are"
-    why += f"; {ahead} ahead of this one: {named(jobs)}" if jobs else ""
+    why += _ahead(jobs)
     return WaitFor((f"pool {pool.name}", *runs, *jobs), why) if pool.wait else Unsatisfiable(why)
 
 

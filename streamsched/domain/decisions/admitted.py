@@ -47,6 +47,7 @@ def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: 
         {**decision_input.own_runs, schedule_key: (*decision_input.own_runs.get(schedule_key, ()), admit.run)},
         decision_input.last_completed_at,
         decision_input.resources.taken_by((taken(due_job, admit),), now),
+        decision_input.lanes,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.constraints.pool import PoolQueue, QueuePosition, position_at
@@ -75,6 +76,7 @@ class DecisionInput:
         own_runs: those of them started by a schedule of the due jobs, by schedule key.
         last_completed_at: end of the program's latest completed run.
         resources: those that runs of the due jobs may take.
+        lanes: the lanes of the due jobs.
     """
 
     program: Program | None
@@ -84,6 +86,7 @@ class DecisionInput:
     own_runs: Mapping[ScheduleKey, tuple[str, ...]] = field(default_factory=dict)
     last_completed_at: datetime | None = None
     resources: Resources = field(default_factory=Resources)
+    lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
 
     def with_resources(self, resources: Resources, bucket_keys: Collection[str]) -> DecisionInput:
         """The input with those of the resources that its jobs use; `bucket_keys` are those of its rates."""
@@ -140,6 +143,7 @@ class Wait:
         stops: runs to end first; killed instead of cancelled with `kill`.
         skip_on_run_end: the end of a run of its program alone cannot admit it, so that end does not wake it.
         failed: the decision raised (`reason` says why); the store sets the time of the next attempt.
+        lanes: the lanes in which it keeps its position; none while a command holds it.
     """
 
     job: str
@@ -154,6 +158,7 @@ class Wait:
     kill: bool = False
     skip_on_run_end: bool = False
     failed: bool = False
+    lanes: tuple[LaneName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

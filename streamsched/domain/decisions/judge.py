@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from streamsched.domain.constraints.constraint import Constraint, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, LastRun
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.pace import BucketLevel
@@ -39,6 +39,7 @@ from streamsched.domain.decisions.admitted import (
     with_run,
 )
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
+from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey, job_id
 from streamsched.domain.jobs.run import run_id
@@ -97,6 +98,8 @@ def judge(
             case _:
                 assert_never(decision)
         decisions[due_job.job] = decision
+        if decision_input.lanes:
+            decision_input = after_decision(decision_input, due_job, decision)
         if decision_input.resources.pool_queues:
             decision_input = _after_decision(decision_input, due_job, decision)
     return with_coalesced_jobs(decision_input, [decisions[due_job.job] for due_job in decision_input.due_jobs])
@@ -192,6 +195,8 @@ def _decide(
         program=decision_input.program.ref,
         schedule_key=due_job.schedule_key,
         resources=decision_input.resources,
+        lanes=decision_input.lanes,
+        lane_position=lane_position(ready) if decision_input.lanes else None,
         queue_position=decision_input.queue_position(due_job) if decision_input.resources.pool_queues else None,
         plugin_verdicts=plugin_verdicts,
     )
@@ -206,7 +211,7 @@ def _decide(
     if replaced and (isinstance(decision, Wait) or due_job.schedule.overlap.stops):
         by = job_id(ready.schedule, *last)
         return End(due_job.job, JobFact.REPLACED, f"{by} took its place: overlap is {due_job.schedule.overlap}")
-    return decision
+    return in_lanes(due_job, decision)
 
 
 def _by_overlap(
@@ -303,12 +308,18 @@ def _unmet(verdicts: Sequence[ConstraintVerdict]) -> tuple[int, ...]:
 
 def _skips_run_end(constraints: Sequence[Constraint], admission: Admission) -> bool:
     """Whether the end of a run cannot change the decision: the job is rechecked at a known time and no constraint can
-    abort it before, or everything that holds it (groups, pools, loads) wakes its waiting jobs itself.
+    abort it before, or everything that holds it (groups, lanes, pools, loads) wakes its waiting jobs itself.
     """
     if admission.wait_until is not None:
         return not any(isinstance(each, LastRun) and not each.wait for each in constraints)
     held_by = _unmet(admission.verdicts)
-    return all(n < len(constraints) and isinstance(constraints[n], Group | Load | Pool) for n in held_by)
+    return all(n < len(constraints) and _wakes_itself(constraints[n]) for n in held_by)
+
+
+def _wakes_itself(constraint: Constraint) -> bool:
+    if isinstance(constraint, Concurrency):
+        return constraint.of is not ConcurrencyScope.PROGRAM
+    return isinstance(constraint, Group | Load | Pool)
 
 
 def _with_questions(schedule: Schedule, facts: ConstraintInput, wait: Wait, job: str, now: datetime) -> Wait:

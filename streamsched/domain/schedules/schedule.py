@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from streamsched.domain.constraints.constraint import Constraint
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Load
 from streamsched.domain.constraints.plugin import PlugIn
@@ -162,6 +162,7 @@ class Schedule:
         deadlines: bounds on the start, end and duration of its jobs' runs.
         late: the policy for late events; None counts them.
         pool, loads, plugins, rates, groups: the `constraints` of that kind.
+        lanes: those that limit the concurrent runs of the schedule or of a key.
     """
 
     ref: ScheduleRef
@@ -187,6 +188,7 @@ class Schedule:
     plugins: tuple[PlugIn, ...] = field(init=False, repr=False, compare=False)
     rates: tuple[Rate, ...] = field(init=False, repr=False, compare=False)
     groups: tuple[Group, ...] = field(init=False, repr=False, compare=False)
+    lanes: tuple[Concurrency, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._sort_constraints()
@@ -214,6 +216,8 @@ class Schedule:
         object.__setattr__(self, "plugins", tuple(each for each in self.constraints if isinstance(each, PlugIn)))
         object.__setattr__(self, "rates", tuple(each for each in self.constraints if isinstance(each, Rate)))
         object.__setattr__(self, "groups", tuple(each for each in self.constraints if isinstance(each, Group)))
+        limits = (each for each in self.constraints if isinstance(each, Concurrency))
+        object.__setattr__(self, "lanes", tuple(each for each in limits if each.of is not ConcurrencyScope.PROGRAM))
 
     def _check_catch_up(self) -> None:
         bounds = self.catch_up

@@ -25,7 +25,7 @@ from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Program, Schedule
-from streamsched.store.limits import clusters, groups, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -137,6 +137,7 @@ async def _inputs(
 ) -> Mapping[str, DecisionInput]:
     facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(jobs))}
     waiting, own_runs = await _oldest_waiting(connection, definitions), await _own_runs(connection, jobs, definitions)
+    all_lanes = await lanes.lanes_of(connection, (job for of_program in jobs.values() for job in of_program), own_runs)
     return {
         program: DecisionInput(
             locked[program].program,
@@ -145,6 +146,7 @@ async def _inputs(
             active_runs=tuple(facts[program]["active_runs"]),
             own_runs=own_runs,
             last_completed_at=facts[program]["last_completed_at"],
+            lanes=all_lanes,
         )
         for program, of_program in jobs.items()
     }
@@ -153,7 +155,11 @@ async def _inputs(
 async def _own_runs(
     connection: Any, programs: Collection[str], definitions: Mapping[str, Schedule]
 ) -> Mapping[ScheduleKey, tuple[str, ...]]:
-    wanted = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP or known.overlap.stops]
+    wanted = [
+        name
+        for name, known in definitions.items()
+        if known.overlap is Overlap.SKIP or known.overlap.stops or known.lanes
+    ]
     if not wanted:
         return {}
     rows = await connection.fetch(_SQL["own_runs"], list(programs), wanted)

@@ -19,7 +19,7 @@ from streamsched.domain.limits import later
 from streamsched.ports.jobs import InlineRoom
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
-from streamsched.store.limits import clusters, groups, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.runs import deadlines
 from streamsched.store.sql import queries
 
@@ -72,6 +72,7 @@ async def store(
     await pools.settle(connection, due_jobs, before.pool_queues, decisions)
     for each in decided:
         await clusters.settle(connection, each.input, each.decisions)
+        await lanes.settle(connection, each.input, each.decisions)
         await deadlines.watch_jobs(connection, each.input, each.decisions, now)
     for each in claimed:
         if each.schedule is not None and each.schedule.deadlines:

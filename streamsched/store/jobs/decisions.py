@@ -27,7 +27,7 @@ from streamsched.store.jobs.decision_reads import (
     wait_for_program,
 )
 from streamsched.store.jobs.decision_writes import store
-from streamsched.store.limits import clusters, pools, rates
+from streamsched.store.limits import clusters, lanes, pools, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -99,6 +99,7 @@ class PostgresDecisionStore:
         with translated():
             await rates.forget(self._pool, before)
             await pools.forget(self._pool)
+            await lanes.forget(self._pool)
             await clusters.forget(self._pool)
             return int((await self._pool.execute(_SQL["recall"], before)).split()[-1])
 
@@ -128,4 +129,5 @@ def _failed(decisions: Iterable[Decision]) -> Mapping[str, str]:
 async def _put_off(connection: Any, failed: Mapping[str, str], now: datetime) -> None:
     if failed:
         await connection.execute(_SQL["put_off"], now, list(failed), list(failed.values()))
+        await lanes.leave(connection, list(failed))
         await pools.leave_queue(connection, list(failed))

@@ -36,7 +36,7 @@ from streamsched.ports.jobs import (
 )
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.jobs.coalesced import PREFETCH
-from streamsched.store.limits import clusters, groups, pools, rates
+from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/jobs")
@@ -146,6 +146,7 @@ class PostgresJobStore:
                 gates = await clusters.current(connection, schedule.loads if schedule is not None else ())
                 pool_queues = await pools.queues_of(connection, pool_names, limit=_QUEUE)
                 buckets = await rates.current(connection, rated)
+                own_lanes = await lanes.current(connection, schedule, readies[0])
                 slot_holders = await groups.holders(connection, names)
                 holders = await connection.fetch(_SQL["holders"], row["program"])
                 last = await connection.fetchval(_SQL["last_completed"], row["program"])
@@ -167,6 +168,7 @@ class PostgresJobStore:
             pauses=tuple(_pauses(pauses, record.satisfied_at)),
             held=row["told_why"] if row["told"] == JobCommand.HOLD else None,
             resources=Resources(slots, pool_queues, buckets, gates),
+            lanes=own_lanes,
             priority=current["priority_set"] if current is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),

@@ -13,7 +13,7 @@ from streamsched.domain.jobs.run import RunFact, RunState, status_event
 from streamsched.domain.jobs.run import advance as advance_run
 from streamsched.domain.names import ProgramRef
 from streamsched.store.catalog.history import record
-from streamsched.store.limits import groups
+from streamsched.store.limits import groups, lanes
 from streamsched.store.runs import failure_streaks
 from streamsched.store.sql import queries
 
@@ -57,6 +57,8 @@ async def end(
         await announce(connection, row, state, at=at, error=error, log_tail=log_tail)
     await record(connection, "run", row["id"], f"run.{state.lower()}", reason, at=at)
     await connection.execute(SQL["wake"], row["program"])
+    if announced:
+        await lanes.wake_after(connection, [row["id"]])
     if announced and state is not RunState.COMPLETED:
         await failure_streaks.record_failure(connection, row, reason, at=at)
     if announced:

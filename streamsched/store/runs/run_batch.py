@@ -23,7 +23,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import translated
-from streamsched.store.limits import groups
+from streamsched.store.limits import groups, lanes
 from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
 from streamsched.store.sql import queries
 
@@ -101,6 +101,7 @@ class PostgresRunBatch:
                             _SQL["finish"], *outcome, *(list(each) for each in zip(*rows_of_it, strict=True))
                         )
                     await connection.execute(_SQL["wake"], list(ends.programs))
+                    await lanes.wake_after(connection, runs)
                     await groups.free(connection, *runs)
                     return runs
             except ConflictError:

@@ -38,7 +38,7 @@ _APP = AppRef("default", "flights")
 _LEAVES = ("partitions", "total", "stream_size", "program", "event", "cron", "every", "at", "silence")
 _LIMITS = ("group", "pool", "rate", "load", "window", "plugin")
 _POLICIES = ("retry", "failures", "catch_up", "start_by", "finish_by", "takes_at_most")
-_SHORTHANDS = ("max_concurrent", "delay", "since_last_run", "window", "wait", "constraints")
+_SHORTHANDS = ("max_concurrent", "of", "delay", "since_last_run", "window", "wait", "constraints")
 
 _TRIGGERS: tuple[tuple[str, TriggerExpression], ...] = (
     ('partitions("flights", 7, match={"region": "EU"})', partitions("flights", 7, match={"region": "EU"})),

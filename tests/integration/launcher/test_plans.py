@@ -46,6 +46,8 @@ INSERT INTO group_waits (group_name, job, satisfied_at)
     SELECT format('g%s', sequence % 10), id, satisfied_at FROM jobs WHERE sequence > 1000000;
 INSERT INTO lines SELECT id, 'x', satisfied_at, sequence FROM jobs WHERE sequence > 1000000;
 INSERT INTO groups (name) VALUES ('pool:x');
+INSERT INTO lane_waits SELECT id, schedule, 'key', md5('k' || sequence % 9), satisfied_at, sequence FROM jobs
+    WHERE sequence > 1000000;
 INSERT INTO clusters (name) VALUES ('c');
 INSERT INTO gates (cluster, terms) VALUES ('c', '{}');
 INSERT INTO gate_waits SELECT id, 'c', '{}', satisfied_at FROM jobs WHERE sequence > 1000000;
@@ -138,6 +140,12 @@ HOT = [
     ("limits/pools", "list", "NULL, '', NULL"),
     ("limits/pools", "forget", ""),
     ("limits/groups", "wake_lines", "ARRAY['pool:x'], ARRAY[4]"),
+    ("limits/lanes", "first", "ARRAY['default.app.s1'], ARRAY['key'], ARRAY[md5('k1')], ARRAY[2::bigint]"),
+    ("limits/lanes", "wake", "ARRAY['default.app.s1'], ARRAY['key'], ARRAY[md5('k1')], ARRAY[2::bigint]"),
+    ("limits/lanes", "wake_after", "ARRAY['default.app.s1.1.1.r1']"),
+    ("limits/lanes", "leave", "ARRAY['default.app.s1.1.1000001']"),
+    ("limits/lanes", "runs", "'default.app.p1', 'default.app.s1', NULL"),
+    ("limits/lanes", "forget", ""),
     ("limits/rates", "lock", "ARRAY['key default.app.s1 7']"),
     ("limits/rates", "forget", "now() - interval '1 day'"),
     ("jobs/decisions", "facts", "ARRAY['default.app.p1', 'default.app.p2']"),

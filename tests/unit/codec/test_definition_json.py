@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import schedule as codec
 from streamsched.codec.triggers import trigger as trigger_codec
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.load import Hysteresis, Load
 from streamsched.domain.constraints.plugin import PlugIn
@@ -118,6 +118,10 @@ def test_cdaps_stream_size_is_read_and_written() -> None:
         ({"type": "POOL", "pool": "p", "size": 4, "priority": -9, "waitUntilMet": False}, Pool("p", 4, -9, wait=False)),
         ({"type": "GROUP", "group": "w", "limit": 4, "weight": 2, "waitUntilMet": False}, Group("w", 4, 2, wait=False)),
         ({"type": "concurrency", "maxConcurrency": 2, "waitUntilMet": False}, Concurrency(2, wait=False)),
+        (
+            {"type": "CONCURRENCY", "maxConcurrency": 1, "of": "key"},
+            Concurrency(1, wait=True, of=ConcurrencyScope.KEY),
+        ),
         ({"type": "DELAY", "millisAfterTrigger": 1}, Delay(timedelta(milliseconds=1))),
         ({"type": "DELAY", "delay": "5m", "waitUntilMet": True}, Delay(timedelta(minutes=5))),
         ({"type": "LAST_RUN", "millisSinceLastRun": 1000}, LastRun(timedelta(seconds=1), wait=True)),
@@ -176,6 +180,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
             {"type": "GROUP", "group": "a b", "limit": 1},
             "$.group: group name 'a b' may only hold [a-zA-Z0-9_.-], and something of it",
         ),
+        ({"type": "CONCURRENCY", "maxConcurrency": 1, "of": "app"}, "$.of: must be one of program, schedule, key"),
         ({"type": "CONCURRENCY", "maxConcurrency": 0}, "$.maxConcurrency: must be at least 1 but is 0"),
         ({"type": "CONCURRENCY", "maxConcurrency": 1.5}, "$.maxConcurrency: must be a whole number but is 1.5"),
         (

@@ -1,4 +1,4 @@
-"""The columns of a key are arguments of its runs: no property hides them, and they are bounded texts."""
+"""Keys in definitions: no property hides their columns, these are bounded texts, and concurrency can be of a key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import streamsched
 from streamsched import App, partitions, program
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope
 from streamsched.domain.errors import InvalidDefinitionError
 
 
@@ -55,3 +56,29 @@ def test_the_columns_of_a_key_are_bounded_texts(columns: tuple[Any, ...], messag
     app = App("shop")
     with pytest.raises(InvalidDefinitionError, match=message):
         app.schedule("s", app.bash("p", "true"), when=partitions("a").per(*columns))
+
+
+def test_concurrency_is_of_the_program_of_the_schedule_or_of_the_key() -> None:
+    app = App("shop")
+    load = app.bash("p", "true")
+    for scope in ("program", "schedule", "key"):
+        app.schedule(scope, load, when=partitions("a").per("date"), max_concurrent=1, of=scope)
+
+    limits = [each.constraints for each in app.definition().schedules]
+
+    assert limits == [(Concurrency(1, wait=True, of=scope),) for scope in ConcurrencyScope]
+    assert [len(each.lanes) for each in app.definition().schedules] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"of": "key"}, r"^\$\.schedules\.s\.of: says whose runs max_concurrent counts, which is not given"),
+        ({"of": "day", "max_concurrent": 1}, r"^\$\.schedules\.s\.of: must be one of program, schedule, key"),
+        ({"of": "key", "max_concurrent": 0}, r"^\$\.schedules\.s\.max_concurrent: must be at least 1"),
+    ],
+)
+def test_a_wrong_scope_is_refused_with_its_path(fields: dict[str, Any], message: str) -> None:
+    app = App("shop")
+    with pytest.raises(InvalidDefinitionError, match=message):
+        app.schedule("s", app.bash("p", "true"), when=partitions("a").per("date"), **fields)
