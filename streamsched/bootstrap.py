@@ -75,6 +75,7 @@ from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
@@ -264,8 +265,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
 def api_services(services: Services) -> ApiServices:
     """The services of the HTTP application."""
     pool, broker = services.pool, services.broker
-    gauges = PostgresGauges(pool)
-    trails = PostgresEventTraces(pool, broker)
+    gauges, trails = PostgresGauges(pool), PostgresEventTraces(pool, broker)
     reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
     notifier, layout = services.notifier, services.layout
     specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
@@ -288,6 +288,7 @@ def api_services(services: Services) -> ApiServices:
         replaying=ScheduleReplay(reader=reader, mending=PostgresMending(pool), acks=outbox, notifier=notifier),
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
+        submissions=PostgresSubmissionStore(pool),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),

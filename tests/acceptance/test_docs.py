@@ -16,7 +16,9 @@ TUTORIAL: Final = ("1-first-schedule", "2-composition", "3-constraints-and-why",
 #: Pages that are followed one after the other, on roles in processes of their own.
 CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
 #: Pages that are followed each on a `streamsched dev` of its own, or on nothing.
-ALONE: Final = ("send-events", "kill-a-stuck-run", "dead-letters", "programs-without-a-process", "migrate")
+ALONE: Final = (
+    *("send-events", "start-a-run", "kill-a-stuck-run", "dead-letters", "programs-without-a-process", "migrate"),
+)
 
 
 def follow(walkthrough: Walkthrough, kind: str, *names: str) -> None:

@@ -1,10 +1,11 @@
-"""The arguments of a scheduled run: program defaults, overridden by schedule properties, plus facts of the trigger.
+"""The arguments of a job's run: program defaults, overridden by schedule properties, overridden by those a person gave
+with a submission; plus facts of the trigger.
 
 Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 
 | argument                        | of which jobs | value                                                            |
 |---------------------------------|---------------|------------------------------------------------------------------|
-| `job`, `schedule`, `satisfied_at` | all         | ids; an instant                                                  |
+| `job`, `schedule`, `satisfied_at` | all         | ids (`schedule` not of a submission to a program); an instant    |
 | `key`                           | `per`         | the correlation key                                              |
 | `logical_start_time`            | clocks        | the latest tick's due time                                       |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
@@ -38,14 +39,18 @@ _ERROR: Final = 500
 
 
 def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[str, str]:
-    """Schedule properties override program defaults; trigger facts are added. Times as ISO 8601, UTC."""
-    given = {**program.arguments, **schedule.properties}
+    """Schedule properties override program defaults, a submission's arguments override both; trigger facts are added.
+    Times as ISO 8601, UTC.
+    """
+    by_person = {} if ready.submission is None else ready.submission.arguments
+    given = {**program.arguments, **schedule.properties, **by_person}
     return {**dict(_facts(ready)), **given}
 
 
 def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield f"{PREFIX}job", ready.id
-    yield f"{PREFIX}schedule", str(ready.schedule)
+    if ready.schedule is not None:
+        yield f"{PREFIX}schedule", str(ready.schedule)
     yield f"{PREFIX}satisfied_at", ready.satisfied_at.isoformat()
     if ready.key:
         yield f"{PREFIX}key", ready.key
