@@ -76,6 +76,7 @@ from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
+from streamsched.store.jobs.submissions import PostgresSubmissionStore
 from streamsched.store.limits.clusters import PostgresClusterStore
 from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
@@ -211,13 +212,12 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings))
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, theirs, timeouts, inline=inline)
-    decisions = PostgresDecisionStore(pool)
+    decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, theirs)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
-    wakes = PostgresWakes(pool)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
         """Starts the loop after the first comparison with the database's clock, with the lease of this launcher."""
@@ -265,11 +265,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
 
 def api_services(services: Services) -> ApiServices:
     """The services of the HTTP application."""
-    pool, broker = services.pool, services.broker
-    gauges = PostgresGauges(pool)
-    trails = PostgresEventTraces(pool, broker)
+    pool, broker, notifier, layout = services.pool, services.broker, services.notifier, services.layout
+    gauges, trails = PostgresGauges(pool), PostgresEventTraces(pool, broker)
     reader, outbox = PostgresCatalogReader(pool), PostgresOutbox(pool)
-    notifier, layout = services.notifier, services.layout
     specs = topic_specs(layout.shards, services.settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
 
     async def measure() -> None:
@@ -290,6 +288,7 @@ def api_services(services: Services) -> ApiServices:
         replaying=ScheduleReplay(reader=reader, mending=PostgresMending(pool), acks=outbox, notifier=notifier),
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
+        submissions=PostgresSubmissionStore(pool),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0032_pre"
-down_revision = "0028_pre"
+down_revision = "0031_pre"
 
 
 def upgrade() -> None:

@@ -26,6 +26,7 @@ from streamsched.api.routes import (
     programs,
     runs,
     schedules,
+    submissions,
     ticks,
     verdicts,
 )
@@ -52,6 +53,7 @@ def make_api(services: ApiServices) -> FastAPI:
         schedules,
         ticks,
         jobs,
+        submissions,
         runs,
         groups,
         pools,

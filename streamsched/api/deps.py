@@ -21,6 +21,7 @@ from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.runs import RunQueries
+from streamsched.ports.submissions import SubmissionStore
 from streamsched.ports.verdicts import EventTraces
 from streamsched.telemetry.metrics import Metrics
 
@@ -49,6 +50,7 @@ class ApiServices:
     replaying: ScheduleReplay
     jobs: JobStore
     runs: RunQueries
+    submissions: SubmissionStore
     groups: GroupStore
     pools: PoolStore
     clusters: ClusterStore
@@ -89,6 +91,7 @@ JobsDep = Annotated[JobStore, _service("jobs")]
 InstallationDep = Annotated[Installation, _service("installation")]
 KeysDep = Annotated[OpenKeyReader, _service("keys")]
 RunsDep = Annotated[RunQueries, _service("runs")]
+SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 ClockDep = Annotated[Clock, _service("clock")]

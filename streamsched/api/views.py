@@ -16,6 +16,7 @@ from streamsched.codec.views import explanation
 from streamsched.domain.constraints.load import STALE
 from streamsched.domain.fold.explain import explain_cell
 from streamsched.domain.fold.fold import Definition
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
@@ -162,10 +163,10 @@ def _program_change(change: ProgramChange) -> dict[str, Any]:
 
 
 def job_view(job: JobRecord) -> dict[str, Any]:
-    """A job with the outcome of its last run."""
+    """A job with the outcome of its last run, and the submission it came from."""
     return {
         "id": job.id,
-        "schedule": str(job.schedule),
+        "schedule": _text(job.schedule),
         "generation": job.generation,
         "sequence": job.sequence,
         "program": _text(job.program),
@@ -185,6 +186,16 @@ def job_view(job: JobRecord) -> dict[str, Any]:
         "lastRunStartedAt": job.outcome and job.outcome.started_at,
         "lastRunEndedAt": job.outcome and job.outcome.ended_at,
         "failures": job.failures,
+        "submission": None if job.submission is None else _submission_view(job.submission),
+    }
+
+
+def _submission_view(submission: Submission) -> dict[str, Any]:
+    """What a person asked for."""
+    return {
+        "reason": submission.reason,
+        "arguments": dict(submission.arguments),
+        "key": dict(submission.columns),
     }
 
 

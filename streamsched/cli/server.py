@@ -76,10 +76,19 @@ def ask(
     content: bytes | None = None,
     content_type: str = "application/json",
     timeout: float = _TIMEOUT,
+    headers: Mapping[str, str] | None = None,
 ) -> Any:
     """The body of the response, as a JSON value or text; raises as `request`."""
     response = request(
-        method, path, url=url, params=params, body=body, content=content, content_type=content_type, timeout=timeout
+        method,
+        path,
+        url=url,
+        params=params,
+        body=body,
+        content=content,
+        content_type=content_type,
+        timeout=timeout,
+        headers=headers,
     )
     return response.json() if "json" in response.headers.get("content-type", "") else response.text
 
@@ -94,6 +103,7 @@ def request(
     content: bytes | None = None,
     content_type: str = "application/json",
     timeout: float = _TIMEOUT,
+    headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
     """Sends a request and returns the response, which is successful. Parameters that are empty are not sent.
 
@@ -107,13 +117,13 @@ def request(
 
     base = find_url(url)
     data = json.dumps(body).encode() if body is not None else content
-    headers = {"Content-Type": content_type} if data is not None else {}
+    sent = {**(headers or {}), **({"Content-Type": content_type} if data is not None else {})}
     token = os.environ.get("STREAMSCHED_TOKEN")
     if token:
-        headers["Authorization"] = f"Bearer {token}"
+        sent["Authorization"] = f"Bearer {token}"
     query = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
     try:
-        response = httpx.request(method, base + path, params=query, content=data, headers=headers, timeout=timeout)
+        response = httpx.request(method, base + path, params=query, content=data, headers=sent, timeout=timeout)
     except httpx.TimeoutException as exc:
         raise UnavailableError(f"{base} did not respond within {timeout:g} s") from exc
     except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:

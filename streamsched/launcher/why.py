@@ -25,7 +25,7 @@ from streamsched.domain.decisions.admission import (
     WaitUntil,
     weigh,
 )
-from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.decisions.decision import overlap_of, superseded
 from streamsched.domain.decisions.judge import timed_out_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.errors import described
@@ -152,10 +152,11 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
         queue_position=_queue_position(snapshot, snapshot.schedule),
     )
     holders = tuple({each.run: each for each in (*snapshot.holders, *snapshot.slot_holders)}.values())
-    admission = weigh(snapshot.schedule.constraints, snapshot.schedule.overlap, constraint_input, now)
+    overlap = overlap_of(snapshot.schedule, snapshot.ready)
+    admission = weigh(snapshot.schedule.constraints, overlap, constraint_input, now)
     earliest, because = _earliest(admission, snapshot, now)
     needs = [str(each) for each in snapshot.schedule.constraints]
-    needs += [f"overlap {snapshot.schedule.overlap}"] * (len(admission.verdicts) - len(needs))
+    needs += [f"overlap {overlap}"] * (len(admission.verdicts) - len(needs))
     return Why(
         summary=f"it is held until it is released: {snapshot.held}"
         if snapshot.held is not None
@@ -297,7 +298,8 @@ def _timeout(schedule: Schedule, ready: ReadyJob, now: datetime) -> str | None:
 
 
 def _satisfied_by(ready: ReadyJob) -> tuple[str, ...]:
-    return tuple(
+    submitted = () if ready.submission is None else (f"a submission {ready.submission.origin}",)
+    return submitted + tuple(
         f"{part.leaf}: {part.count} from {len(part.events)} event{'' if len(part.events) == 1 else 's'}"
         for part in ready.contributions
     )

@@ -12,6 +12,7 @@ from streamsched.domain.decisions.decision import Decision, DecisionInput
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -24,6 +25,7 @@ class JobRecord:
     """A stored job.
 
     Attributes:
+        schedule: None for a submission to a program.
         program: None when its schedule was unknown at intake.
         waiting: verdicts of the last check, in the order of the schedule's constraints: `{kind, why, at?, what?}`.
         joined: the job into which a COALESCED one was coalesced.
@@ -32,10 +34,11 @@ class JobRecord:
         outcome: the state of its last run; None before it has one.
         failures: how often in a row it could not be decided, for `reason`; retried at `next_check_at`, at growing
             intervals.
+        submission: of a person; None for a job of the trigger.
     """
 
     id: str
-    schedule: ScheduleRef
+    schedule: ScheduleRef | None
     generation: int
     sequence: int
     program: ProgramRef | None
@@ -51,6 +54,7 @@ class JobRecord:
     missed: tuple[str, ...] = ()
     failures: int = 0
     outcome: RunOutcome | None = None
+    submission: Submission | None = None
 
 
 @dataclass(frozen=True, slots=True)

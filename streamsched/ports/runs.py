@@ -288,10 +288,11 @@ class RunQueries(Protocol):
         at_most: int | None,
         force: bool,
         now: datetime,
+        reason: str = "",
     ) -> str:
         """Makes a PENDING manual run, under the program's lock; `arguments` override the program's own. It takes the
         slots and tokens that the program's schedules take. Returns its id, `<program>.manual-<token>.r1`; idempotent by
-        `token`. `force` ignores the limits.
+        `token`. `force` ignores the limits. `reason` is stored in its history.
 
         Raises:
             NotFoundError: no such program.

@@ -46,6 +46,9 @@ class RunContext:
 
     Attributes:
         job_id: the job of this run; None for a manual run, which has no contributions.
+        schedule: None for a manual run, and for a submission to a program.
+        submitted: whether a person submitted the job. It has no contributions, unless satisfactions were coalesced into
+            it.
         key: the correlation key of `per`, such as `2013-01-07`; "" if the trigger does not correlate.
         trigger: the schedule's trigger; None if it is no longer stored.
         contributions: for each leaf that contributed, the events that counted, in order of arrival, reduced to what
@@ -65,11 +68,14 @@ class RunContext:
     logical_start_time: datetime | None = None
     attempt: int = 1
     triggering_schedule_info: Mapping[str, Any] | None = None
+    submitted: bool = False
 
     @property
     def triggered(self) -> bool:
-        """Whether a schedule started this run. A manual run has no events and no new partitions."""
-        return self.job_id is not None
+        """Whether a trigger's satisfaction started this run. A manual run or a submission by a person has no events and
+        no new partitions.
+        """
+        return self.job_id is not None and (bool(self.contributions) or not self.submitted)
 
     @property
     def namespace(self) -> str:
@@ -95,14 +101,16 @@ class RunContext:
         if started_by is None:
             return run
         when = started_by.optional("when")
+        schedule = started_by.optional_text("schedule")
         return replace(
             run,
             job_id=started_by.text("job"),
-            schedule=ScheduleRef.parse(started_by.text("schedule")),
+            schedule=None if schedule is None else ScheduleRef.parse(schedule),
             key=started_by.optional_text("key") or "",
             trigger=None if when is None else trigger_codec.from_json(when, started_by.at("when")),
             contributions=tuple(_contribution(Fields(leaf, path)) for leaf, path in started_by.list("leaves")),
             logical_start_time=started_by.optional_instant("logical_start_time"),
+            submitted=started_by.optional_object("submission") is not None,
         )
 
     def by_leaf(self) -> Mapping[Leaf, Contribution]:

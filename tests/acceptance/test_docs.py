@@ -17,12 +17,8 @@ TUTORIAL: Final = ("1-first-schedule", "2-composition", "3-constraints-and-why",
 CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
 #: Pages that are followed each on a `streamsched dev` of its own, or on nothing.
 ALONE: Final = (
-    "chain-programs",
-    "send-events",
-    "kill-a-stuck-run",
-    "dead-letters",
-    "programs-without-a-process",
-    "migrate",
+    *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),
+    *("programs-without-a-process", "migrate"),
 )
 
 

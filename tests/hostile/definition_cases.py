@@ -129,7 +129,12 @@ def setting(name: str, rng: random.Random) -> Made:
             ("POST /v1/schedules/default.{}.s/pause", {"keep": True, "until": "1h", "note": "n", "reason": "r"}),
             ("POST /v1/schedules/default.{}.s/pause", {"keep": True, "until": "2099-01-01T00:00:00Z"}),
             ("POST /v1/apps/default/{}/pause", {"keep": True, "until": "1s", "note": "n", "reason": "r"}),
-            ("POST /v1/programs/default.{}.p/runs", {"arguments": {"day": "monday"}}),
+            ("POST /v1/programs/default.{}.p/runs", {"arguments": {"day": "monday"}, "now": True}),
+            ("POST /v1/programs/default.{}.p/runs", {"arguments": {"day": "monday"}, "reason": "r", "token": "t"}),
+            (
+                "POST /v1/schedules/default.{}.s/runs",
+                {"arguments": {"day": "monday"}, "key": {"d": "1"}, "reason": "r"},
+            ),
             ("POST /v1/jobs/default.{}.s.1.1/hold", {"reason": "r"}),
             ("POST /v1/jobs/default.{}.s.1.1/force", {"reason": "r"}),
             ("POST /v1/triggers/next", {"trigger": rng.choice(triggers(name)), "n": 5}),

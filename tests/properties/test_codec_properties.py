@@ -214,7 +214,7 @@ def test_states_come_back_equal_and_share_their_events(kept: TriggerState) -> No
 
 
 @USUAL
-@given(world.ready_jobs())
+@given(world.ready_jobs() | world.submitted_jobs())
 def test_ready_jobs_come_back_equal(job: ReadyJob) -> None:
     assert launch.decode(launch.encode(job)) == job
 

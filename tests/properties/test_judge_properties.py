@@ -20,7 +20,8 @@ from streamsched.domain.decisions.judge import judge
 from streamsched.domain.decisions.lanes import lane_position, limits_of
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.events.event import CustomHappened, Event
-from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey, job_id
+from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey
+from streamsched.domain.jobs.submission import Submission, submitted_job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import BashJob, OnTimeout, Program, Schedule
@@ -63,6 +64,9 @@ schedules = st.builds(
 )
 
 
+given_arguments = st.sampled_from([{}, {"day": "monday"}])
+
+
 def utc(naive: datetime) -> datetime:
     return naive.replace(tzinfo=UTC)
 
@@ -90,14 +94,18 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
         at = NOW - draw(st.timedeltas(timedelta(0), timedelta(hours=2)))
         event = Event(f"{ref}-{sequence}", "test", at, CustomHappened(GO))
         key = draw(st.sampled_from(["", "monday", "tuesday"]))
-        ready = ReadyJob(ref, draw(st.integers(1, 2)), sequence, at, (Contribution("leaf", 1, (event,)),), key)
+        generation = draw(st.integers(1, 2))
+        ready = ReadyJob(ref, generation, sequence, at, (Contribution("leaf", 1, (event,)),), key)
+        if draw(st.booleans()):
+            submission = Submission(submitted_job_id(ref, f"{generation}-{sequence}"), "", draw(given_arguments))
+            ready = ReadyJob(ref, generation, sequence, at, (), key, submission)
         held_by = draw(st.none() | st.just((0,)))
         enabled, stands_from = current[ref]
         due_jobs.append(DueJob(ready, known[ref], 2, enabled, held_by, stands_from=stands_from))
     due_jobs.sort(key=lambda due_job: (due_job.ready.satisfied_at, due_job.ready.sequence))
     waiting: dict[ScheduleKey, JobNumber] = {}
     for due_job in due_jobs:
-        if due_job.held_by is not None and stands(due_job):
+        if due_job.held_by is not None and stands(due_job) and not due_job.alone:
             schedule_key, place = due_job.ready.schedule_key, due_job.ready.number
             waiting[schedule_key] = min(waiting.get(schedule_key, place), place)
     active = tuple(f"run{n}" for n in range(draw(st.integers(0, 3))))
@@ -365,13 +373,27 @@ def test_the_end_of_every_run_admits_no_job_that_skips_run_ends(decision_input: 
 def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(decision_input: DecisionInput) -> None:
     decisions = {decision.job: decision for decision in judge(decision_input, now=NOW)}
     known = {due_job.job: due_job.ready for due_job in decision_input.due_jobs}
-    made_to_wait = {job_id(schedule_key.schedule, *place) for schedule_key, place in decision_input.waiting.items()}
+    made_to_wait = {place.job for place in decision_input.waiting.values()}
     for decision in decisions.values():
         if not isinstance(decision, Join):
             continue
-        assert known[decision.job].number > tuple(map(int, decision.into.split(".")[-2:]))
+        assert known[decision.job].number > known[decision.into].number
         target = decisions.get(decision.into)
         assert decision.into in made_to_wait or isinstance(target, Wait)
         if isinstance(target, Admit):
             kept = {event.id for part in target.ready.contributions for event in part.events}
             assert {event.id for part in known[decision.job].contributions for event in part.events} <= kept
+
+
+@given(decision_inputs())
+def test_a_submission_with_arguments_is_never_coalesced_and_none_joins_it(decision_input: DecisionInput) -> None:
+    known = {due_job.job: due_job for due_job in decision_input.due_jobs}
+    for decision in judge(decision_input, now=NOW):
+        due_job = known[decision.job]
+        submission = due_job.ready.submission
+        if isinstance(decision, Join):
+            assert submission is None or not submission.arguments
+            target = known[decision.into].ready.submission
+            assert target is None or not target.arguments
+        if isinstance(decision, Admit) and submission is not None:
+            assert {**decision.arguments, **submission.arguments} == decision.arguments

@@ -6,6 +6,7 @@ of the product.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Final, assert_never
@@ -28,6 +29,7 @@ from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.fold.accumulation import LIMIT, Accumulation
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.submission import Submission, submitted_job_id
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.signals.signal import IN_TIME, Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.consumption import Consumption
@@ -308,6 +310,20 @@ def ready_jobs(draw: st.DrawFn) -> ReadyJob:
     return ReadyJob(
         SCHEDULE, draw(generations()), draw(st.integers(1, 99)), draw(instants()), tuple(draw(contributions))
     )
+
+
+def submissions() -> st.SearchStrategy[Submission]:
+    """What a person asked for."""
+    texts = st.dictionaries(words(), words(), max_size=3)
+    return st.builds(Submission, words().map(lambda key: submitted_job_id(SCHEDULE, key)), words(), texts, texts)
+
+
+@st.composite
+def submitted_jobs(draw: st.DrawFn) -> ReadyJob:
+    """Submissions to a schedule or a program, some with coalesced satisfactions."""
+    job, sequence = draw(ready_jobs()), draw(st.integers(0, 99))
+    submitted = replace(job, sequence=sequence, submission=draw(submissions()), key=draw(st.just("") | words()))
+    return draw(st.sampled_from([submitted, replace(submitted, schedule=None, generation=0)]))
 
 
 @st.composite

@@ -67,8 +67,8 @@ def start(
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
-    """Starts a run of a program now, without a schedule."""
-    body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force}
+    """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
+    body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
     found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
     if output is Format.JSON:
         print_json(found)

@@ -1,14 +1,14 @@
-"""`streamsched run`: runs (executions of programs), their logs, and killing them."""
+"""`streamsched run`: starting, listing and killing runs (executions of programs), and their logs."""
 
 from __future__ import annotations
 
-import codecs
-import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.commands.event import pairs
+from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, full_run, short
 from streamsched.cli.output import (
@@ -24,6 +24,7 @@ from streamsched.cli.output import (
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import SystemClock
 
@@ -36,20 +37,100 @@ _COLUMNS: Final = (
     Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
 )
 
-#: Seconds between requests for a log that is followed.
-_POLL_INTERVAL: Final = 0.5
-
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 
 
 def commands() -> typer.Typer:
     """The commands of `streamsched run`."""
-    app = new_group("Lists, shows and kills runs: executions of programs.")
+    app = new_group("Starts, lists, shows and kills runs: executions of programs.")
+    app.command("start")(start)
     app.command("list")(list_runs)
     app.command("show")(show)
     app.command("logs")(logs)
     app.command("kill")(kill)
     return app
+
+
+def start(
+    program: Annotated[
+        str, typer.Argument(metavar="[PROGRAM]", help="Program, [namespace.]app.name; or name a --schedule.")
+    ] = "",
+    *,
+    schedule: Annotated[
+        str, typer.Option(help="Schedule, [namespace.]app.name: the job is one of this schedule.")
+    ] = "",
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arg",
+            metavar="NAME=VALUE",
+            help="An argument of the run; overrides those of schedule and program. Can be repeated.",
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="The key of a correlating schedule; repeated for several columns."),
+    ] = None,
+    reason: ReasonOption = "",
+    idempotency_key: Annotated[
+        str, typer.Option(help="A repeat with the same key finds the first job. Default: a random key.")
+    ] = "",
+    now: Annotated[
+        bool, typer.Option("--now", help="Start at once, without a job, or refuse when a limit is reached.")
+    ] = False,
+    at_most: Annotated[
+        int | None, typer.Option(min=1, help="With --now: refuse when this many runs of the program are active.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --now: ignore --at-most and the limits of groups and pools.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the log to the end; exit with the exit code of the run.")
+    ] = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Submits a schedule or a program: makes a job that waits for its constraints, like any other.
+
+    With --schedule the job is one of the schedule, with its constraints, properties and policies. A program alone waits
+    for the limits that its schedules share. `job why` explains what the job waits for. With --wait, the exit code is
+    that of the last run; 1 when the job ended without one.
+    """
+    if bool(program) == bool(schedule):
+        raise InvalidError("PROGRAM", "name either a program or a --schedule")
+    if now and schedule:
+        raise InvalidError("--now", "starts a program without a job, so it is not for a --schedule")
+    if (at_most or force) and not now:
+        raise InvalidError("--at-most and --force", "are only for --now")
+    if not (idempotency_key.isascii() and idempotency_key.isprintable()):
+        raise InvalidError("--idempotency-key", "must be printable ASCII")
+    body: dict[str, Any] = {"arguments": pairs(arguments or ()), "reason": reason or None}
+    if schedule:
+        body |= {"key": pairs(key or ())}
+    elif key:
+        raise InvalidError("--key", "is for a --schedule; a program alone has no key")
+    else:
+        body |= {"now": now, "atMost": at_most, "force": force or None}
+    path = f"/v1/schedules/{full_name(schedule)}/runs" if schedule else f"/v1/programs/{full_name(program)}/runs"
+    headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
+    found = ask("POST", path, url=url, body=body, headers=headers)
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        console().print(_started(found), markup=False)
+    if wait and "run" in found:
+        follow_log(f"/v1/runs/{found['run']}/logs", "0", url)
+        raise typer.Exit(run_exit_code(ask("GET", f"/v1/runs/{found['run']}", url=url)))
+    if wait:
+        raise typer.Exit(follow_job(found["job"], url))
+
+
+def _started(found: Mapping[str, Any]) -> str:
+    if "run" in found:
+        run = short(found["run"])
+        return f"{run} is starting; see `streamsched run show {run}`"
+    job = short(found["job"])
+    return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
 def list_runs(
@@ -112,24 +193,9 @@ def logs(
     answer = request("GET", path, url=url, params={"tail": tail})
     typer.echo(answer.text, nl=False)
     if follow:
-        state = _follow(path, answer.headers["Streamsched-Log-Offset"], url)
+        state = follow_log(path, answer.headers["Streamsched-Log-Offset"], url)
         if state is not RunState.COMPLETED:
             raise typer.Exit(1)
-
-
-def _follow(path: str, offset: str, url: str) -> RunState:
-    """Prints the log from `offset` on until the run has ended; returns the run's last state."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    while True:
-        answer = request("GET", path, url=url, params={"offset": offset})
-        typer.echo(decoder.decode(answer.content), nl=False)
-        state, offset = RunState(answer.headers["Streamsched-Run-State"]), answer.headers["Streamsched-Log-Offset"]
-        if answer.content:
-            continue
-        if state.terminal:
-            typer.echo(decoder.decode(b"", final=True), nl=False)
-            return state
-        time.sleep(_POLL_INTERVAL)
 
 
 def kill(

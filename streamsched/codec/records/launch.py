@@ -2,6 +2,11 @@
 
 {"v": 1, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
  "key"?: text, "events": [native event, …], "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
+
+A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
+is missing when it is to a program:
+
+ "submission": {"job": text, "reason"?: text, "arguments"?: {name: text}, "columns"?: {name: text}}
 """
 
 from __future__ import annotations
@@ -12,13 +17,16 @@ from typing import Final, NamedTuple
 
 from streamsched.codec.events.event_table import EventTable, events_at, read_event_table
 from streamsched.codec.events.native import dumps
+from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import instant, integer, loads, mapping, schedule, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import ScheduleRef
 
 VERSION: Final = 1
+SUBMITTED: Final = 2
 
 
 class LaunchHeader(NamedTuple):
@@ -38,12 +46,13 @@ def encode(job: ReadyJob) -> bytes:
     ]
     return dumps(
         {
-            "v": VERSION,
-            "schedule": str(job.schedule),
+            "v": VERSION if job.submission is None else SUBMITTED,
+            **({} if job.schedule is None else {"schedule": str(job.schedule)}),
             "generation": job.generation,
             "sequence": job.sequence,
             "satisfied_at": job.satisfied_at,
             **({"key": job.key} if job.key else {}),
+            **({} if job.submission is None else {"submission": submission_to_json(job.submission)}),
             "events": table.to_json(),
             "contributions": contributions,
         }
@@ -56,13 +65,18 @@ def decode(raw: bytes) -> ReadyJob:
     Raises:
         DecodeError: the bytes are not a job of a known version.
     """
-    found = _versioned(raw)
+    found = _versioned(raw, VERSION, SUBMITTED)
     table = read_event_table(found.get("events"), "$.events")
     listed = sequence(found.get("contributions"), "$.contributions")
+    submission = None
+    if found["v"] == SUBMITTED:
+        submission = submission_from_json(found.get("submission"), "$.submission")
     return ReadyJob(
-        *_header(found),
+        None if submission is not None and "schedule" not in found else schedule(found.get("schedule"), "$.schedule"),
+        *_numbers(found, least=1 if submission is None else 0),
         tuple(_contribution(item, table, f"$.contributions[{index}]") for index, item in enumerate(listed)),
         text(found["key"], "$.key") if "key" in found else "",
+        submission,
     )
 
 
@@ -72,24 +86,46 @@ def peek(raw: bytes) -> LaunchHeader:
     Raises:
         DecodeError: the header is not that of a job of a known version.
     """
-    found = _versioned(raw)
+    found = _versioned(raw, VERSION)
     sequence(found.get("events"), "$.events")
     sequence(found.get("contributions"), "$.contributions")
-    return _header(found)
+    return LaunchHeader(schedule(found.get("schedule"), "$.schedule"), *_numbers(found, least=1))
 
 
-def _versioned(raw: bytes) -> Mapping[str, object]:
+def submission_to_json(submission: Submission) -> dict[str, object]:
+    """The submission as a plain JSON value; empty members are omitted."""
+    return {
+        "job": submission.job,
+        **({"reason": submission.reason} if submission.reason else {}),
+        **({"arguments": dict(submission.arguments)} if submission.arguments else {}),
+        **({"columns": dict(submission.columns)} if submission.columns else {}),
+    }
+
+
+def submission_from_json(value: object, path: str) -> Submission:
+    """Decodes a submission.
+
+    Raises:
+        DecodeError: it is malformed; has the path of the field.
+    """
+    fields = Fields(mapping(value, path), path)
+    return Submission(
+        fields.text("job"), fields.optional_text("reason") or "", fields.texts("arguments"), fields.texts("columns")
+    )
+
+
+def _versioned(raw: bytes, *known: int) -> Mapping[str, object]:
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
-        raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
+    if (version := integer(found.get("v"), "$.v", minimum=1)) not in known:
+        raise DecodeError("$.v", f"is version {version}; this code knows {' and '.join(map(str, known))}")
     return found
 
 
-def _header(found: Mapping[str, object]) -> LaunchHeader:
-    return LaunchHeader(
-        schedule(found.get("schedule"), "$.schedule"),
+def _numbers(found: Mapping[str, object], *, least: int) -> tuple[int, int, datetime]:
+    """Generation, sequence and time of the satisfaction."""
+    return (
         integer(found.get("generation"), "$.generation"),
-        integer(found.get("sequence"), "$.sequence", minimum=1),
+        integer(found.get("sequence"), "$.sequence", minimum=least),
         instant(found.get("satisfied_at"), "$.satisfied_at"),
     )
 

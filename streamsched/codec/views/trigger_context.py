@@ -2,7 +2,8 @@
 
 Native:
 
-    {"job": id, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
+    {"job": id, "schedule": text (absent for a submission to a program), "generation": n, "sequence": n,
+     "satisfied_at": instant, "submission": {"reason": text} (absent for a job of the trigger),
      "logical_start_time": instant of the latest tick (absent without one),
      "key": the correlation key (absent without one),
      "when": the trigger as in `codec.triggers.trigger` (absent when the definition is not available),
@@ -56,7 +57,6 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
     ticks = [fact.due_at for part in job.contributions for fact in _ticks(part)]
     found: dict[str, Any] = {
         "job": job.id,
-        "schedule": str(job.schedule),
         "generation": job.generation,
         "sequence": job.sequence,
         "satisfied_at": job.satisfied_at,
@@ -65,6 +65,10 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
             for part in job.contributions
         ],
     }
+    if job.schedule is not None:
+        found["schedule"] = str(job.schedule)
+    if job.submission is not None:
+        found["submission"] = {"reason": job.submission.reason}
     if ticks:
         found["logical_start_time"] = max(ticks)
     if job.key:
@@ -88,7 +92,7 @@ def triggering_schedule_info(
     distinct = {leaf_id(leaf): leaf for leaf in leaves(trigger)}
     infos = [info for name, leaf in distinct.items() for info in _infos(leaf, contributed.get(name))]
     return {
-        "name": job.schedule.name,
+        "name": "" if job.schedule is None else job.schedule.name,
         "description": description,
         "properties": dict(properties or {}),
         "triggerInfos": infos,

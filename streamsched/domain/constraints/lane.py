@@ -74,7 +74,11 @@ class Lane:
 
 
 def lane_of(constraint: Concurrency, schedule_key: ScheduleKey) -> LaneName | None:
-    """The lane of a job of this schedule key under the constraint; None when that counts the program's runs."""
+    """The lane of a job of this schedule key under the constraint; None when that counts the program's runs, and for a
+    submission to a program, which is in no lane.
+    """
+    if schedule_key.schedule is None:
+        return None
     match constraint.of:
         case ConcurrencyScope.PROGRAM:
             return None

@@ -19,7 +19,15 @@ from streamsched.domain.decisions.admission import ConstraintVerdict
 from streamsched.domain.decisions.resources import Resources, Taken
 from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ReadyJob, ScheduleKey, merged
 from streamsched.domain.schedules.arguments import arguments
+from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Program, Schedule
+
+
+def overlap_of(schedule: Schedule, ready: ReadyJob) -> Overlap:
+    """The overlap policy of a job. A submission with arguments is not coalesced: a run has one set of arguments."""
+    if schedule.overlap is Overlap.COALESCE and ready.submission is not None and ready.submission.arguments:
+        return Overlap.QUEUE
+    return schedule.overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,8 @@ class DueJob:
     Attributes:
         ready: its satisfaction. The satisfactions coalesced into it while it waited are read only on admission: they
             do not affect the decision, and there may be very many.
-        schedule: the current definition; None when the schedule does not exist.
+        schedule: the current definition, of a submission to a program `limits_of_program`; None when the schedule does
+            not exist.
         generation: the current generation; 0 when there is none.
         enabled: whether the schedule is enabled now; False for a deleted one. A valid job of a schedule that is not
             enabled belongs to a pause that keeps its jobs.
@@ -52,11 +61,19 @@ class DueJob:
     job: str = field(init=False, repr=False, compare=False)
     schedule_key: ScheduleKey = field(init=False, repr=False, compare=False)
     number: JobNumber = field(init=False, repr=False, compare=False)
+    overlap: Overlap = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", self.ready.id)
+        overlap = Overlap.QUEUE if self.schedule is None else overlap_of(self.schedule, self.ready)
+        object.__setattr__(self, "overlap", overlap)
         object.__setattr__(self, "schedule_key", self.ready.schedule_key)
         object.__setattr__(self, "number", self.ready.number)
+
+    @property
+    def alone(self) -> bool:
+        """Whether its schedule's overlap policy does not apply to it: it joins no job, and none joins it."""
+        return self.schedule is not None and self.overlap is not self.schedule.overlap
 
     @property
     def pool(self) -> str | None:
@@ -71,7 +88,7 @@ class DecisionInput:
 
     Attributes:
         program: None when it was removed.
-        waiting: for each schedule key the oldest valid waiting job, due now or not.
+        waiting: for each schedule key the oldest valid waiting job, due now or not, without those that stand alone.
         active_runs: ids of the program's non-terminal runs, oldest first, started by schedules or manually.
         own_runs: those of them started by a schedule of the due jobs, by schedule key.
         last_completed_at: end of the program's latest completed run.

@@ -41,7 +41,7 @@ from streamsched.domain.decisions.admitted import (
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, End, Join, Wait, superseded
 from streamsched.domain.decisions.lanes import after_decision, in_lanes, lane_position
 from streamsched.domain.errors import described
-from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey, job_id
+from streamsched.domain.jobs.job import JobCommand, JobFact, JobNumber, ScheduleKey
 from streamsched.domain.jobs.run import run_id
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.arguments import arguments
@@ -87,7 +87,7 @@ def judge(
             decision = undecided(due_job.job, failure)
         decision_input = after
         match decision:
-            case Wait(failed=True):
+            case Wait() if decision.failed or due_job.alone:
                 pass  # no other job joins it
             case Wait():
                 waiting[due_job.schedule_key] = min(due_job.number, waiting.get(due_job.schedule_key, due_job.number))
@@ -151,7 +151,7 @@ def _decide(
 ) -> Decision:
     ready = due_job.ready
     why = superseded(
-        known=due_job.schedule is not None,
+        known=due_job.schedule is not None or ready.schedule is None,
         current=due_job.generation,
         enabled=due_job.enabled,
         generation=ready.generation,
@@ -184,7 +184,7 @@ def _decide(
         case _:
             assert_never(due_job.command)
     own_runs = decision_input.own_runs.get(due_job.schedule_key, ())
-    by_overlap = _by_overlap(due_job, due_job.schedule.overlap, waiting.get(due_job.schedule_key), own_runs)
+    by_overlap = _by_overlap(due_job, due_job.overlap, waiting.get(due_job.schedule_key), own_runs)
     if by_overlap is not None:
         return by_overlap
     facts = ConstraintInput(
@@ -202,15 +202,14 @@ def _decide(
     )
     last = newest.get(due_job.schedule_key, due_job.number)
     replaced = last > due_job.number
-    admitted = weigh(due_job.schedule.constraints, due_job.schedule.overlap, facts, now)
+    admitted = weigh(due_job.schedule.constraints, due_job.overlap, facts, now)
     decision = _by_admission(due_job, decision_input.program, due_job.schedule, admitted, now)
     if isinstance(decision, Wait) and due_job.schedule.plugins:
         decision = _with_questions(due_job.schedule, facts, decision, ready.id, now)
     if isinstance(decision, Wait) and decision_input.resources.pool_queues:
         decision = _in_queue(decision_input, due_job, due_job.schedule, decision, now)
-    if replaced and (isinstance(decision, Wait) or due_job.schedule.overlap.stops):
-        by = job_id(ready.schedule, *last)
-        return End(due_job.job, JobFact.REPLACED, f"{by} took its place: overlap is {due_job.schedule.overlap}")
+    if replaced and (isinstance(decision, Wait) or due_job.overlap.stops):
+        return End(due_job.job, JobFact.REPLACED, f"{last.job} took its place: overlap is {due_job.overlap}")
     return in_lanes(due_job, decision)
 
 
@@ -220,8 +219,7 @@ def _by_overlap(
     """The decision that an earlier waiting job or active run of the schedule makes, before constraints are checked;
     None when there is none. `oldest` is the number of the schedule key's oldest waiting job.
     """
-    ready = due_job.ready
-    waits = None if oldest is None or oldest >= due_job.number else job_id(ready.schedule, *oldest)
+    waits = None if oldest is None or oldest >= due_job.number else oldest.job
     match overlap:
         case Overlap.COALESCE:
             return None if waits is None else Join(due_job.job, waits, f"joined {waits}, which still waits")
@@ -243,7 +241,7 @@ def _newest(due_jobs: Sequence[DueJob]) -> Mapping[ScheduleKey, JobNumber]:
     """The newest job without a command, for each schedule key whose overlap policy keeps only the newest."""
     newest: dict[ScheduleKey, JobNumber] = {}
     for due_job in due_jobs:
-        if due_job.command is None and due_job.schedule is not None and due_job.schedule.overlap.newest_only:
+        if due_job.command is None and due_job.overlap.newest_only:
             newest[due_job.schedule_key] = max(due_job.number, newest.get(due_job.schedule_key, due_job.number))
     return newest
 
@@ -281,7 +279,7 @@ def _by_admission(
         changed=held_by != due_job.held_by,
         groups=groups,
         stops=admission.stops,
-        kill=schedule.overlap is Overlap.KILL_RUNNING,
+        kill=due_job.overlap is Overlap.KILL_RUNNING,
         skip_on_run_end=_skips_run_end(schedule.constraints, admission),
     )
 

@@ -1,6 +1,7 @@
 """A job: one satisfaction of one schedule, waiting or launched. Its state machine is the table `TRANSITIONS`.
 
-A job's id is a function of schedule, generation and sequence, so a repeat anywhere downstream finds the first.
+A job's id is a function of schedule, generation and sequence, or of the idempotency key of its submission, so a repeat
+anywhere downstream finds the first.
 `PENDING_TRIGGER` is the accumulation in the trigger table and never a row in PostgreSQL.
 """
 
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Event
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import ScheduleRef
 
 
@@ -100,10 +102,14 @@ def advance(state: JobState, fact: JobFact) -> JobState:
 
 
 class JobNumber(NamedTuple):
-    """A job's number within its schedule; ordered as the satisfactions."""
+    """A job's number within its schedule; ordered as the satisfactions. A submission comes after the satisfaction whose
+    sequence it has: `submitted_at` are seconds since 1970, 0 for a job of the trigger.
+    """
 
     generation: int
     sequence: int
+    submitted_at: float
+    job: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +122,38 @@ class Contribution:
 
 
 class ScheduleKey(NamedTuple):
-    """The scope of overlap policies: a schedule, or one correlation key of it."""
+    """The scope of overlap policies: a schedule, or one correlation key of it. None: submissions to a program."""
 
-    schedule: ScheduleRef
+    schedule: ScheduleRef | None
     key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyJob:
-    """A satisfied schedule as it travels on topic `launch`.
+    """A satisfied schedule as it travels on topic `launch`, or a submission, which is stored without the log.
 
     `satisfied_at` (UTC) is the log time of the signal that satisfied it, or the instant at which time alone did, so
     replay gives the same value. `key` is the correlation key; "" for a schedule that does not correlate.
+
+    Attributes:
+        schedule: None for a submission to a program.
+        sequence: of a submission, that of the latest satisfaction of its schedule before it; 0 without one.
+        submission: None for a job of the trigger.
     """
 
-    schedule: ScheduleRef
+    schedule: ScheduleRef | None
     generation: int
     sequence: int
     satisfied_at: datetime
     contributions: tuple[Contribution, ...]
     key: str = ""
+    submission: Submission | None = None
 
     @property
     def id(self) -> str:
+        if self.submission is not None:
+            return self.submission.job
+        assert self.schedule is not None
         return job_id(self.schedule, self.generation, self.sequence)
 
     @property
@@ -148,7 +163,8 @@ class ReadyJob:
     @property
     def number(self) -> JobNumber:
         """Its number among the jobs of its schedule, across kept generations."""
-        return JobNumber(self.generation, self.sequence)
+        submitted_at = 0.0 if self.submission is None else self.satisfied_at.timestamp()
+        return JobNumber(self.generation, self.sequence, submitted_at, self.id)
 
 
 def merged(ready: ReadyJob, coalesced: Iterable[ReadyJob]) -> ReadyJob:
@@ -173,5 +189,7 @@ def merged(ready: ReadyJob, coalesced: Iterable[ReadyJob]) -> ReadyJob:
 
 
 def job_id(schedule: ScheduleRef, generation: int, sequence: int) -> str:
-    """`<schedule>.<generation>.<sequence>`: deterministic, readable, safe in a URL and a file name."""
+    """`<schedule>.<generation>.<sequence>`: deterministic, readable, safe in a URL and a file name. Submissions have
+    other ids.
+    """
     return f"{schedule}.{generation}.{sequence}"

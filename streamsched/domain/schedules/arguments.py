@@ -1,4 +1,5 @@
-"""The arguments of a scheduled run: program defaults, overridden by schedule properties, plus facts of the trigger.
+"""The arguments of a job's run: program defaults, overridden by schedule properties, overridden by those a person gave
+with a submission; plus facts of the trigger.
 
 Each column of the key of a `per` is an argument twice: `key.<column>`, and `<column>`. So the end of the run has them,
 and a schedule that correlates by the column counts it under the same key. They override the program's defaults. A
@@ -8,7 +9,7 @@ Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 
 | argument                        | of which jobs | value                                                            |
 |---------------------------------|---------------|------------------------------------------------------------------|
-| `job`, `schedule`, `satisfied_at` | all         | ids; an instant                                                  |
+| `job`, `schedule`, `satisfied_at` | all         | ids (`schedule` not of a submission to a program); an instant    |
 | `key`                           | `per`         | the correlation key, its columns joined by `/`                   |
 | `logical_start_time`            | clocks        | the latest tick's due time                                       |
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
@@ -45,13 +46,14 @@ _ERROR: Final = 500
 
 
 def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[str, str]:
-    """Schedule properties override key columns, and these the program's defaults; trigger facts are added. Times as ISO
-    8601, UTC.
+    """A submission's arguments override schedule properties, these override key columns, and these the program's
+    defaults; trigger facts are added. Times as ISO 8601, UTC.
     """
+    by_person = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
     prefixed = {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}
     plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
-    return {**facts, **program.arguments, **plain, **prefixed, **schedule.properties}
+    return {**facts, **program.arguments, **plain, **prefixed, **schedule.properties, **by_person}
 
 
 def check_properties(schedule: Schedule) -> None:
@@ -74,7 +76,8 @@ def check_properties(schedule: Schedule) -> None:
 
 def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield f"{PREFIX}job", ready.id
-    yield f"{PREFIX}schedule", str(ready.schedule)
+    if ready.schedule is not None:
+        yield f"{PREFIX}schedule", str(ready.schedule)
     yield f"{PREFIX}satisfied_at", ready.satisfied_at.isoformat()
     if ready.key:
         yield f"{PREFIX}key", ready.key

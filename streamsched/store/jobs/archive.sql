@@ -32,6 +32,7 @@ SELECT DISTINCT ON (schedule) schedule, generation, sequence FROM (
     UNION ALL
     SELECT schedule, generation, sequence FROM jobs WHERE joined = ANY ($1::text[])
 ) AS leaving
+WHERE schedule IS NOT NULL
 ORDER BY schedule, generation DESC, sequence DESC
 ON CONFLICT (schedule) DO UPDATE SET generation = excluded.generation, sequence = excluded.sequence
 WHERE (known.generation, known.sequence) < (excluded.generation, excluded.sequence);

@@ -22,8 +22,9 @@ from streamsched.domain.decisions.decision import DecisionInput, DueJob, superse
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.sql import queries
@@ -86,10 +87,12 @@ async def read_inputs(
     connection: Any, locked: Mapping[str, LockedProgram], due: Sequence[Any], now: datetime
 ) -> LockedInputs:
     """Locks and reads the due jobs, their schedules and the resources that these use."""
-    schedules = {
-        row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list({r["schedule"] for r in due}))
-    }
+    named = {row["schedule"] for row in due}
+    schedules = {row["id"]: row for row in await connection.fetch(_SQL["lock_schedules"], list(named - {None}))}
     definitions, unreadable = _definitions(schedules)
+    if None in named:
+        of_programs = await _of_programs(connection, list(locked))
+        definitions, unreadable = {**definitions, **of_programs.limits}, {**unreadable, **of_programs.unreadable}
     wanted = {row["id"] for row in due}
     newest_only = [name for name, known in definitions.items() if known.overlap.newest_only]
     if newest_only:
@@ -103,7 +106,7 @@ async def read_inputs(
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
             failed[row["id"]] = f"it cannot be decided: what satisfied it cannot be read: {described(failure)}"
             continue
-        wrong = locked[row["program"]].unreadable or unreadable.get(row["schedule"])
+        wrong = locked[row["program"]].unreadable or unreadable.get(row["schedule"] or _own(row["program"]))
         if wrong is not None and _current(job):
             failed[row["id"]] = wrong
         else:
@@ -168,13 +171,43 @@ async def _own_runs(
 
 async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleKey, JobNumber]:
     """Of each schedule key the waiting job into which others are coalesced."""
-    coalescing = [name for name, known in definitions.items() if known.overlap in (Overlap.COALESCE, Overlap.SKIP)]
-    if not coalescing:
+    coalescing = [name for name, known in definitions.items() if known.overlap is Overlap.COALESCE]
+    skipping = [name for name, known in definitions.items() if known.overlap is Overlap.SKIP]
+    if not coalescing and not skipping:
         return {}
     return {
-        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): JobNumber(row["generation"], row["sequence"])
-        for row in await connection.fetch(_SQL["elders"], coalescing)
+        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): JobNumber(
+            row["generation"],
+            row["sequence"],
+            row["satisfied_at"].timestamp() if row["submitted"] else 0.0,
+            row["id"],
+        )
+        for row in await connection.fetch(_SQL["elders"], coalescing, skipping)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _OfPrograms:
+    """Limits of submissions to programs, or why they cannot be read; by `_own` of the program."""
+
+    limits: Mapping[str, Schedule]
+    unreadable: Mapping[str, str]
+
+
+def _own(program: str) -> str:
+    """The name under which the limits of a program are among the definitions; not a schedule's."""
+    return f"program {program}"
+
+
+async def _of_programs(connection: Any, programs: Sequence[str]) -> _OfPrograms:
+    limits, unreadable = dict[str, Schedule](), dict[str, str]()
+    for row in await connection.fetch(_SQL["program_schedules"], programs):
+        name = _own(row["program"])
+        try:
+            limits[name] = limits_of_program(ProgramRef.parse(row["program"]), map(_schedule, row["definitions"]))
+        except Exception as failure:  # noqa: BLE001 - a row may hold anything
+            unreadable[name] = f"it cannot be decided: {described(failure)}"
+    return _OfPrograms(limits, unreadable)
 
 
 def _locked(row: Any) -> LockedProgram:
@@ -199,14 +232,14 @@ def _definitions(schedules: Mapping[str, Any]) -> tuple[Mapping[str, Schedule], 
 
 def _due_job(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, Schedule]) -> DueJob:
     ready = launch.decode(row["ready"])
-    name = str(ready.schedule)
+    name = _own(row["program"]) if ready.schedule is None else str(ready.schedule)
     current = schedules.get(name)
     verdicts = row["waiting"]
     return DueJob(
         ready,
         definitions.get(name),
         current["generation"] if current else 0,
-        bool(current and current["enabled"]),
+        ready.schedule is None or bool(current and current["enabled"]),
         held_by=None if verdicts is None else tuple(n for n, v in enumerate(verdicts) if v["kind"] != "satisfied"),
         command=None if row["told"] is None else JobCommand(row["told"]),
         command_reason=row["told_why"] or "",

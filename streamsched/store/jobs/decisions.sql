@@ -82,13 +82,23 @@ SELECT id FROM jobs WHERE schedule = ANY($1::text[]) AND state = 'PENDING_CONSTR
 SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORDER BY joined, generation, sequence;
 
 -- name: elders
--- For each schedule key the oldest valid waiting job, into which others are coalesced.
+-- For each schedule key the oldest valid waiting job, into which others are coalesced ($1) or for which they are skipped
+-- ($2). A submission with arguments is not coalesced. Ordered as domain.jobs.job.JobNumber.
 SELECT DISTINCT ON (j.schedule, coalesce(j.ready ->> 'key', ''))
-    j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence
+    j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence, j.submitted, j.satisfied_at, j.id
 FROM jobs j JOIN schedules s ON s.id = j.schedule
-WHERE j.schedule = ANY($1::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
+WHERE j.schedule = ANY($1::text[] || $2::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
     AND j.generation >= s.stands_from
-ORDER BY j.schedule, coalesce(j.ready ->> 'key', ''), j.generation, j.sequence;
+    AND NOT (j.submitted AND j.schedule = ANY($1) AND j.ready -> 'submission' ? 'arguments')
+ORDER BY j.schedule, coalesce(j.ready ->> 'key', ''), j.generation, j.sequence, j.submitted,
+    CASE WHEN j.submitted THEN j.satisfied_at END, j.id;
+
+-- name: program_schedules
+-- The definitions of the schedules of programs, which limit submissions to a program.
+SELECT p.id AS program, array(
+    SELECT definition::text FROM schedules s WHERE s.program = p.id AND s.deleted_at IS NULL ORDER BY s.id
+) AS definitions
+FROM programs p WHERE p.id = ANY($1::text[]);
 
 -- name: facts
 -- The facts that constraints need about programs.
@@ -146,7 +156,7 @@ SELECT pg_notify('launcher', '') FROM woken;
 
 -- name: recall
 -- The sweep in case a wake-up was lost: jobs not checked since $1, those with a next check only when it is far away;
--- and jobs whose schedule changed without waking them.
+-- and jobs whose schedule changed, or program was removed, without waking them.
 UPDATE jobs SET next_check_at = timestamptz 'epoch'
 WHERE id IN (
     SELECT j.id FROM jobs j LEFT JOIN schedules s ON s.id = j.schedule
@@ -157,7 +167,8 @@ WHERE id IN (
                         OR EXISTS (SELECT FROM group_waits w WHERE w.job = j.id AND w.slots_only)
                         OR EXISTS (SELECT FROM lines l WHERE l.job = j.id)
                         OR EXISTS (SELECT FROM gate_waits w WHERE w.job = j.id)))))
-            OR s.id IS NULL OR s.deleted_at IS NOT NULL OR j.generation < s.stands_from)
+            OR s.deleted_at IS NOT NULL OR j.generation < s.stands_from
+            OR (s.id IS NULL AND (j.schedule IS NOT NULL OR NOT EXISTS (SELECT FROM programs p WHERE p.id = j.program))))
     LIMIT 10000
     FOR UPDATE OF j SKIP LOCKED
 );

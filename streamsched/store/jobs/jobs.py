@@ -19,9 +19,11 @@ from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError, NotFoundError, described
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merged
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
+from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.jobs import (
@@ -41,6 +43,7 @@ from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/jobs")
 _DEADLINES: Final = queries("runs/deadlines")
+_ENDING: Final = queries("runs/ending")
 #: Jobs of a pool's queue that are read for an explanation.
 _QUEUE: Final = 1000
 
@@ -125,6 +128,9 @@ class PostgresJobStore:
                 known = current is not None and current["deleted_at"] is None
                 waiting = not record.runs  # admission merges the coalesced satisfactions into the job's own
                 schedule, unreadable = _read(current["definition"]) if current is not None and known else (None, None)
+                if record.schedule is None and record.program is not None:
+                    found = await connection.fetch(_ENDING["schedules"], str(record.program))
+                    schedule, unreadable = _limits(record.program, found)
                 readies = list[ReadyJob]()
                 async for each in connection.cursor(_SQL["ready"], job, waiting, prefetch=PREFETCH):
                     try:
@@ -132,7 +138,11 @@ class PostgresJobStore:
                     except Exception as failure:  # noqa: BLE001 - a row may hold anything; the rest is explained
                         unreadable = unreadable or f"what satisfied it cannot be read: {described(failure)}"
                 readies = readies or [
-                    ReadyJob(record.schedule, record.generation, record.sequence, record.satisfied_at, ())
+                    ReadyJob(
+                        *(record.schedule, record.generation, record.sequence, record.satisfied_at),
+                        contributions=(),
+                        submission=Submission(job) if record.submission is not None else None,
+                    )
                 ]
                 names = [group.name for group in schedule.groups] if schedule is not None else []
                 pool_names = [schedule.pool.name] if schedule is not None and schedule.pool is not None else []
@@ -160,7 +170,7 @@ class PostgresJobStore:
             ready=merged(readies[0], readies[1:]),
             schedule=schedule,
             generation=current["generation"] if current is not None else 0,
-            enabled=bool(current is not None and current["enabled"]),
+            enabled=record.schedule is None or bool(current is not None and current["enabled"]),
             stands_from=current["stands_from"] if current is not None else None,
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
@@ -185,6 +195,14 @@ def _read(definition: Any) -> tuple[Schedule | None, str | None]:
         return stored_schedule_from_json(definition), None
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         return None, f"its schedule cannot be read: {described(failure)}"
+
+
+def _limits(program: ProgramRef, rows: Sequence[Any]) -> tuple[Schedule | None, str | None]:
+    """The limits of submissions to a program, or what is wrong with them."""
+    try:
+        return limits_of_program(program, [stored_schedule_from_json(row["definition"]) for row in rows]), None
+    except Exception as failure:  # noqa: BLE001 - a row may hold anything
+        return None, f"the limits of its program cannot be read: {described(failure)}"
 
 
 def _pauses(rows: Sequence[Any], satisfied_at: datetime) -> Iterator[HistoryLine]:
@@ -229,7 +247,7 @@ def _launch(row: Any, history: Sequence[Any]) -> LaunchStatus:
 def _record(row: Any) -> JobRecord:
     return JobRecord(
         id=row["id"],
-        schedule=ScheduleRef.parse(row["schedule"]),
+        schedule=None if row["schedule"] is None else ScheduleRef.parse(row["schedule"]),
         generation=row["generation"],
         sequence=row["sequence"],
         program=None if row["program"] is None else ProgramRef.parse(row["program"]),
@@ -244,7 +262,16 @@ def _record(row: Any) -> JobRecord:
         runs=tuple(row["runs"]),
         missed=tuple(row["missed"] or ()),
         failures=row["failures"] or 0,
+        submission=_submission(row) if row["submitted"] else None,
     )
+
+
+def _submission(row: Any) -> Submission:
+    """The submission in a job's row; only its id when the rest cannot be read."""
+    try:
+        return launch.submission_from_json(row["ready"]["submission"], "$.submission")
+    except Exception:  # noqa: BLE001 - a row may hold anything; the others are listed
+        return Submission(row["id"])
 
 
 def _objects(stored: Any) -> tuple[Any, ...]:

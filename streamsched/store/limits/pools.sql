@@ -1,9 +1,11 @@
 -- name: first
--- The first jobs of the queues of pools; under the pools' locks no decision changes them.
+-- The first jobs of the queues of pools; under the pools' locks no decision changes them. A job without a schedule is
+-- in the pool of its program.
 SELECT n.pool, g.age_s, q.job, q.turn_at, q.sequence
 FROM unnest($1::text[]) AS n (pool) LEFT JOIN groups g ON g.name = 'pool:' || n.pool LEFT JOIN LATERAL (
-    SELECT l.job, l.turn_at, l.sequence FROM lines l JOIN jobs j ON j.id = l.job JOIN schedules s ON s.id = j.schedule
-    WHERE l.pool = n.pool AND j.state = 'PENDING_CONSTRAINT' AND s.pool = n.pool
+    SELECT l.job, l.turn_at, l.sequence
+    FROM lines l JOIN jobs j ON j.id = l.job LEFT JOIN schedules s ON s.id = j.schedule
+    WHERE l.pool = n.pool AND j.state = 'PENDING_CONSTRAINT' AND (s.pool = n.pool OR j.schedule IS NULL)
     ORDER BY l.turn_at, l.sequence, l.job
     LIMIT $2
 ) AS q ON true
@@ -64,6 +66,7 @@ ORDER BY pool, coalesce(priority_set, priority) DESC, id;
 -- Rows of jobs that no longer wait in a pool.
 DELETE FROM lines WHERE job IN (
     SELECT l.job FROM lines l LEFT JOIN jobs j ON j.id = l.job LEFT JOIN schedules s ON s.id = j.schedule
-    WHERE j.id IS NULL OR j.state <> 'PENDING_CONSTRAINT' OR s.pool IS DISTINCT FROM l.pool
+    WHERE j.id IS NULL OR j.state <> 'PENDING_CONSTRAINT'
+        OR (j.schedule IS NOT NULL AND s.pool IS DISTINCT FROM l.pool)
     LIMIT 10000
 );

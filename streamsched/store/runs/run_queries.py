@@ -54,6 +54,7 @@ class PostgresRunQueries:
         at_most: int | None,
         force: bool,
         now: datetime,
+        reason: str = "",
     ) -> str:
         run = run_id(f"{program}.manual-{token}", 1)
         with translated():
@@ -61,7 +62,7 @@ class PostgresRunQueries:
                 definition = await connection.fetchval(SQL["lock_program"], str(program))
                 if definition is None:
                     raise NotFoundError("program", str(program))
-                why = "by hand"
+                why = f"by hand: {reason}" if reason else "by hand"
                 await make_run(
                     connection, program, definition, run, arguments, why=why, now=now, at_most=at_most, force=force
                 )

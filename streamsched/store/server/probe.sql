@@ -30,7 +30,7 @@ FROM leases ORDER BY name;
 -- name: numbers
 -- The highest job number of each generation, the history included.
 SELECT schedule, generation, max(sequence) AS number FROM (
-    SELECT schedule, generation, sequence FROM jobs
+    SELECT schedule, generation, sequence FROM jobs WHERE NOT submitted
     UNION ALL
     SELECT schedule, generation, sequence FROM jobs_spent
 ) AS known

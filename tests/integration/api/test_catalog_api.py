@@ -93,7 +93,8 @@ async def test_the_body_may_not_contradict_the_address(deployed: httpx.AsyncClie
 async def test_a_program_is_started_by_hand_once_for_each_token(deployed: httpx.AsyncClient) -> None:
     answers = [
         await deployed.post(
-            "/v1/programs/default.flights.join/runs", json={"arguments": {"day": "1"}, "token": "abc", "atMost": 1}
+            "/v1/programs/default.flights.join/runs",
+            json={"arguments": {"day": "1"}, "token": "abc", "atMost": 1, "now": True},
         )
         for _ in range(2)
     ]
@@ -101,7 +102,7 @@ async def test_a_program_is_started_by_hand_once_for_each_token(deployed: httpx.
     run = answers[0].json()["run"]
     assert answers[1].json()["run"] == run
     assert (await deployed.get(f"/v1/runs/{run}")).json()["arguments"] == {"day": "1"}
-    refused = await deployed.post("/v1/programs/default.flights.join/runs", json={"atMost": 1})
+    refused = await deployed.post("/v1/programs/default.flights.join/runs", json={"atMost": 1, "now": True})
     assert refused.status_code == 409
     listed = await deployed.get("/v1/runs", params={"program": "default.flights.join", "state": "PENDING"})
     assert [each["id"] for each in listed.json()["runs"]] == [run]

@@ -24,7 +24,7 @@ async def many(client: httpx.AsyncClient) -> httpx.AsyncClient:
     answer = await client.put("/v1/apps/default/many", json=APP)
     assert answer.status_code == 200, answer.text
     for number in range(7):
-        started = await client.post("/v1/programs/default.many.p0/runs", json={"token": f"t{number}"})
+        started = await client.post("/v1/programs/default.many.p0/runs", json={"token": f"t{number}", "now": True})
         assert started.status_code == 202, started.text
         assert (await client.put(f"/v1/groups/g{number}", json={"limit": number})).status_code == 200
         assert (await client.put(f"/v1/pools/g{number}", json={"size": number})).status_code == 200
@@ -80,7 +80,7 @@ async def test_pages_of_a_namespace(many: httpx.AsyncClient) -> None:
 
 async def test_runs_that_are_made_meanwhile_shift_no_later_page(many: httpx.AsyncClient) -> None:
     first = (await many.get("/v1/runs", params={"limit": 3})).json()
-    await many.post("/v1/programs/default.many.p0/runs", json={"token": "late"})
+    await many.post("/v1/programs/default.many.p0/runs", json={"token": "late", "now": True})
     second = (await many.get("/v1/runs", params={"limit": 100, "after": first["next"]})).json()
 
     seen = [each["id"] for each in first["runs"] + second["runs"]]

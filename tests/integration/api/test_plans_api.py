@@ -162,7 +162,7 @@ async def test_lists_are_filtered_by_app_and_state(deployed: httpx.AsyncClient) 
     await deployed.post("/v1/schedules/default.flights_2.kept/pause")
     await deployed.post("/v1/schedules/default.flights_2.off/disable")
     for app in ("flights", "flights_2"):
-        await deployed.post(f"/v1/programs/default.{app}.join/runs")
+        await deployed.post(f"/v1/programs/default.{app}.join/runs", json={"now": True})
 
     async def ids(path: str, kind: str, **params: Any) -> list[str]:
         answer = await deployed.get(path, params=params)

@@ -80,12 +80,12 @@ class Answering:
         self.asked: list[str] = []
         self.asking = asyncio.Event()
         self.port = 0
-        self._told = asyncio.Event()
+        self._reported = asyncio.Event()
         self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     def answer_all(self) -> None:
         """Those who still wait get `answer` too."""
-        self._told.set()
+        self._reported.set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self.serve(reader, writer))
@@ -107,10 +107,10 @@ class Answering:
         self.asking.set()
         if not self.answer:
             hang_up = asyncio.ensure_future(reader.read())
-            told = asyncio.ensure_future(self._told.wait())
-            await asyncio.wait([hang_up, told], return_when=asyncio.FIRST_COMPLETED)
+            reported = asyncio.ensure_future(self._reported.wait())
+            await asyncio.wait([hang_up, reported], return_when=asyncio.FIRST_COMPLETED)
             hang_up.cancel()
-            told.cancel()
+            reported.cancel()
         head = f"HTTP/1.1 {self.answer}\r\nContent-Length: {len(self.words)}\r\nConnection: close"
         writer.write(f"{head}\r\n\r\n{self.words}".encode())
         writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from streamsched.codec.views import trigger_context as facts
 from streamsched.domain.errors import ConfigurationError, DecodeError
 from streamsched.domain.events.event import Event, Outcome, Partition, PartitionsAdded, ProgramReached, Ticked
 from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.spark.context import RUN_FILE, current_run
 
@@ -61,6 +63,20 @@ def test_a_run_started_by_hand_has_no_contributions(tmp_path: Path) -> None:
     run = current_run(reported(tmp_path, trigger=None))
 
     assert (run.job_id, run.schedule, run.contributions, run.new_partitions("flights")) == (None, None, (), ())
+
+
+@pytest.mark.parametrize("schedule", [NIGHTLY, None])
+def test_a_submission_is_a_job_without_events_until_a_satisfaction_joins_it(
+    tmp_path: Path, schedule: ScheduleRef | None
+) -> None:
+    submission = Submission("default.app.x.submitted-t", "ann")
+    submitted = ReadyJob(schedule, 1, 0, NOW, (), submission=submission)
+    joined = replace(submitted, contributions=(Contribution("a", 1, (landed(FLIGHTS, "day=1"),)),))
+
+    alone, together = (current_run(reported(tmp_path, trigger=facts.native(each))) for each in (submitted, joined))
+
+    assert (alone.job_id, alone.schedule, alone.submitted, alone.triggered) == (submission.job, schedule, True, False)
+    assert (together.triggered, [p.key for p in together.new_partitions("flights")]) == (True, ["day=1"])
 
 
 def test_outside_a_run_the_error_says_what_to_do() -> None:

@@ -1,0 +1,123 @@
+"""Submissions: jobs that a person asks for, and runs that are started without a job."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, RunsDep, SubmissionsDep
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.jobs.submission import plain_key
+from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedules.submission_request import SubmissionRequest
+from streamsched.launcher.start import start
+from streamsched.ports.clock import Clock
+from streamsched.ports.submissions import SubmissionStore
+
+router = APIRouter(prefix="/v1", tags=["runs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="1 to 255 characters. A repeat with the same key finds the first job or run; 409 when the key came "
+        "with another request. Default: a random key.",
+    ),
+]
+
+
+@router.post("/programs/{program}/runs", summary="Submit a program")
+async def submit_program(
+    program: str,
+    body: BodyObject,
+    runs: RunsDep,
+    submissions: SubmissionsDep,
+    clock: ClockDep,
+    *,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Makes a job of the program alone: 202 `{"job", "repeated"}`. It waits like a job of a schedule, for the limits
+    that the program's schedules share: the smallest `max_concurrent`, their groups, pool, loads, and rates of the
+    program or a group. Properties, windows, delays, timeouts and overlap policies of schedules do not apply. 400 when
+    its schedules are in several pools. The members of the body are optional: `arguments`, which override the program's
+    own; `reason`, who asks and why, for the history; `token`, the same as the header.
+
+    With `now` a run starts at once, without a job, or is refused: 202 `{"run"}`. 409 when a group or pool has no free
+    slot. `atMost`: 409 also when that many runs of the program are active. `force`: ignores all limits.
+    """
+    fields = Fields(body)
+    arguments, reason = fields.texts("arguments"), fields.optional_text("reason") or ""
+    token = _token(fields.optional_text("token"), idempotency_key)
+    at_once = fields.optional_boolean("now") or False
+    at_most = fields.optional_integer("atMost", minimum=1)
+    force = fields.optional_boolean("force") or False
+    fields.done()
+    ref = ProgramRef.parse(program)
+    request = SubmissionRequest(ref, secrets.token_hex(8) if token is None else token, arguments, reason=reason)
+    if not at_once:
+        for name, given in (("atMost", at_most), ("force", force)):
+            if given:
+                raise InvalidError(f"$.{name}", "is only for a run that starts at once: set `now`")
+        return await _submit(submissions, clock, request)
+    run = await start(
+        runs,
+        clock,
+        ref,
+        arguments,
+        at_most=at_most,
+        force=force,
+        token=None if token is None else plain_key(token),
+        reason=reason,
+    )
+    return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
+
+
+@router.post("/schedules/{schedule}/runs", summary="Submit a schedule")
+async def submit_schedule(
+    schedule: str,
+    body: BodyObject,
+    submissions: SubmissionsDep,
+    clock: ClockDep,
+    *,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Makes a job of the schedule, as its trigger would, without events: 202 `{"job", "repeated"}`. All its
+    constraints, properties and policies apply; while the schedule is paused the job waits. The members of the body are
+    optional: `arguments`, which override the schedule's properties and the program's own (with them, the job is not
+    coalesced with others); `key`, an object with a value for each column of a correlating schedule, and required for
+    one; `reason`, who asks and why, for the history. 409 when the schedule is disabled.
+    """
+    fields = Fields(body)
+    request = SubmissionRequest(
+        ScheduleRef.parse(schedule),
+        secrets.token_hex(8) if idempotency_key is None else idempotency_key,
+        fields.texts("arguments"),
+        fields.texts("key"),
+        fields.optional_text("reason") or "",
+    )
+    fields.done()
+    return await _submit(submissions, clock, request)
+
+
+async def _submit(submissions: SubmissionStore, clock: Clock, request: SubmissionRequest) -> Response:
+    found = await submissions.submit(request, now=clock.now())
+    content = {"job": found.job, "repeated": found.repeated}
+    return rendered(content, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/jobs/{found.job}"})
+
+
+def _token(member: str | None, header: str | None) -> str | None:
+    """The idempotency key of a request.
+
+    Raises:
+        InvalidError: body and header name different keys.
+    """
+    if member is not None and header is not None and member != header:
+        raise InvalidError("$.token", "is not the key of header Idempotency-Key; send one of them")
+    return header if member is None else member

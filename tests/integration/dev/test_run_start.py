@@ -1,0 +1,99 @@
+"""`run start` against a running `streamsched dev`: waits, follows the log, and exits as the run does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.dev_process import DevProcess
+
+pytestmark = pytest.mark.postgres
+
+APP = """
+from streamsched import App, partitions
+
+app = App("hand")
+said = "echo day is $STREAMSCHED_ARG_DAY, key is $STREAMSCHED_ARG_TRIGGER_KEY"
+tell = app.bash("tell", said + "; exit $STREAMSCHED_ARG_CODE")
+app.schedule(
+    "daily", tell, when=partitions("sales").per("date"), properties={"day": "monday", "code": "0"}, max_concurrent=1
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
+    folder: Path = tmp_path_factory.mktemp("hand")
+    (folder / "app.py").write_text(APP)
+    dev = DevProcess(folder)
+    dev.start()
+    try:
+        assert dev.run("deploy", "app.py").code == 0
+        yield dev
+    finally:
+        dev.close()
+
+
+def test_a_submitted_schedule_is_followed_to_its_end(hand: DevProcess) -> None:
+    given = ("--schedule", "hand.daily", "--key", "date=2013-01-01", "--arg", "day=sunday", "--reason", "ann")
+
+    said = hand.run("run", "start", *given, "--idempotency-key", "one", "--wait")
+
+    assert said.code == 0, said
+    assert "hand.daily.submitted-one is submitted" in said.out
+    assert "day is sunday, key is 2013-01-01\n" in said.out
+    again = hand.run("run", "start", *given, "--idempotency-key", "one", "--wait")
+    assert "was submitted before" in again.out
+    assert "day is sunday" in again.out
+    assert "a submission by hand: ann" in hand.run("job", "why", "hand.daily.submitted-one").out
+    jobs = hand.run("job", "list", "-o", "json", "--schedule", "hand.daily").json
+    assert [each["id"].endswith("submitted-one") for each in jobs].count(True) == 1
+
+
+def test_the_exit_code_is_that_of_the_run(hand: DevProcess) -> None:
+    submitted = hand.run("run", "start", "hand.tell", "--arg", "code=7", "--wait")
+    at_once = hand.run("run", "start", "hand.tell", "--arg", "code=8", "--now", "--wait")
+
+    assert (submitted.code, at_once.code) == (7, 8)
+
+
+def test_a_job_that_ends_without_a_run_says_why(hand: DevProcess) -> None:
+    assert hand.run("schedule", "pause", "hand.daily").code == 0
+    submitted = hand.run("run", "start", "--schedule", "hand.daily", "--key", "date=1", "-o", "json").json["job"]
+    assert hand.run("job", "cancel", submitted, "--reason", "bob").code == 0
+
+    said = hand.run(
+        *("run", "start", "--schedule", "hand.daily", "--key", "date=1", "--wait"),
+        *("--idempotency-key", submitted.rpartition("submitted-")[2]),
+    )
+
+    assert said.code == 1, said
+    assert "is ABORTED: cancelled: bob" in said.err
+    assert hand.run("schedule", "resume", "hand.daily").code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ((), 2, "name either a program or a --schedule"),
+        (("hand.tell", "--schedule", "hand.daily"), 2, "name either a program or a --schedule"),
+        (("hand.nowhere",), 3, "program 'hand.nowhere' was not found"),
+        (("--schedule", "hand.nowhere"), 3, "schedule 'hand.nowhere' was not found"),
+        (("--schedule", "hand.daily"), 2, "key: is missing: the schedule has one accumulation for each date"),
+        (("--schedule", "hand.daily", "--key", "day=1"), 2, "key: names day, but the schedule's key is date"),
+        (("--schedule", "hand.daily", "--now"), 2, "--now: starts a program without a job"),
+        (("hand.tell", "--key", "date=1"), 2, "--key: is for a --schedule"),
+        (("hand.tell", "--arg", "x"), 2, "'x' is not of the form name=value"),
+        (("hand.tell", "--force"), 2, "are only for --now"),
+        (("hand.tell", "--idempotency-key", "é"), 2, "must be printable ASCII"),
+    ],
+)
+def test_what_cannot_be_started_is_refused(hand: DevProcess, given: tuple[str, ...], code: int, said: str) -> None:
+    before = hand.run("job", "list", "-o", "json").json
+
+    refused = hand.run("run", "start", *given)
+
+    assert (refused.code, said in refused.err) == (code, True), refused
+    assert hand.run("job", "list", "-o", "json").json == before
