@@ -120,14 +120,21 @@ class _EndRecords:
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
             state = advance(state, RunFact.STARTED)
-            self.records += _announced(row, program, state, ending)
+            self._announce(row, program, state, ending)
             self.history.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
-        self.records += _announced(row, program, state, ending)
+        self._announce(row, program, state, ending)
         if event is not None:
             self.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
         self.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
         self.by_outcome.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
+
+    def _announce(self, row: Any, program: ProgramRef, state: RunState, ending: RunEnd) -> None:
+        if row["muted"]:
+            why = f"no schedule is given its status {state}"
+            self.history.append((ending.at, "run", row["id"], "run.muted", why))
+        else:
+            self.records += _announced(row, program, state, ending)
 
 
 def _announced(row: Any, program: ProgramRef, state: RunState, ending: RunEnd) -> list[OutboxRecord]:

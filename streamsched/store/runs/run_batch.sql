@@ -41,7 +41,7 @@ RETURNING id, state, stop_requested, stop_at_once;
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT id, program, state, arguments FROM runs
+SELECT id, program, state, arguments, muted FROM runs
 WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
 
 -- name: live
