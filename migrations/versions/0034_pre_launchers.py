@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0034_pre"
-down_revision = "0032_pre"
+down_revision = "0033_pre"
 
 
 def upgrade() -> None:

@@ -196,6 +196,8 @@ def _submission_view(submission: Submission) -> dict[str, Any]:
         "reason": submission.reason,
         "arguments": dict(submission.arguments),
         "key": dict(submission.columns),
+        "rerunOf": None if submission.rerun is None else submission.rerun.run,
+        "muted": submission.muted,
     }
 
 
@@ -336,6 +338,8 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "runner": run.runner,
         "heartbeatAt": run.heartbeat_at,
         "logPath": run.log_path,
+        "rerunOf": run.rerun_of,
+        "muted": run.muted,
     }
 
 

@@ -2,7 +2,7 @@
 
 `app.name` is a schedule or program of the default namespace, `namespace.app.name` one of another namespace. The id of
 a job has two more parts (generation and sequence), the id of a run three (with `r1` for the first attempt). A submitted
-job is `app.name.submitted-KEY`, a manual run `app.name.manual-TOKEN.r1`.
+job is `app.name.submitted-KEY`, a rerun adds `.rerun-KEY`, a manual run `app.name.manual-TOKEN.r1`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from streamsched.domain.names import DEFAULT_NAMESPACE
 
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
 #: Ids of jobs and runs without their namespace.
-_JOB: Final = re.compile(r"[\w-]+\.[\w-]+\.(\d+\.\d+|submitted-[\w-]+)")
-_RUN: Final = re.compile(r"[\w-]+\.[\w-]+\.(\d+\.\d+|submitted-[\w-]+|(manual|missed)-.+)\.r\d+")
+_JOB: Final = re.compile(r"[\w-]+\.[\w-]+\.(\d+\.\d+|submitted-[\w-]+)(\.rerun-[\w-]+)*")
+_RUN: Final = re.compile(r"[\w-]+\.[\w-]+\.((\d+\.\d+|submitted-[\w-]+)(\.rerun-[\w-]+)*|(manual|missed)-.+)\.r\d+")
 #: A name of the default namespace within a sentence.
 _WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
 

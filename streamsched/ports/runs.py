@@ -21,7 +21,9 @@ from streamsched.domain.schedules.template import printable
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A stored run. `job` and `schedule` are None for a manual run."""
+    """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
+    `rerun_of`: the run that its job repeats; only of a single run, not in lists.
+    """
 
     id: str
     job: str | None
@@ -38,6 +40,8 @@ class RunRecord:
     runner: str | None
     heartbeat_at: datetime | None
     log_path: str | None
+    muted: bool = False
+    rerun_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def write_run_file(files: RunFiles, assignment: Assignment) -> Path:
         "trigger": None if ready is None else trigger_context.native(ready, trigger=schedule and schedule.trigger),
         "triggeringScheduleInfo": None,
     }
-    if ready is not None and schedule is not None and (ready.contributions or ready.submission is None):
+    if ready is not None and schedule is not None and (ready.contributions or not ready.by_person):
         content["triggeringScheduleInfo"] = trigger_context.triggering_schedule_info(
             ready, trigger=schedule.trigger, description=schedule.description, properties=schedule.properties
         )

@@ -21,7 +21,7 @@ from streamsched.domain.decisions.lanes import lane_position, limits_of
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.job import Contribution, JobFact, JobNumber, ReadyJob, ScheduleKey
-from streamsched.domain.jobs.submission import Submission, submitted_job_id
+from streamsched.domain.jobs.submission import Rerun, Submission, submitted_job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import BashJob, OnTimeout, Program, Schedule
@@ -62,8 +62,6 @@ schedules = st.builds(
     timeout=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=1)),
     on_timeout=st.sampled_from(OnTimeout),
 )
-
-
 given_arguments = st.sampled_from([{}, {"day": "monday"}])
 
 
@@ -97,7 +95,9 @@ def decision_inputs(draw: st.DrawFn) -> DecisionInput:
         generation = draw(st.integers(1, 2))
         ready = ReadyJob(ref, generation, sequence, at, (Contribution("leaf", 1, (event,)),), key)
         if draw(st.booleans()):
-            submission = Submission(submitted_job_id(ref, f"{generation}-{sequence}"), "", draw(given_arguments))
+            job = submitted_job_id(ref, f"{generation}-{sequence}")
+            rerun = draw(st.none() | st.just(Rerun("default.app.a.1.1", "default.app.a.1.1.r1", at)))
+            submission = Submission(job, "", draw(given_arguments), rerun=rerun)
             ready = ReadyJob(ref, generation, sequence, at, (), key, submission)
         held_by = draw(st.none() | st.just((0,)))
         enabled, stands_from = current[ref]
@@ -386,14 +386,14 @@ def test_a_job_joins_an_older_one_that_waits_and_its_events_are_kept(decision_in
 
 
 @given(decision_inputs())
-def test_a_submission_with_arguments_is_never_coalesced_and_none_joins_it(decision_input: DecisionInput) -> None:
+def test_a_rerun_and_a_submission_with_arguments_join_none_and_none_joins_them(decision_input: DecisionInput) -> None:
     known = {due_job.job: due_job for due_job in decision_input.due_jobs}
     for decision in judge(decision_input, now=NOW):
-        due_job = known[decision.job]
-        submission = due_job.ready.submission
+        submission = known[decision.job].ready.submission
         if isinstance(decision, Join):
-            assert submission is None or not submission.arguments
-            target = known[decision.into].ready.submission
-            assert target is None or not target.arguments
+            for each in (submission, known[decision.into].ready.submission):
+                assert each is None or (not each.arguments and each.rerun is None)
+        if submission is not None and submission.rerun is not None and isinstance(decision, End):
+            assert decision.fact not in (JobFact.SKIPPED, JobFact.REPLACED)
         if isinstance(decision, Admit) and submission is not None:
             assert {**decision.arguments, **submission.arguments} == decision.arguments

@@ -29,7 +29,7 @@ from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.fold.accumulation import LIMIT, Accumulation
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.jobs.job import Contribution, ReadyJob
-from streamsched.domain.jobs.submission import Submission, submitted_job_id
+from streamsched.domain.jobs.submission import Rerun, Submission, submitted_job_id
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.signals.signal import IN_TIME, Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.consumption import Consumption
@@ -315,7 +315,9 @@ def ready_jobs(draw: st.DrawFn) -> ReadyJob:
 def submissions() -> st.SearchStrategy[Submission]:
     """What a person asked for."""
     texts = st.dictionaries(words(), words(), max_size=3)
-    return st.builds(Submission, words().map(lambda key: submitted_job_id(SCHEDULE, key)), words(), texts, texts)
+    job = words().map(lambda key: submitted_job_id(SCHEDULE, key))
+    reruns = st.builds(Rerun, words(), words(), instants(), st.booleans())
+    return st.builds(Submission, job, words(), texts, texts, st.none() | reruns, st.booleans())
 
 
 @st.composite

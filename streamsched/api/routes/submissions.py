@@ -1,10 +1,10 @@
-"""Submissions: jobs that a person asks for, and runs that are started without a job."""
+"""Submissions and reruns: jobs that a person asks for, and runs that are started without a job."""
 
 from __future__ import annotations
 
 import secrets
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 from fastapi.responses import Response
@@ -13,13 +13,13 @@ from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, RunsDep, SubmissionsDep
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.jobs.submission import plain_key
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.submission_request import SubmissionRequest
+from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
 from streamsched.launcher.start import start
 from streamsched.ports.clock import Clock
-from streamsched.ports.submissions import SubmissionStore
+from streamsched.ports.submissions import SubmissionStore, SubmittedJob
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -29,6 +29,16 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         description="1 to 255 characters. A repeat with the same key finds the first job or run; 409 when the key came "
         "with another request. Default: a random key.",
+    ),
+]
+
+
+RerunKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="1 to 255 characters. A repeat with the same key finds the first job; 409 when the key came with "
+        "another request. Default: the number of the repeated attempt, so a run is repeated once.",
     ),
 ]
 
@@ -106,8 +116,62 @@ async def submit_schedule(
     return await _submit(submissions, clock, request)
 
 
+@router.post("/jobs/{job}/rerun", summary="Rerun a job")
+async def rerun_job(
+    job: str,
+    body: BodyObject,
+    submissions: SubmissionsDep,
+    clock: ClockDep,
+    *,
+    idempotency_key: RerunKey = None,
+) -> Response:
+    """Makes a job with the triggering events, key and logical time of an earlier one whose last run has ended: 202
+    `{"job", "repeated"}`. Program and schedule are as they are now. It waits for the constraints, by itself: no overlap
+    policy applies. The members of the body are optional: `arguments`, which override all others; `reason`, who asks and
+    why, for the history; `mute`: the status of the new runs is stored and given to no schedule (default: it is given).
+    409 when the job has had no run, its last run has not ended, or its schedule is disabled.
+    """
+    request = _rerun_request(job, None, idempotency_key, body)
+    return _accepted(await submissions.rerun(request, now=clock.now()))
+
+
+@router.post("/runs/{run}/rerun", summary="Rerun a run")
+async def rerun_run(
+    run: str,
+    body: BodyObject,
+    runs: RunsDep,
+    submissions: SubmissionsDep,
+    clock: ClockDep,
+    *,
+    idempotency_key: RerunKey = None,
+) -> Response:
+    """The same of the job of a run. 409 also for a run without a job."""
+    found = await runs.get(run)
+    if found.job is None:
+        raise ConflictError(f"run '{run}' has no job, so it has no events to repeat; start program '{found.program}'")
+    request = _rerun_request(found.job, run, idempotency_key, body)
+    return _accepted(await submissions.rerun(request, now=clock.now()))
+
+
+def _rerun_request(job: str, run: str | None, token: str | None, body: dict[str, Any]) -> RerunRequest:
+    fields = Fields(body)
+    request = RerunRequest(
+        job,
+        run,
+        token,
+        fields.texts("arguments"),
+        fields.optional_text("reason") or "",
+        fields.optional_boolean("mute") or False,
+    )
+    fields.done()
+    return request
+
+
 async def _submit(submissions: SubmissionStore, clock: Clock, request: SubmissionRequest) -> Response:
-    found = await submissions.submit(request, now=clock.now())
+    return _accepted(await submissions.submit(request, now=clock.now()))
+
+
+def _accepted(found: SubmittedJob) -> Response:
     content = {"job": found.job, "repeated": found.repeated}
     return rendered(content, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/jobs/{found.job}"})
 

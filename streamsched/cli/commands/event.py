@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import typer
 
+from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path
 from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
@@ -132,21 +133,6 @@ def why(
             out.print(hint, markup=False, style="dim")
     if not found["verdicts"]:
         raise typer.Exit(3)
-
-
-def pairs(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Parses `NAME=VALUE` arguments.
-
-    Raises:
-        InvalidError: an argument has no name or no `=`.
-    """
-    values: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InvalidError("NAME=VALUE", f"'{text}' is not of the form name=value")
-        values[name] = value
-    return values
 
 
 def _full(name: str) -> str:

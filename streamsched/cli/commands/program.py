@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from streamsched.cli.commands.event import pairs
+from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.commands.event import pairs
+from streamsched.cli.arguments import pairs
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, full_run, short
@@ -22,6 +22,7 @@ from streamsched.cli.output import (
     state_style,
 )
 from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.rerunning import rerun
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -42,8 +43,9 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 
 def commands() -> typer.Typer:
     """The commands of `streamsched run`."""
-    app = new_group("Starts, lists, shows and kills runs: executions of programs.")
+    app = new_group("Starts, repeats, lists, shows and kills runs: executions of programs.")
     app.command("start")(start)
+    app.command("rerun")(rerun)
     app.command("list")(list_runs)
     app.command("show")(show)
     app.command("logs")(logs)

@@ -6,7 +6,8 @@
 A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
 is missing when it is to a program:
 
- "submission": {"job": text, "reason"?: text, "arguments"?: {name: text}, "columns"?: {name: text}}
+ "submission": {"job": text, "reason"?: text, "arguments"?: {name: text}, "columns"?: {name: text}, "muted"?: true,
+    "rerun"?: {"job": text, "run": text, "satisfied_at": instant, "submitted"?: true}}
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from streamsched.codec.json.scalar import instant, integer, loads, mapping, sche
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
-from streamsched.domain.jobs.submission import Submission
+from streamsched.domain.jobs.submission import Rerun, Submission
 from streamsched.domain.names import ScheduleRef
 
 VERSION: Final = 1
@@ -99,6 +100,8 @@ def submission_to_json(submission: Submission) -> dict[str, object]:
         **({"reason": submission.reason} if submission.reason else {}),
         **({"arguments": dict(submission.arguments)} if submission.arguments else {}),
         **({"columns": dict(submission.columns)} if submission.columns else {}),
+        **({"muted": True} if submission.muted else {}),
+        **({"rerun": _rerun_to_json(submission.rerun)} if submission.rerun is not None else {}),
     }
 
 
@@ -109,9 +112,31 @@ def submission_from_json(value: object, path: str) -> Submission:
         DecodeError: it is malformed; has the path of the field.
     """
     fields = Fields(mapping(value, path), path)
+    rerun = fields.optional_object("rerun")
     return Submission(
-        fields.text("job"), fields.optional_text("reason") or "", fields.texts("arguments"), fields.texts("columns")
+        fields.text("job"),
+        fields.optional_text("reason") or "",
+        fields.texts("arguments"),
+        fields.texts("columns"),
+        None
+        if rerun is None
+        else Rerun(
+            rerun.text("job"),
+            rerun.text("run"),
+            rerun.instant("satisfied_at"),
+            rerun.optional_boolean("submitted") or False,
+        ),
+        fields.optional_boolean("muted") or False,
     )
+
+
+def _rerun_to_json(rerun: Rerun) -> dict[str, object]:
+    return {
+        "job": rerun.job,
+        "run": rerun.run,
+        "satisfied_at": rerun.satisfied_at,
+        **({"submitted": True} if rerun.submitted else {}),
+    }
 
 
 def _versioned(raw: bytes, *known: int) -> Mapping[str, object]:

@@ -3,7 +3,8 @@
 Native:
 
     {"job": id, "schedule": text (absent for a submission to a program), "generation": n, "sequence": n,
-     "satisfied_at": instant, "submission": {"reason": text} (absent for a job of the trigger),
+     "satisfied_at": instant, "submission": {"reason": text} (absent for a job of the trigger, and a rerun of one),
+     "rerun": {"job": id, "run": id} (absent for other jobs than reruns),
      "logical_start_time": instant of the latest tick (absent without one),
      "key": the correlation key (absent without one),
      "when": the trigger as in `codec.triggers.trigger` (absent when the definition is not available),
@@ -59,7 +60,7 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
         "job": job.id,
         "generation": job.generation,
         "sequence": job.sequence,
-        "satisfied_at": job.satisfied_at,
+        "satisfied_at": job.logical_at,
         "leaves": [
             {"leaf": part.leaf, "count": part.count, "events": [to_json(event) for event in part.events]}
             for part in job.contributions
@@ -67,8 +68,11 @@ def native(job: ReadyJob, *, trigger: Trigger | None = None) -> dict[str, Any]:
     }
     if job.schedule is not None:
         found["schedule"] = str(job.schedule)
-    if job.submission is not None:
+    rerun = None if job.submission is None else job.submission.rerun
+    if job.submission is not None and job.by_person:
         found["submission"] = {"reason": job.submission.reason}
+    if rerun is not None:
+        found["rerun"] = {"job": rerun.job, "run": rerun.run}
     if ticks:
         found["logical_start_time"] = max(ticks)
     if job.key:

@@ -24,7 +24,12 @@ from streamsched.domain.schedules.schedule import Program, Schedule
 
 
 def overlap_of(schedule: Schedule, ready: ReadyJob) -> Overlap:
-    """The overlap policy of a job. A submission with arguments is not coalesced: a run has one set of arguments."""
+    """The overlap policy of a job. A submission with arguments is not coalesced: a run has one set of arguments.
+
+    A rerun waits by itself: it replaces, stops and joins no other job, and none replaces it.
+    """
+    if ready.submission is not None and ready.submission.rerun is not None:
+        return Overlap.QUEUE
     if schedule.overlap is Overlap.COALESCE and ready.submission is not None and ready.submission.arguments:
         return Overlap.QUEUE
     return schedule.overlap

@@ -201,7 +201,7 @@ def _decide(
         plugin_verdicts=plugin_verdicts,
     )
     last = newest.get(due_job.schedule_key, due_job.number)
-    replaced = last > due_job.number
+    replaced = due_job.overlap.newest_only and last > due_job.number
     admitted = weigh(due_job.schedule.constraints, due_job.overlap, facts, now)
     decision = _by_admission(due_job, decision_input.program, due_job.schedule, admitted, now)
     if isinstance(decision, Wait) and due_job.schedule.plugins:

@@ -161,6 +161,17 @@ class ReadyJob:
         return ScheduleKey(self.schedule, self.key)
 
     @property
+    def by_person(self) -> bool:
+        """Whether a person submitted it, or the first job of its chain of reruns."""
+        return self.submission is not None and (self.submission.rerun is None or self.submission.rerun.submitted)
+
+    @property
+    def logical_at(self) -> datetime:
+        """The satisfaction that its runs are about: of a rerun, that of the first job of the chain."""
+        rerun = None if self.submission is None else self.submission.rerun
+        return self.satisfied_at if rerun is None else rerun.satisfied_at
+
+    @property
     def number(self) -> JobNumber:
         """Its number among the jobs of its schedule, across kept generations."""
         submitted_at = 0.0 if self.submission is None else self.satisfied_at.timestamp()

@@ -1,10 +1,11 @@
-"""A submission: a satisfaction by a person, where a trigger would need events."""
+"""A submission: a satisfaction by a person, where a trigger would need events; and a rerun, which repeats one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
@@ -16,6 +17,27 @@ LONGEST_KEY: Final = 255
 #: Keys that are part of a job's id unchanged; of others a digest is.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DIGEST: Final = 32
+#: Characters of a rerun's id beyond which the ids between the first job and the key are replaced by a digest. Logs are
+#: files of this name.
+_LONGEST_ID: Final = 180
+_RERUN: Final = ".rerun-"
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """What a submission repeats: the events, the key and the logical time of an earlier job.
+
+    Attributes:
+        job: that job, which may be a rerun itself.
+        run: the run that is repeated.
+        satisfied_at: when the first job of the chain was satisfied (UTC).
+        submitted: whether a person submitted the first job of the chain.
+    """
+
+    job: str
+    run: str
+    satisfied_at: datetime
+    submitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +49,23 @@ class Submission:
         reason: who asks for it and why; "" when that was not given.
         arguments: override all other arguments of the run.
         columns: values of the columns of the correlation key, as they were given.
+        rerun: what it repeats; None: nothing.
+        muted: whether its runs' status is kept from all schedules.
     """
 
     job: str
     reason: str = ""
     arguments: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    rerun: Rerun | None = None
+    muted: bool = False
 
     @property
     def origin(self) -> str:
-        """The origin for the history: by a person, and why."""
-        return f"by hand: {self.reason}" if self.reason else "by hand"
+        """The origin for the history: by a person, what it repeats, and why."""
+        by = "by hand" if self.rerun is None else f"by hand, a rerun of {self.rerun.run}"
+        by += ", muted" if self.muted else ""
+        return f"{by}: {self.reason}" if self.reason else by
 
 
 def submitted_job_id(owner: ScheduleRef | ProgramRef, key: str) -> str:
@@ -62,3 +90,19 @@ def plain_key(key: str) -> str:
     if not 0 < len(key) <= LONGEST_KEY:
         raise InvalidError("Idempotency-Key", f"must have 1 to {LONGEST_KEY} characters but has {len(key)}")
     return key if _PLAIN.fullmatch(key) else sha256(key.encode(errors="backslashreplace")).hexdigest()[:_DIGEST]
+
+
+def rerun_job_id(job: str, key: str) -> str:
+    """`<job>.rerun-<key>`, of bounded length: in a long chain of reruns a digest stands for the ids between the first
+    job and the key.
+
+    >>> rerun_job_id("default.flights.weekly.1.7", "2")
+    'default.flights.weekly.1.7.rerun-2'
+
+    Raises:
+        InvalidError: the key is empty or too long.
+    """
+    name = f"{job}{_RERUN}{plain_key(key)}"
+    if len(name) <= _LONGEST_ID or _RERUN not in job:
+        return name
+    return f"{job.partition(_RERUN)[0]}{_RERUN}{sha256(name.encode()).hexdigest()[:_DIGEST]}"

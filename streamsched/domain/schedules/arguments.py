@@ -15,6 +15,8 @@ Trigger facts have the prefix `trigger.` and never overwrite other arguments:
 | `program`, `run`, `outcome`     | programs      | of the last run that failed or was killed, else of the last run  |
 | `error`, `log_tail`             | programs      | of the same run: its reason and the end of its log; else ""      |
 
+A rerun has the facts of the job it repeats, except `job`.
+
 `error` has at most 500 characters, `log_tail` the last 2,000 of the log, and neither has control characters other than
 tab and line feed. Other than those characters, `log_tail` is what the program wrote.
 
@@ -78,13 +80,13 @@ def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:
     yield f"{PREFIX}job", ready.id
     if ready.schedule is not None:
         yield f"{PREFIX}schedule", str(ready.schedule)
-    yield f"{PREFIX}satisfied_at", ready.satisfied_at.isoformat()
+    yield f"{PREFIX}satisfied_at", ready.logical_at.isoformat()
     if ready.key:
         yield f"{PREFIX}key", ready.key
     ticks = [
         event.fact.due_at for part in ready.contributions for event in part.events if isinstance(event.fact, Ticked)
     ]
-    yield LOGICAL_START_TIME, str((max(ticks, default=ready.satisfied_at) - _EPOCH) // _MILLISECOND)
+    yield LOGICAL_START_TIME, str((max(ticks, default=ready.logical_at) - _EPOCH) // _MILLISECOND)
     if ticks:
         yield f"{PREFIX}logical_start_time", max(ticks).isoformat()
     yield from _of_program(ready)

@@ -1,15 +1,15 @@
-"""A person's request for a job, and the satisfaction that it means for a schedule or a program."""
+"""A person's requests for a job: a submission to a schedule or a program, or the rerun of a job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.jobs.submission import Submission, submitted_job_id
+from streamsched.domain.jobs.submission import Rerun, Submission, rerun_job_id, submitted_job_id
 from streamsched.domain.limits import MOST_PARTS, check_most
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
@@ -43,17 +43,9 @@ class SubmissionRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", submitted_job_id(self.owner, self.token))
-        check_most(len(self.arguments), MOST_PARTS, "$.arguments", "arguments")
-        check_most(len(self.columns), MOST_PARTS, "$.key", "columns")
-        check_most(len(self.reason), LONGEST_REASON, "$.reason", "characters")
-        for path, texts in (("$.arguments", self.arguments), ("$.key", self.columns)):
-            for name, value in texts.items():
-                check_most(len(name), LONGEST_NAME, path, "characters in a name")
-                check_most(len(value), LONGEST_VALUE, f"{path}.{name}", "characters")
-                if "\0" in name or "\0" in value:
-                    raise InvalidError(f"{path}.{name}".replace("\0", "\\0"), "must not hold a NUL character")
-        if "\0" in self.reason:
-            raise InvalidError("$.reason", "must not hold a NUL character")
+        _check_texts(self.arguments, "$.arguments", "arguments")
+        _check_texts(self.columns, "$.key", "columns")
+        _check_reason(self.reason)
         if self.columns and isinstance(self.owner, ProgramRef):
             raise InvalidError("$.key", "is for a schedule; a program alone has no key")
 
@@ -73,3 +65,67 @@ class SubmissionRequest:
             return ReadyJob(None, generation, sequence, now, (), submission=submission)
         key = named_key(schedule.trigger, self.columns)
         return ReadyJob(schedule.ref, generation, sequence, now, (), key, submission)
+
+
+@dataclass(frozen=True, slots=True)
+class RerunRequest:
+    """A request to run a job again, checked on creation.
+
+    Attributes:
+        job: the job to repeat.
+        run: the run of it to repeat; None: the last.
+        token: the idempotency key; None: the number of the attempt, so that a run is repeated once.
+        arguments: override all other arguments, those of the repeated submission included.
+        reason: who asks for it and why.
+        muted: whether the end of the new runs is kept from all schedules.
+    """
+
+    job: str
+    run: str | None = None
+    token: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    muted: bool = False
+
+    def __post_init__(self) -> None:
+        _check_texts(self.arguments, "$.arguments", "arguments")
+        _check_reason(self.reason)
+
+    def satisfaction(
+        self, former: ReadyJob, run: str, attempt: int, *, generation: int, sequence: int, now: datetime
+    ) -> ReadyJob:
+        """The new job's satisfaction at `now` (UTC), with the events, key and logical time of `former`.
+
+        Args:
+            run: the repeated run, the job's attempt of that number.
+            generation: the current one of the schedule; 0 for a program.
+            sequence: of the latest satisfaction of the schedule; 0 without one, and for a program.
+
+        Raises:
+            InvalidError: the token is empty or too long.
+        """
+        earlier = former.submission
+        submission = Submission(
+            rerun_job_id(former.id, str(attempt) if self.token is None else self.token),
+            self.reason,
+            {**({} if earlier is None else earlier.arguments), **self.arguments},
+            {} if earlier is None else earlier.columns,
+            Rerun(former.id, run, former.logical_at, former.by_person),
+            self.muted,
+        )
+        return replace(former, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)
+
+
+def _check_texts(texts: Mapping[str, str], path: str, what: str) -> None:
+    check_most(len(texts), MOST_PARTS, path, what)
+    for name, value in texts.items():
+        check_most(len(name), LONGEST_NAME, path, "characters in a name")
+        check_most(len(value), LONGEST_VALUE, f"{path}.{name}", "characters")
+        if "\0" in name or "\0" in value:
+            raise InvalidError(f"{path}.{name}".replace("\0", "\\0"), "must not hold a NUL character")
+
+
+def _check_reason(reason: str) -> None:
+    check_most(len(reason), LONGEST_REASON, "$.reason", "characters")
+    if "\0" in reason:
+        raise InvalidError("$.reason", "must not hold a NUL character")

@@ -9,12 +9,14 @@ WITH moved AS (
         ended_at = CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END, next_check_at = NULL
     FROM unnest($3::text[], $4::text[], $5::text[], $6::text[]) AS n (job, run, reason, arguments)
     WHERE j.id = n.job AND j.state = 'PENDING_CONSTRAINT'
-    RETURNING j.id, j.program, n.run, n.arguments
+    RETURNING j.id, j.program, j.muted, n.run, n.arguments
 ), made AS (
-    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, runner, heartbeat_at)
+    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, runner, heartbeat_at,
+        muted)
     SELECT m.run, m.id, 1, m.program, p.definition, m.arguments::jsonb,
         CASE WHEN $2 IS NULL THEN 'PENDING' ELSE 'STARTING' END, $1::timestamptz,
-        CASE WHEN $2 IS NULL THEN timestamptz 'epoch' END, $2, CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END
+        CASE WHEN $2 IS NULL THEN timestamptz 'epoch' END, $2, CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END,
+        m.muted
     FROM moved m JOIN programs p ON p.id = m.program
 )
 SELECT count(*) FROM moved;

@@ -83,13 +83,14 @@ SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORD
 
 -- name: elders
 -- For each schedule key the oldest valid waiting job, into which others are coalesced ($1) or for which they are skipped
--- ($2). A submission with arguments is not coalesced. Ordered as domain.jobs.job.JobNumber.
+-- ($2). A submission with arguments is not coalesced, a rerun is neither. Ordered as domain.jobs.job.JobNumber.
 SELECT DISTINCT ON (j.schedule, coalesce(j.ready ->> 'key', ''))
     j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence, j.submitted, j.satisfied_at, j.id
 FROM jobs j JOIN schedules s ON s.id = j.schedule
 WHERE j.schedule = ANY($1::text[] || $2::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
     AND j.generation >= s.stands_from
-    AND NOT (j.submitted AND j.schedule = ANY($1) AND j.ready -> 'submission' ? 'arguments')
+    AND NOT (j.submitted AND (j.ready -> 'submission' ? 'rerun'
+        OR (j.schedule = ANY($1) AND j.ready -> 'submission' ? 'arguments')))
 ORDER BY j.schedule, coalesce(j.ready ->> 'key', ''), j.generation, j.sequence, j.submitted,
     CASE WHEN j.submitted THEN j.satisfied_at END, j.id;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,10 +14,11 @@ from streamsched.codec.schedules.schedule import stored_schedule_from_json
 from streamsched.domain.decisions.decision import superseded
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.submission_request import SubmissionRequest
+from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
 from streamsched.ports.submissions import SubmittedJob
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -37,13 +39,56 @@ class PostgresSubmissionStore:
                     return SubmittedJob(request.job, repeated=True)
                 match request.owner:
                     case ScheduleRef():
-                        row = await _of_schedule(connection, request, request.owner, now)
+                        current = await _current(connection, request.owner)
+                        ready = request.satisfaction(
+                            current.schedule, generation=current.generation, sequence=current.sequence, now=now
+                        )
                     case ProgramRef():
-                        row = await _of_program(connection, request, request.owner, now)
-                made = await connection.fetch(_SQL["submit"], *([column] for column in row), now)
+                        current = await _program(connection, request.owner)
+                        ready = request.satisfaction(None, generation=0, sequence=0, now=now)
+                made = await _insert(connection, ready, current, now)
                 if not made:  # a repeat was faster
                     await _is_known(connection, request)
                 return SubmittedJob(request.job, repeated=not made)
+
+    async def rerun(self, request: RerunRequest, *, now: datetime) -> SubmittedJob:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["former"], request.job)
+                if row is None:
+                    raise NotFoundError("job", request.job)
+                run, attempt = _repeated(row, request)
+                former = launch.decode(row["ready"].encode())
+                first = request.satisfaction(former, run, attempt, generation=0, sequence=0, now=now)
+                if await _is_known_rerun(connection, first):
+                    return SubmittedJob(first.id, repeated=True)
+                if former.schedule is None:
+                    current = await _program(connection, ProgramRef.parse(row["program"]))
+                else:
+                    current = await _current(connection, former.schedule)
+                ready = replace(first, generation=current.generation, sequence=current.sequence)
+                made = await _insert(connection, ready, current, now)
+                if not made:  # a repeat was faster
+                    await _is_known_rerun(connection, first)
+                return SubmittedJob(ready.id, repeated=not made)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """The schedule or program that is to run, as it is now.
+
+    Attributes:
+        schedule: its definition, or the limits of a program.
+        program: its program.
+        generation, sequence: of the schedule; 0 for a program.
+        pool: of a program; that of a schedule is in its row.
+    """
+
+    schedule: Schedule
+    program: str
+    generation: int = 0
+    sequence: int = 0
+    pool: str | None = None
 
 
 async def _is_known(connection: Any, request: SubmissionRequest) -> bool:
@@ -67,9 +112,51 @@ async def _is_known(connection: Any, request: SubmissionRequest) -> bool:
     return True
 
 
-async def _of_schedule(
-    connection: Any, request: SubmissionRequest, ref: ScheduleRef, now: datetime
-) -> tuple[object, ...]:
+async def _is_known_rerun(connection: Any, rerun: ReadyJob) -> bool:
+    """Whether an earlier request made this rerun.
+
+    Raises:
+        ConflictError: it was a different request.
+    """
+    row = await connection.fetchrow(_SQL["known"], rerun.id)
+    if row is None:
+        return False
+    found = launch.decode(row["ready"].encode()).submission
+    asked = rerun.submission
+    assert asked is not None
+    if found is None or (found.rerun, found.arguments, found.muted) != (asked.rerun, asked.arguments, asked.muted):
+        raise ConflictError(
+            f"job '{rerun.id}' is a rerun of it with other arguments or another run; for one more, send an idempotency "
+            "key, or rerun that job"
+        )
+    return True
+
+
+def _repeated(row: Any, request: RerunRequest) -> tuple[str, int]:
+    """The run to repeat, and the number of its attempt.
+
+    Raises:
+        NotFoundError: the job has no such run.
+        ConflictError: it has had no run, or its last one has not ended.
+    """
+    runs, states = row["runs"], row["states"]
+    if not runs:
+        raise ConflictError(f"job '{request.job}' has had no run, so there is nothing to repeat")
+    run = runs[-1] if request.run is None else request.run
+    if run not in runs:
+        raise NotFoundError("run", run)
+    if states and not RunState(states[-1]).terminal:
+        raise ConflictError(f"run '{runs[-1]}' is {states[-1]}; a job is repeated when its last run has ended")
+    return run, runs.index(run) + 1
+
+
+async def _current(connection: Any, ref: ScheduleRef) -> _Owner:
+    """The schedule as it is now, locked against changes until the transaction ends.
+
+    Raises:
+        NotFoundError: there is none.
+        ConflictError: it is disabled.
+    """
     row = await connection.fetchrow(_SQL["lock_schedule"], str(ref))
     if row is None or row["deleted_at"] is not None:
         raise NotFoundError("schedule", str(ref))
@@ -83,30 +170,33 @@ async def _of_schedule(
     )
     if refused is not None:
         raise ConflictError(f"schedule '{ref}' is disabled; enable it, or start its program '{row['program']}' alone")
-    schedule = stored_schedule_from_json(row["definition"])
     sequence = await connection.fetchval(_SQL["latest_number"], str(ref), generation)
-    ready = request.satisfaction(schedule, generation=generation, sequence=sequence, now=now)
-    return _row(ready, row["program"], None)
+    return _Owner(stored_schedule_from_json(row["definition"]), row["program"], generation, sequence)
 
 
-async def _of_program(
-    connection: Any, request: SubmissionRequest, ref: ProgramRef, now: datetime
-) -> tuple[object, ...]:
+async def _program(connection: Any, ref: ProgramRef) -> _Owner:
+    """Raises:
+    NotFoundError: there is no such program.
+    InvalidError: its schedules are in several pools.
+    """
     row = await connection.fetchrow(_SQL["program"], str(ref))
     if row is None:
         raise NotFoundError("program", str(ref))
-    limits = limits_of_program(ref, _definitions(row["schedules"]))
-    pool = None if limits.pool is None else limits.pool.name
-    return _row(request.satisfaction(None, generation=0, sequence=0, now=now), str(ref), pool)
+    limits = limits_of_program(ref, [stored_schedule_from_json(loads(text, "$")) for text in row["schedules"]])
+    return _Owner(limits, str(ref), pool=None if limits.pool is None else limits.pool.name)
 
 
-def _definitions(texts: list[str]) -> list[Schedule]:
-    return [stored_schedule_from_json(loads(text, "$")) for text in texts]
-
-
-def _row(ready: ReadyJob, program: str, pool: str | None) -> tuple[object, ...]:
-    """The columns of query `submit`."""
-    assert ready.submission is not None
+async def _insert(connection: Any, ready: ReadyJob, owner: _Owner, now: datetime) -> bool:
+    """Stores the job; False when there is one of its id."""
+    submission = ready.submission
+    assert submission is not None
     schedule = None if ready.schedule is None else str(ready.schedule)
-    content = launch.encode(ready).decode()
-    return ready.id, schedule, program, ready.generation, ready.sequence, content, pool, ready.submission.origin
+    former = None if submission.rerun is None else submission.rerun.job
+    made = await connection.fetch(
+        _SQL["submit"],
+        *([ready.id], [schedule], [owner.program], [ready.generation], [ready.sequence]),
+        *([launch.encode(ready).decode()], [owner.pool], [submission.origin]),
+        now,
+        *([former], [submission.muted]),
+    )
+    return bool(made)

@@ -25,25 +25,37 @@ SELECT greatest(0, (
     ) AS latest
 ), (SELECT sequence FROM jobs_spent WHERE schedule = $1 AND generation = $2));
 
+-- name: former
+-- A job that may be repeated, and its runs, first attempt first, with their states. All that moved to the history ended.
+SELECT program, ready::text AS ready, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs,
+    array(SELECT state FROM runs r WHERE r.job = j.id ORDER BY attempt) AS states
+FROM jobs j WHERE id = $1
+UNION ALL
+SELECT j.program, j.ready::text, h.runs, '{}'
+FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1;
+
 -- name: submit
 -- The jobs of submissions, waiting, in the queues of their pools, with history. An existing job stays as it is and is not
--- returned. The pool of a schedule is in its row; that of a program is given, with priority 0.
+-- returned. The repeated job of a rerun has it in its history too. The pool of a schedule is in its row; that of a program is given, with priority 0.
 WITH incoming AS (
     SELECT i.*, coalesce(s.pool, i.program_pool) AS pool, coalesce(s.priority_set, s.priority, 0) AS priority
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[])
-        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin)
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[],
+        $10::text[], $11::boolean[])
+        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin, former, muted)
     LEFT JOIN schedules s ON s.id = i.schedule
 ), inserted AS (
     INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, next_check_at, ready,
-        submitted)
+        submitted, muted)
     SELECT id, schedule, generation, sequence, program, 'PENDING_CONSTRAINT', $9::timestamptz, $9, timestamptz 'epoch',
-        ready::jsonb, true
+        ready::jsonb, true, muted
     FROM incoming
     ON CONFLICT (id) DO NOTHING
     RETURNING id
 ), recorded AS (
     INSERT INTO decisions (at, subject_kind, subject, action, reason)
     SELECT $9, 'job', id, 'job.submitted', origin FROM inserted JOIN incoming USING (id)
+    UNION ALL
+    SELECT $9, 'job', former, 'job.rerun', 'as ' || id FROM inserted JOIN incoming USING (id) WHERE former IS NOT NULL
 ), lined AS (
     INSERT INTO lines (job, pool, turn_at, sequence)
     SELECT i.id, i.pool, $9 - make_interval(secs => i.priority * coalesce(g.age_s, 60)), i.sequence

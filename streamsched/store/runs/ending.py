@@ -69,7 +69,12 @@ async def end(
 async def announce(
     connection: Any, row: Any, state: RunState, *, at: datetime, error: str | None = None, log_tail: str = ""
 ) -> None:
-    """Writes the status event of the state to the outbox, if the state has one."""
+    """Writes the status event of the state to the outbox, if the state has one. That of a muted run is only written to
+    the history.
+    """
+    if row["muted"]:
+        await record(connection, "run", row["id"], "run.muted", f"no schedule is given its status {state}", at=at)
+        return
     program = ProgramRef.parse(row["program"])
     tail = "" if state is RunState.COMPLETED else log_tail
     event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error, log_tail=tail)

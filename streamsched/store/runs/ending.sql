@@ -1,8 +1,12 @@
 -- name: get
--- One run, with the schedule of its job; from the history when it was moved there.
-SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
+-- One run, with the schedule of its job and the run that this repeats; from the history when it was moved there.
+SELECT r.*, j.schedule, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of
+FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
 UNION ALL
-SELECT r.*, h.schedule FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = $1;
+SELECT r.*, h.schedule, (
+    SELECT j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run' FROM jobs_history j WHERE j.id = r.job LIMIT 1
+)
+FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = $1;
 
 -- name: recent
 -- The newest runs, of all programs ($1), apps ($4) and states where none is named, the history included; older than the
@@ -57,7 +61,7 @@ UPDATE runs SET stop_requested = $2, stop_at_once = $3 WHERE id = $1 AND state I
 -- name: state
 -- The state of a run, its job and schedule, and the content of its status event.
 SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.runner, r.heartbeat_at,
-    r.stop_requested, j.schedule,
+    r.stop_requested, r.muted, j.schedule,
     j.generation, j.state AS job_state, j.ready::text AS ready
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
@@ -213,7 +217,7 @@ LIMIT $2;
 
 -- name: next_attempt
 -- The next attempt of a failed run's job, with the same program and arguments, to be started then.
-INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at)
-SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz
+INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted)
+SELECT $2, job, attempt + 1, program, executable, arguments, $3, $4::timestamptz, $5::timestamptz, muted
 FROM runs WHERE id = $1
 RETURNING id;

@@ -1,4 +1,4 @@
-"""`ports.launchers.LauncherLeases` on PostgreSQL: the inline runs of a lost launcher are found in one statement and
+"""`ports.leases.LauncherLeases` on PostgreSQL: the inline runs of a lost launcher are found in one statement and
 requeued or repeated in a fixed number of statements for every `_AT_ONCE` runs.
 
 Only the plain case is handled here; a started run that is not repeated is left to `store.runs.run_monitor`, so that
@@ -17,7 +17,7 @@ import structlog
 from streamsched.domain.errors import SYSTEMIC, described
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import Failure, Retry
-from streamsched.ports.launchers import RecoveredRuns
+from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runs import SilentRun
 from streamsched.store.catalog import history
 from streamsched.store.connections import translated
@@ -38,7 +38,7 @@ _Runs = Sequence[str]
 
 
 class PostgresLauncherLeases:
-    """See `ports.launchers.LauncherLeases`."""
+    """See `ports.leases.LauncherLeases`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

@@ -85,8 +85,9 @@ UPDATE runs SET state = 'LOST', reason = $2, ended_at = $3::timestamptz WHERE id
 -- name: repeat
 -- The next attempts, with the same programs and arguments, to be started then.
 WITH made AS (
-    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at)
-    SELECT n.again, r.job, r.attempt + 1, r.program, r.executable, r.arguments, 'PENDING', $3::timestamptz, n.start_at
+    INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, muted)
+    SELECT n.again, r.job, r.attempt + 1, r.program, r.executable, r.arguments, 'PENDING', $3::timestamptz, n.start_at,
+        r.muted
     FROM unnest($1::text[], $2::text[], $4::timestamptz[]) AS n (id, again, start_at) JOIN runs r ON r.id = n.id
     RETURNING id
 )

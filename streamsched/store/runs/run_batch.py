@@ -63,8 +63,8 @@ class PostgresRunBatch:
                     if row["state"] == RunState.STARTING and row["stop_requested"] is None:
                         starts.add(row)
                 await connection.execute(_SQL["start"], starts.runs, now)
-                await outbox.copy(connection, starts.records)
-                await history.copy(connection, [(now, "run", run, "run.started", "") for run in starts.runs])
+                await outbox.copy(connection, starts.announced.records)
+                await history.copy(connection, starts.announced.history)
         return _stops(rows)
 
     async def heartbeat(self, runs: Sequence[str], *, runner: str, now: datetime) -> Mapping[str, StopRequest | None]:
@@ -89,8 +89,8 @@ class PostgresRunBatch:
                     ends = _EndRecords()
                     for row in rows:
                         ends.add(row, endings[row["id"]], events.get(row["id"]))
-                    await outbox.copy(connection, ends.records)
-                    await history.copy(connection, ends.history)
+                    await outbox.copy(connection, ends.announced.records)
+                    await history.copy(connection, ends.announced.history)
                     runs = [row["id"] for row in rows]
                     await connection.execute(_SQL["lock_programs"], list(ends.programs))
                     locked = await connection.fetch(_SQL["live"], runs)
@@ -110,28 +110,45 @@ class PostgresRunBatch:
         return await self._end(endings, events, tries - 1)
 
 
+class _StatusRecords:
+    """Status events of runs, as outbox records. Those of a muted run are only written to the history."""
+
+    def __init__(self) -> None:
+        self.records: list[OutboxRecord] = []
+        self.history: list[tuple[datetime, str, str, str, str]] = []
+
+    def add(self, row: Any, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> None:
+        if row["muted"]:
+            self.history.append((at, "run", row["id"], "run.muted", f"no schedule is given its status {state}"))
+            return
+        error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
+        event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error)
+        if event is not None:
+            self.records.append(OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event)))
+
+
 class _StartRecords:
-    """What the starts of runs write to the outbox."""
+    """What the starts of runs write to the outbox and to the history."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
         self._programs: dict[str, ProgramRef] = {}
         self.runs: list[str] = []
-        self.records: list[OutboxRecord] = []
+        self.announced = _StatusRecords()
 
     def add(self, row: Any) -> None:
         name = row["program"]
         program = self._programs.get(name) or self._programs.setdefault(name, ProgramRef.parse(name))
-        self.records += _announced(row, program, advance(RunState.STARTING, RunFact.STARTED), at=self._at)
+        self.announced.add(row, program, advance(RunState.STARTING, RunFact.STARTED), at=self._at)
+        self.announced.history.append((self._at, "run", row["id"], "run.started", ""))
         self.runs.append(row["id"])
 
 
 class _EndRecords:
-    """What the ends of runs write: outbox records, history lines, and (run, reason, time) by state and exit code."""
+    """What the ends of runs write: outbox records and history, and (run, reason, time) by state and exit code."""
 
     def __init__(self) -> None:
-        self.records: list[OutboxRecord] = []
-        self.history: list[tuple[datetime, str, str, str, str]] = []
+        self.announced = _StatusRecords()
         self.by_outcome: dict[tuple[str, int | None], list[tuple[str, str, datetime]]] = {}
         self.programs: dict[str, ProgramRef] = {}
 
@@ -140,13 +157,13 @@ class _EndRecords:
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
             state = advance(state, RunFact.STARTED)
-            self.records += _announced(row, program, state, at=ending.at)
-            self.history.append((ending.at, "run", run, "run.started", ""))
+            self.announced.add(row, program, state, at=ending.at)
+            self.announced.history.append((ending.at, "run", run, "run.started", ""))
         state = advance(state, FACTS[ending.state])
-        self.records += _announced(row, program, state, at=ending.at, reason=ending.reason)
+        self.announced.add(row, program, state, at=ending.at, reason=ending.reason)
         if event is not None:
-            self.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
-        self.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
+            self.announced.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
+        self.announced.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
         self.by_outcome.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
 
 
@@ -155,9 +172,3 @@ def _stops(rows: Sequence[Any]) -> Mapping[str, StopRequest | None]:
         row["id"]: None if row["stop_requested"] is None else StopRequest(row["stop_requested"], row["stop_at_once"])
         for row in rows
     }
-
-
-def _announced(row: Any, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> list[OutboxRecord]:
-    error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
-    event = status_event(row["id"], program, state, at=at, arguments=row["arguments"], error=error)
-    return [] if event is None else [OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event))]

@@ -41,7 +41,7 @@ RETURNING id, state, stop_requested, stop_at_once;
 
 -- name: starting
 -- Live runs that are still this runner's, locked, and what their status events say.
-SELECT id, program, arguments, state, stop_requested, stop_at_once FROM runs
+SELECT id, program, arguments, state, stop_requested, stop_at_once, muted FROM runs
 WHERE id = ANY($1::text[]) AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
 
 -- name: start
@@ -51,7 +51,7 @@ WHERE id = ANY($1::text[]);
 
 -- name: going_on
 -- Live runs, before any lock.
-SELECT id, program, state, arguments FROM runs
+SELECT id, program, state, arguments, muted FROM runs
 WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id;
 
 -- name: live

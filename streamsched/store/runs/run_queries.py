@@ -100,4 +100,6 @@ def _record(row: Any) -> RunRecord:
         runner=row["runner"],
         heartbeat_at=row["heartbeat_at"],
         log_path=row["log_path"],
+        muted=bool(row["muted"]),
+        rerun_of=row.get("rerun_of"),
     )

@@ -43,7 +43,13 @@ async def test_a_job_is_made_once_for_each_idempotency_key(deployed: httpx.Async
     assert [answer.json() for answer in answers] == [{"job": job, "repeated": False}, {"job": job, "repeated": True}]
     shown = (await deployed.get(answers[0].headers["Location"])).json()
     assert (shown["id"], shown["schedule"], shown["state"]) == (job, "default.flights.weekly", "PENDING_CONSTRAINT")
-    assert shown["submission"] == {"reason": "ann: it was wrong", "arguments": {"day": "1"}, "key": {}}
+    assert shown["submission"] == {
+        "reason": "ann: it was wrong",
+        "arguments": {"day": "1"},
+        "key": {},
+        "rerunOf": None,
+        "muted": False,
+    }
     explained = (await deployed.get(f"/v1/jobs/{job}/why")).json()
     assert explained["satisfiedBy"] == ["a submission by hand: ann: it was wrong"]
     assert [(line["action"], line["reason"]) for line in explained["history"]] == [

@@ -12,11 +12,14 @@ from tests.support.dev_process import DevProcess
 pytestmark = pytest.mark.postgres
 
 APP = """
-from streamsched import App, partitions
+from streamsched import App, partitions, program
 
 app = App("hand")
 said = "echo day is $STREAMSCHED_ARG_DAY, key is $STREAMSCHED_ARG_TRIGGER_KEY"
 tell = app.bash("tell", said + "; exit $STREAMSCHED_ARG_CODE")
+fails = app.bash("fails", "grep -c day= $STREAMSCHED_RUN_FILE; exit ${STREAMSCHED_ARG_CODE:-3}")
+app.schedule("failing", fails, when=partitions("refunds"), overlap="queue")
+app.schedule("after", app.bash("next", "true"), when=program(fails, "succeeded"))
 app.schedule(
     "daily", tell, when=partitions("sales").per("date"), properties={"day": "monday", "code": "0"}, max_concurrent=1
 )
@@ -97,3 +100,47 @@ def test_what_cannot_be_started_is_refused(hand: DevProcess, given: tuple[str, .
 
     assert (refused.code, said in refused.err) == (code, True), refused
     assert hand.run("job", "list", "-o", "json").json == before
+
+
+def test_failed_runs_are_shown_and_repeated_and_a_muted_one_starts_nothing(hand: DevProcess) -> None:
+    for day in ("day=1", "day=2"):
+        assert hand.run("event", "emit", "partitions", "refunds", day).code == 0
+        job = f"hand.failing.1.{day[-1]}"
+        hand.until(lambda job=job: hand.run("run", "show", f"{job}.r1", "-o", "json").out.count('"FAILED"'))
+    some = ("run", "rerun", "--failed", "--schedule", "hand.failing", "--since", "1h")
+
+    asked = hand.run(*some)
+
+    assert asked.code == 7, asked
+    assert "hand.failing.1.1" in asked.out
+    assert "hand.failing.1.2" in asked.out
+    assert "nothing was rerun" in asked.err
+    muted = hand.run("run", "rerun", "hand.failing.1.1.r1", "--arg", "code=0", "--mute", "--reason", "ann", "--wait")
+    assert muted.code == 0, muted
+    assert hand.run("run", "logs", "hand.failing.1.1.rerun-1.r1").out == hand.run("run", "logs", f"{job[:-1]}1.r1").out
+    made = hand.run(*some, "--arg", "code=0", "--yes", "-o", "json").json
+    assert [each["job"] for each in made] == ["default.hand.failing.1.2.rerun-1"], "the first was rerun already"
+    hand.until(lambda: '"COMPLETED"' in hand.run("run", "show", "hand.after.1.1.r1", "-o", "json").out)
+    assert len(hand.run("job", "list", "--schedule", "hand.after", "-o", "json").json) == 1
+    assert "was not rerun" in hand.run(*some, "--yes").out
+    assert hand.run("run", "show", "hand.failing.1.1.rerun-1.r1", "-o", "json").json["rerunOf"] == (
+        "default.hand.failing.1.1.r1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ((), 2, "name either a run or job, or --failed"),
+        (("hand.x.1.1", "--failed"), 2, "name either a run or job, or --failed"),
+        (("--failed",), 2, "--schedule: is missing"),
+        (("--failed", "--schedule", "hand.nowhere"), 3, "schedule 'hand.nowhere' was not found"),
+        (("--failed", "--schedule", "hand.daily", "--since", "x"), 2, "--since: 'x' is no duration"),
+        (("hand.daily.1.99",), 3, "job 'hand.daily.1.99' was not found"),
+        (("hand.daily.1.99.r1",), 3, "run 'hand.daily.1.99.r1' was not found"),
+    ],
+)
+def test_what_cannot_be_rerun_is_refused(hand: DevProcess, given: tuple[str, ...], code: int, said: str) -> None:
+    refused = hand.run("run", "rerun", *given)
+
+    assert (refused.code, said in refused.err) == (code, True), refused

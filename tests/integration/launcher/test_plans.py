@@ -131,6 +131,7 @@ HOT = [
     ("jobs/decisions", "elders", "ARRAY['default.app.s1'], ARRAY['default.app.s2']"),
     ("jobs/decisions", "program_schedules", "ARRAY['default.app.p1']"),
     ("jobs/submissions", "known", "'default.app.s1.0.1'"),
+    ("jobs/submissions", "former", "'default.app.s1.0.1'"),
     ("jobs/submissions", "lock_schedule", "'default.app.s1'"),
     ("jobs/submissions", "program", "'default.app.p1'"),
     ("jobs/submissions", "latest_number", "'default.app.s1', 1"),
@@ -138,7 +139,7 @@ HOT = [
         "jobs/submissions",
         "submit",
         "ARRAY['default.app.s1.submitted-t'], ARRAY['default.app.s1'], ARRAY['default.app.p1'], ARRAY[1], ARRAY[7], "
-        "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now()",
+        "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now(), ARRAY['default.app.s1.1.7'], ARRAY[true]",
     ),
     ("limits/clusters", "lock", "ARRAY['c'], ARRAY['{}']"),
     ("limits/clusters", "wake", "'c', '{}', 4"),

@@ -18,7 +18,7 @@ from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.domain.schedules.schedule import HttpJob, PublishJob
 from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.start import start
-from streamsched.ports.launchers import RecoveredRuns
+from streamsched.ports.leases import RecoveredRuns
 from streamsched.ports.runs import LostRun, SilentRun, StopRequest
 from streamsched.store.runs.launchers import PostgresLauncherLeases
 from streamsched.store.runs.run_batch import PostgresRunBatch

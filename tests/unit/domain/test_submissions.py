@@ -5,19 +5,23 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate, RateScope
+from streamsched.domain.decisions.decision import overlap_of
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.jobs.submission import submitted_job_id
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.submission import rerun_job_id, submitted_job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.arguments import arguments
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.domain.schedules.submission_request import LONGEST_VALUE, SubmissionRequest
+from streamsched.domain.schedules.submission_request import LONGEST_VALUE, RerunRequest, SubmissionRequest
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.composite import AllOf
 from streamsched.domain.triggers.correlation import Per
@@ -150,3 +154,38 @@ def test_a_persons_argument_overrides_properties_and_defaults() -> None:
     assert given["trigger.job"] == "default.app.nightly.submitted-t"
     alone = SubmissionRequest(PROGRAM, "t").satisfaction(None, generation=0, sequence=0, now=NOW)
     assert "trigger.schedule" not in arguments(program, schedule, alone)
+
+
+@given(st.lists(st.text(min_size=1, max_size=255), min_size=1, max_size=12))
+def test_ids_of_a_long_chain_of_reruns_are_bounded_and_begin_with_the_first_job(keys: list[str]) -> None:
+    first = job = submitted_job_id(REF, "first")
+    seen = {job}
+    for key in keys:
+        job = rerun_job_id(job, key)
+        seen.add(job)
+        assert job.startswith(f"{first}.rerun-")
+        assert len(job) <= 180
+    assert len(seen) == len(keys) + 1
+
+
+def test_a_rerun_has_the_facts_of_the_first_job_of_its_chain() -> None:
+    program = Program(PROGRAM, BashJob("true"))
+    schedule = Schedule(REF, PROGRAM, GO)
+    first = ReadyJob(REF, 1, 7, NOW, (), "monday")
+    hour = timedelta(hours=1)
+
+    again = RerunRequest(first.id, arguments={"a": "1", "b": "1"}).satisfaction(
+        first, f"{first.id}.r2", 2, generation=3, sequence=9, now=NOW + hour
+    )
+    twice = RerunRequest(again.id, token="x", arguments={"b": "2"}, muted=True).satisfaction(
+        again, f"{again.id}.r1", 1, generation=3, sequence=9, now=NOW + 2 * hour
+    )
+
+    assert (again.id, twice.id) == (f"{first.id}.rerun-2", f"{first.id}.rerun-2.rerun-x")
+    given = [arguments(program, schedule, each) for each in (first, again, twice)]
+    for fact in ("logical.start.time", "trigger.satisfied_at", "trigger.key", "trigger.schedule"):
+        assert len({each[fact] for each in given}) == 1
+    assert (given[2]["a"], given[2]["b"], twice.satisfied_at) == ("1", "2", NOW + 2 * hour)
+    assert twice.submission is not None
+    assert twice.submission.origin == f"by hand, a rerun of {again.id}.r1, muted"
+    assert (twice.by_person, overlap_of(schedule, twice)) == (False, Overlap.QUEUE)

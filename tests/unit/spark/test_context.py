@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from streamsched.domain.events.event import Event, Outcome, Partition, Partition
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.submission_request import RerunRequest
 from streamsched.spark.context import RUN_FILE, current_run
 
 NOW = datetime(2013, 1, 8, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
 NIGHTLY = ScheduleRef("default", "air", "nightly")
 LAND = ProgramRef("default", "air", "land")
@@ -77,6 +79,21 @@ def test_a_submission_is_a_job_without_events_until_a_satisfaction_joins_it(
 
     assert (alone.job_id, alone.schedule, alone.submitted, alone.triggered) == (submission.job, schedule, True, False)
     assert (together.triggered, [p.key for p in together.new_partitions("flights")]) == (True, ["day=1"])
+
+
+def test_a_rerun_has_the_partitions_of_the_first_run_and_is_triggered_as_it_was(tmp_path: Path) -> None:
+    first = ReadyJob(NIGHTLY, 1, 1, NOW, (Contribution("a", 2, (landed(FLIGHTS, "day=1", "day=2"),)),), "monday")
+    by_hand = ReadyJob(NIGHTLY, 1, 0, NOW, (), submission=Submission("default.app.x.submitted-t"))
+    again, bare = (
+        RerunRequest(each.id).satisfaction(each, f"{each.id}.r1", 1, generation=2, sequence=3, now=LATER)
+        for each in (first, by_hand)
+    )
+
+    run, manual = (current_run(reported(tmp_path, trigger=facts.native(each))) for each in (again, bare))
+
+    assert (run.job_id, run.key, run.triggered, run.submitted) == (again.id, "monday", True, False)
+    assert [p.key for p in run.new_partitions("flights")] == ["day=1", "day=2"]
+    assert (manual.triggered, manual.submitted) == (False, True)
 
 
 def test_outside_a_run_the_error_says_what_to_do() -> None:

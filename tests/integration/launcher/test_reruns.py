@@ -1,0 +1,219 @@
+"""Reruns: a job again, with its events, key and logical time; once for each attempt or key; muted when wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamsched.catalog import change
+from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import EventName
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.schedules.retry import Retry
+from streamsched.domain.schedules.schedule import PublishJob, Schedule
+from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
+from streamsched.launcher.retention import ArchiveLoop
+from streamsched.launcher.why import why
+from streamsched.ports.runs import RunEnd
+from streamsched.store.catalog.catalog import PostgresCatalogStore
+from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.jobs.submissions import PostgresSubmissionStore
+from streamsched.store.runs.run_batch import PostgresRunBatch
+
+from .conftest import MINUTE, PROGRAM, World, schedule
+
+pytestmark = pytest.mark.postgres
+
+PLAIN = schedule("s")
+JOB, RUN = "default.app.s.1.1", "default.app.s.1.1.r1"
+
+
+async def decide(world: World) -> dict[str, str]:
+    for _ in range(20):
+        if not await world.launcher.run_once():
+            return await world.states()
+    raise AssertionError("it never rests")
+
+
+async def end(world: World, run: str, state: RunState = RunState.FAILED) -> ReadyJob | None:
+    """Claims and ends a run; returns the satisfaction that it was given."""
+    now = world.clock.now()
+    assignment = await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assert assignment is not None
+    await world.book.started(run, runner=f"host:1:{run}", now=now)
+    assert await world.book.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
+    return assignment.ready
+
+
+async def failed(world: World, definition: Schedule = PLAIN, *, events: int = 3) -> ReadyJob:
+    """A job of the trigger whose run failed."""
+    await world.define(definition)
+    await world.satisfy(replace(world.ready(definition, 1, events=events), key="monday"))
+    await decide(world)
+    ready = await end(world, RUN)
+    assert ready is not None
+    return ready
+
+
+async def rerun(world: World, job: str = JOB, **fields: Any) -> str:
+    store = PostgresSubmissionStore(world.pool)
+    return (await store.rerun(RerunRequest(job, **fields), now=world.clock.now())).job
+
+
+async def announced(world: World) -> list[bytes]:
+    return await world.column("SELECT value FROM outbox WHERE topic = 'program-status' ORDER BY id")
+
+
+async def test_a_rerun_has_the_events_key_and_time_of_the_first_and_history_shows_the_chain(world: World) -> None:
+    first = await failed(world)
+    world.clock.advance(timedelta(hours=5))
+
+    job = await rerun(world, arguments={"a": "person"}, reason="ann: the bug is fixed")
+
+    assert job == f"{JOB}.rerun-1"
+    await decide(world)
+    given = (await world.runs.get(f"{job}.r1")).arguments
+    original = (await world.runs.get(RUN)).arguments
+    assert given == {**original, "a": "person", "trigger.job": job}
+    second = await end(world, f"{job}.r1")
+    assert second is not None
+    assert (second.contributions, second.key, second.logical_at) == (
+        first.contributions,
+        first.key,
+        first.satisfied_at,
+    )
+    third = await rerun(world, job)
+    assert third == f"{job}.rerun-1"
+    lines = [(each.action, each.reason) for each in (await why(JOB, jobs=world.jobs, clock=world.clock)).history]
+    assert ("job.rerun", f"as {job}") in lines
+    explained = await why(job, jobs=world.jobs, clock=world.clock)
+    lines = [(each.action, each.reason) for each in explained.history]
+    assert lines[0] == ("job.submitted", f"by hand, a rerun of {RUN}: ann: the bug is fixed")
+    assert ("job.rerun", f"as {third}") in lines
+    assert explained.satisfied_by[0] == f"a submission by hand, a rerun of {RUN}: ann: the bug is fixed"
+    assert (await world.runs.get(f"{job}.r1")).rerun_of == RUN
+
+
+async def test_a_run_is_repeated_once_without_a_key_and_once_for_each_key(world: World) -> None:
+    await failed(world)
+
+    same = await asyncio.gather(*(rerun(world) for _ in range(5)))
+    other = [await rerun(world, token="again"), await rerun(world, token="again")]
+
+    assert {*same, *other} == {f"{JOB}.rerun-1", f"{JOB}.rerun-again"}
+    assert await world.column("SELECT count(*) FROM jobs") == [3]
+    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.rerun'") == [2]
+    with pytest.raises(ConflictError, match="with other arguments or another run"):
+        await rerun(world, arguments={"a": "2"})
+
+
+async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> None:
+    await world.define(schedule("s", constraints=(Delay(MINUTE),)), schedule("off"))
+    await world.satisfy(world.ready(PLAIN, 1))
+    await decide(world)
+    with pytest.raises(ConflictError, match="has had no run"):
+        await rerun(world)
+    world.clock.advance(MINUTE)
+    await decide(world)
+    with pytest.raises(ConflictError, match="is PENDING; a job is repeated when its last run has ended"):
+        await rerun(world)
+    await end(world, RUN)
+    with pytest.raises(NotFoundError, match="job 'nothing' was not found"):
+        await rerun(world, "nothing")
+    with pytest.raises(NotFoundError, match="r2' was not found"):
+        await rerun(world, run=f"{JOB}.r2")
+    assert await world.column("SELECT count(*) FROM jobs") == [1]
+    catalog = PostgresCatalogStore(world.pool)
+    now = world.clock.now()
+    await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
+    with pytest.raises(ConflictError, match="is disabled"):
+        await rerun(world)
+
+
+async def test_a_rerun_waits_by_itself_whatever_the_overlap_is(world: World) -> None:
+    for overlap in Overlap:
+        await world.pool.execute("TRUNCATE jobs, runs, group_slots CASCADE")
+        waits = schedule("s", constraints=(Concurrency(1, wait=True),), overlap=overlap)
+        await failed(world, waits)
+        await world.satisfy(world.ready(waits, 2))
+        await decide(world)
+        await rerun(world)
+
+        states = await decide(world)
+
+        assert states == {"s.1.1": "LAUNCHED", "s.1.2": "PENDING_LAUNCH", "s.1.1.rerun-1": "PENDING_CONSTRAINT"}
+        later = replace(world.ready(waits, 3), key="monday")
+        await world.satisfy(later)
+        states = await decide(world)
+        assert states["s.1.1.rerun-1"] == "PENDING_CONSTRAINT", overlap
+        assert states["s.1.3"] != "COALESCED", overlap
+
+
+async def test_the_status_of_a_muted_rerun_is_stored_and_published_to_none(world: World) -> None:
+    await failed(world, schedule("s", retry=Retry(2, delay=MINUTE)))
+    await world.launcher.run_once()
+    world.clock.advance(MINUTE)
+    await end(world, f"{JOB}.r2")
+    before = await announced(world)
+    job = await rerun(world, muted=True)
+    assert job == f"{JOB}.rerun-2"
+    await decide(world)
+
+    await end(world, f"{job}.r1")
+    world.clock.advance(2 * MINUTE)
+    await end(world, f"{job}.r2", RunState.COMPLETED)
+
+    assert await announced(world) == before
+    record = await world.runs.get(f"{job}.r2")
+    assert (record.state, record.muted) == (RunState.COMPLETED, True)
+    history = await world.column("SELECT reason FROM decisions WHERE action = 'run.muted' ORDER BY id")
+    assert history[-1] == "no schedule is given its status COMPLETED"
+    loud = await rerun(world, job, token="loud")
+    await decide(world)
+    await end(world, f"{loud}.r1", RunState.COMPLETED)
+    assert len(await announced(world)) == len(before) + 2
+
+
+async def test_an_inline_run_is_muted_too(world: World) -> None:
+    await failed(world)
+    await world.execute(PublishJob(EventName("default", "done")))
+    job = await rerun(world, muted=True)
+    await decide(world)
+    before, batch, now = await announced(world), PostgresRunBatch(world.pool), world.clock.now()
+
+    [claimed] = await batch.claim([f"{job}.r1"], runner="h:1:1", log_path=None, now=now)
+    ended = await batch.finish({claimed.run: RunEnd(RunState.COMPLETED, "", now, 0)}, events={})
+
+    assert ended == [f"{job}.r1"]
+    assert await announced(world) == before
+    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'run.muted'") == [2]
+
+
+async def test_a_job_in_the_history_and_a_submission_to_a_program_are_repeated(world: World) -> None:
+    first = await failed(world)
+    request = SubmissionRequest(PROGRAM, "t", {"a": "1"})
+    alone = (await PostgresSubmissionStore(world.pool).submit(request, now=world.clock.now())).job
+    await decide(world)
+    await end(world, f"{alone}.r1")
+    world.clock.advance(timedelta(days=1))
+    keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
+    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+
+    jobs = [await rerun(world), await rerun(world, alone)]
+
+    assert jobs == [f"{JOB}.rerun-1", f"{alone}.rerun-1"]
+    await decide(world)
+    again = await end(world, f"{JOB}.rerun-1.r1")
+    assert again is not None
+    assert again.contributions == first.contributions
+    run = await world.runs.get(f"{alone}.rerun-1.r1")
+    assert (run.schedule, run.arguments["a"]) == (None, "1")
+    assert (await world.runs.get(f"{alone}.rerun-1.r1")).rerun_of == f"{alone}.r1"
