@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from streamsched.domain.constraints.constraint import Concurrency, Constraint
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint
 from streamsched.domain.constraints.group import groups_of_manual_run
 from streamsched.domain.constraints.pool import pools_of_manual_run
 from streamsched.domain.constraints.rate import RateScope
@@ -18,8 +18,9 @@ from streamsched.domain.triggers.trigger import CustomEvent
 
 def limits_of_program(program: ProgramRef, schedules: Iterable[Schedule]) -> Schedule:
     """A definition without properties, policies, deadlines or timeout; `schedules` are all that start the program. It
-    waits for the smallest `max_concurrent` among them, their groups, their pool (with priority 0), their loads, and
-    their rates of the program or a group. It is never stored, and nothing satisfies its trigger.
+    waits for the smallest `max_concurrent` of the program among them (a limit of a key or a schedule does not apply: it
+    is a job of neither), their groups, their pool (with priority 0), their loads, and their rates of the program or a
+    group. It is never stored, and nothing satisfies its trigger.
 
     Raises:
         InvalidDefinitionError: the schedules are in several pools.
@@ -29,7 +30,8 @@ def limits_of_program(program: ProgramRef, schedules: Iterable[Schedule]) -> Sch
     if len(pools) > 1:
         names = " and ".join(pool.name for pool in pools)
         raise InvalidDefinitionError("$.program", f"{program} has schedules in the pools {names}: name the schedule")
-    limits = [each.limit for one in found for each in one.constraints if isinstance(each, Concurrency)]
+    concurrency = (each for one in found for each in one.constraints if isinstance(each, Concurrency))
+    limits = [each.limit for each in concurrency if each.of is ConcurrencyScope.PROGRAM]
     rates = (each for one in found for each in one.rates if each.of in (RateScope.PROGRAM, RateScope.GROUP))
     constraints: Sequence[Constraint] = (
         *(Concurrency(limit, wait=True) for limit in sorted(limits)[:1]),

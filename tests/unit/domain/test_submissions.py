@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate, RateScope
@@ -124,7 +124,8 @@ def test_a_program_alone_waits_for_the_strictest_of_what_its_schedules_share() -
         [
             limited("a", Concurrency(3), Group("g", 5, 1, wait=False), Pool("p", 4, 9), Delay(minute)),
             limited("b", Concurrency(2), Group("g", 5, 2), Pool("p", 2, -9), Rate(1, minute, of=RateScope.SCHEDULE)),
-            limited("c", Rate(5, minute, wait=False)),
+            limited("c", Rate(5, minute, wait=False), Concurrency(1, of=ConcurrencyScope.KEY)),
+            limited("d", Concurrency(1, of=ConcurrencyScope.SCHEDULE)),
         ],
     )
 
