@@ -332,12 +332,7 @@ def test_a_new_satisfaction_is_skipped_exactly_while_one_before_it_waits_or_runs
     )
     for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
         schedule_key, place = due_job.ready.schedule_key, due_job.ready.number
-        if (
-            due_job.enabled
-            and stands(due_job)
-            and due_job.schedule is not None
-            and due_job.schedule.overlap is Overlap.SKIP
-        ):
+        if due_job.enabled and stands(due_job) and due_job.schedule is not None and due_job.overlap is Overlap.SKIP:
             before = waiting.get(schedule_key, place) < place or bool(own.get(schedule_key))
             skipped = isinstance(decision, End) and decision.reason.startswith("skipped")
             assert skipped == (before and due_job.held_by is None)

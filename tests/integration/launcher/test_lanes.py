@@ -65,9 +65,9 @@ async def end(world: World, number: int, state: RunState = RunState.COMPLETED, *
     """The run of a job ends."""
     run = f"default.app.{name}.1.{number}.r1"
     now = world.clock.now()
-    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    await world.book.started(run, runner=f"host:1:{run}", now=now)
-    assert await world.book.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
+    assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
 
 
 async def rest(world: World) -> None:
@@ -372,7 +372,7 @@ async def test_an_end_among_100_000_waiters_of_1_000_keys_reads_its_own_lane(wor
 
 async def end_one(world: World, run: str) -> None:
     """The run of a runner ends as runners end it."""
-    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
+    assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", world.clock.now(), 0))
 
 
 def rows_read(plan: dict[str, Any]) -> float:

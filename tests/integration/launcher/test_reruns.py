@@ -46,10 +46,10 @@ async def decide(world: World) -> dict[str, str]:
 async def end(world: World, run: str, state: RunState = RunState.FAILED) -> ReadyJob | None:
     """Claims and ends a run; returns the satisfaction that it was given."""
     now = world.clock.now()
-    assignment = await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assignment = await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
     assert assignment is not None
-    await world.book.started(run, runner=f"host:1:{run}", now=now)
-    assert await world.book.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
+    await world.run_store.started(run, runner=f"host:1:{run}", now=now)
+    assert await world.run_store.finish(run, RunEnd(state, "", now, 0 if state is RunState.COMPLETED else 1))
     return assignment.ready
 
 

@@ -55,8 +55,8 @@ async def decide(world: World) -> dict[str, str]:
 
 async def end(world: World, run: str) -> None:
     now = world.clock.now()
-    assert await world.book.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-    assert await world.book.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
+    assert await world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+    assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
 
 async def test_a_submission_waits_for_the_constraints_and_starts_with_the_persons_arguments(world: World) -> None:
@@ -156,7 +156,7 @@ async def test_a_satisfaction_joins_a_submission_that_waits_and_its_run_has_the_
     assert await decide(world) == {"submitted-t": "PENDING_CONSTRAINT", "1": "COALESCED"}
     world.clock.advance(MINUTE)
     await decide(world)
-    assignment = await world.book.claim(f"{job}.r1", runner="h:1:1", log_path="/log", now=world.clock.now())
+    assignment = await world.run_store.claim(f"{job}.r1", runner="h:1:1", log_path="/log", now=world.clock.now())
     assert assignment is not None
     assert assignment.ready is not None
     assert [part.count for part in assignment.ready.contributions] == [2]
