@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 from datetime import timedelta
 
 import orjson
@@ -190,3 +192,18 @@ async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(w
 
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
     assert not staffed.inline_executor.holds(run(2))
+
+
+async def test_a_compressed_body_is_not_unpacked(world: World) -> None:
+    async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        packed = gzip.compress(bytes(50_000_000))
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+        writer.write(head.encode() + packed)
+        writer.close()
+
+    server = await asyncio.start_server(bomb, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        await satisfied(world, HttpJob(f"http://127.0.0.1:{port}/x"))
+        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: a body encoded as 'gzip'"
