@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         glob,
         partitions,
         program,
+        since_last_run,
         stream_size,
         total,
     )
@@ -60,6 +61,7 @@ __all__ = [
     "rate",
     "retry",
     "silence",
+    "since_last_run",
     "start_by",
     "stream_size",
     "takes_at_most",
@@ -95,6 +97,7 @@ _LAZY: Final = {
     "rate": "streamsched.define.limits",
     "retry": "streamsched.define.retries",
     "silence": "streamsched.define.combinators",
+    "since_last_run": "streamsched.define.triggers",
     "start_by": "streamsched.define.deadlines",
     "stream_size": "streamsched.define.triggers",
     "takes_at_most": "streamsched.define.deadlines",

@@ -32,11 +32,12 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
-from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.signals.layout import Layout
-from streamsched.emit import drain
+from streamsched.graph.progression import Progression
+from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
+from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.inline_executor import InlineExecutor
@@ -48,6 +49,7 @@ from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.log.generation import open_log
+from streamsched.log.maintenance import LogMaintenance
 from streamsched.log.topics import LAUNCH, SIGNALS, topic_specs
 from streamsched.membership.broker_health import BrokerHealth
 from streamsched.membership.singleton_role import SingletonRole
@@ -66,13 +68,17 @@ from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PostgresPauseStore
+from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import PostgresVerdicts
 from streamsched.store.events.wakes import PostgresWakes
+from streamsched.store.graph.nodes import PostgresNodeStore
 from streamsched.store.jobs.archive import PostgresArchive
+from streamsched.store.jobs.backfill_feed import PostgresBackfillFeed
+from streamsched.store.jobs.backfills import PostgresBackfillStore
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.jobs.jobs import PostgresJobStore
@@ -93,21 +99,21 @@ from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresMending
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
+from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
 from streamsched.stream.shards.worker import Worker
+from streamsched.task_delivery import make_task_delivery
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
+from streamsched.upkeep import drain_spool
 
 log = structlog.get_logger()
 
 _HEALTH_HOST: Final = "STREAMSCHED_HEALTH_HOST"
 _HEALTH_PORT: Final = "--health-port or STREAMSCHED_HEALTH_PORT"
-#: Seconds between two calls of the log's maintenance.
-_MAINTENANCE_S: Final = 60.0
-#: Seconds between two drains of the spool of this host's runs.
-_SPOOL_S: Final = 5.0
 #: Least time without an answer after which the log is considered lost; shorter outages may be a leader election.
 _LOG_SILENCE: Final = timedelta(seconds=12)
 
@@ -210,14 +216,16 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()})
     leases = PostgresLauncherLeases(pool)
     recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
-    timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=_pace(settings))
+    timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, theirs, timeouts, inline=inline)
     decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool)
     evaluator = PluginEvaluator(plugins.installed(), decisions, theirs)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
+    tasks = make_task_delivery(pool, notifier, services.identity, theirs, lease=settings.lease)
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
+    feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 
     def in_time(loop: Callable[[], Awaitable[None]]) -> Loop:
         """Starts the loop after the first comparison with the database's clock, with the lease of this launcher."""
@@ -240,11 +248,12 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
+        "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
         "log-cleanup": lambda: LogCleanup(
             LocalRunFileStore(settings.data_dir.absolute()), PostgresArchive(pool), clock, keep=settings.jobs_keep
         ).run(),
-        "log-cleaning": alone("log-cleaning", lambda: run_forever(partial(_clean, broker), called="log_cleaning")),
+        "log-cleaning": alone("log-cleaning", LogMaintenance(broker).run),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
         ).run(),
@@ -253,13 +262,15 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "timers": in_time(
             lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=theirs).run()
         ),
+        "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
         "clock": theirs.run,
         "broker_health": services.broker_health.run,
-        "spool": lambda: run_forever(partial(_drain, settings), called="spool"),
+        "spool": lambda: run_forever(partial(drain_spool, settings), called="spool"),
         "probes": lambda: ClusterProbes(PostgresClusterStore(pool), probes, notifier, clock).run(),
         "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
+        "tasks": in_time(tasks.loop.run),
     }
 
 
@@ -289,6 +300,11 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
         submissions=PostgresSubmissionStore(pool),
+        preferences=PostgresPreferenceStore(pool),
+        backfills=PostgresBackfillStore(pool),
+        graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
+        queues=PostgresQueueStore(pool),
+        tasks=PostgresTaskRegistry(pool),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),
@@ -378,23 +394,3 @@ def run_migrations(environ: Mapping[str, str]) -> None:
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
     migrate(settings.database_url)
-
-
-def _pace(settings: Settings) -> Pace | None:
-    rate = settings.launches_per_second
-    return Pace(rate, settings.launch_burst) if rate else None
-
-
-async def _drain(settings: Settings) -> float:
-    """Sends spooled events of this host's runs. Returns the seconds until the next call."""
-    spool = settings.data_dir / "spool"
-    if spool.exists():
-        drained = await asyncio.to_thread(drain, spool, settings.broker_url)
-        if drained.sent or drained.refused or drained.left:
-            log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
-    return _SPOOL_S
-
-
-async def _clean(broker: Broker) -> float:
-    await broker.maintain()
-    return _MAINTENANCE_S

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -137,6 +138,11 @@ class Settings:
         """The URL of each cluster's probe, by cluster name."""
         pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
         return {name.strip(): url.strip() for name, _, url in pairs}
+
+    @property
+    def pace(self) -> Pace | None:
+        """How fast runs are started; None without a limit."""
+        return Pace(self.launches_per_second, self.launch_burst) if self.launches_per_second else None
 
     @property
     def installation(self) -> str:

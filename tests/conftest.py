@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: a real PostgreSQL of its own, one fresh database for each test that asks."""
+"""Fixtures shared by all tests: a real PostgreSQL of its own, one fresh database for each test that asks, one Spark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Contract suites and oracles are shipped, so pytest must be set up to explain their asserts.
 pytest.register_assert_rewrite("streamsched.testing")
@@ -34,6 +38,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def java() -> None:
     """Java, which Spark needs."""
     need_java()
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> Iterator[SparkSession]:
+    """A local Spark session with two cores, shared by all tests of this process."""
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("streamsched-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # half the time
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

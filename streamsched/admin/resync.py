@@ -17,9 +17,9 @@ from streamsched.admin.started import Numbers, Started, started
 from streamsched.catalog.control import definition_signal, outbox_record
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
-from streamsched.domain.fold.fold import TriggerState
+from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signals.signal import Drop, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
@@ -124,13 +124,21 @@ def _state_faults(record: ScheduleRecord, state: TriggerState | None, number: in
     elif state.generation > generation:
         text = f"its shard has generation {state.generation}, PostgreSQL {generation}: an older backup was restored"
         yield Fault(ref, generation, f"{text}; change the schedule until its generation is higher", ())
-    elif (state.enabled, state.definition.keeping) != (record.enabled, record.keeping) or (
-        state.trigger != record.definition.trigger
-    ):
+    elif _kind(state.definition) != _kind_of(repair[0]) or (state.trigger != record.definition.trigger):
         yield Fault(ref, generation, "its shard has another definition of the same generation: change it once", ())
     elif state.sequence < number:
         has = f"its shard has started {state.sequence} jobs of generation {generation}"
         yield Fault(ref, generation, f"{has}, but job number {number} exists", repair)
+
+
+def _kind(definition: Definition) -> tuple[bool, ...]:
+    """What the shard does with the schedule's events and jobs."""
+    return definition.enabled, definition.keeping, definition.draining, definition.backlog
+
+
+def _kind_of(put: Put) -> tuple[bool, ...]:
+    """What it would do after that definition."""
+    return put.enabled, put.keep and not put.enabled, put.draining, put.backlog
 
 
 async def read_known(broker: Broker, shards: int) -> Known:

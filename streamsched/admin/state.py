@@ -55,6 +55,8 @@ def shown(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
         "generation": state.generation,
         "enabled": state.enabled,
         "keeping": definition.keeping,
+        "draining": definition.draining,
+        "backlog": definition.backlog,
         "when": str(state.trigger),
         "fired": state.sequence,
         "progress": plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),

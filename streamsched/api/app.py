@@ -17,12 +17,12 @@ from streamsched.api.request_guard import RequestGuard
 from streamsched.api.routes import (
     admin,
     apps,
+    backfills,
     changes,
-    clusters,
     events,
-    groups,
+    graphs,
     jobs,
-    pools,
+    preferences,
     programs,
     runs,
     schedules,
@@ -30,6 +30,8 @@ from streamsched.api.routes import (
     ticks,
     verdicts,
 )
+from streamsched.api.routes.limits import clusters, groups, pools
+from streamsched.api.routes.tasks import lanes, queues, tasks
 
 
 def make_api(services: ApiServices) -> FastAPI:
@@ -50,14 +52,20 @@ def make_api(services: ApiServices) -> FastAPI:
         apps,
         changes,
         programs,
+        preferences,
         schedules,
         ticks,
         submissions,
+        backfills,
         jobs,
         runs,
+        graphs,
         groups,
         pools,
         clusters,
+        queues,
+        lanes,
+        tasks,
         admin,
         health,
     ):

@@ -15,13 +15,16 @@ from streamsched.api.health import Health
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
+from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.runs import RunQueries
-from streamsched.ports.submissions import SubmissionStore
+from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
+from streamsched.ports.tasks.queues import QueueStore
+from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
 from streamsched.telemetry.metrics import Metrics
 
@@ -51,6 +54,11 @@ class ApiServices:
     jobs: JobStore
     runs: RunQueries
     submissions: SubmissionStore
+    preferences: PreferenceStore
+    backfills: BackfillStore
+    graphs: GraphDesk
+    queues: QueueStore
+    tasks: TaskRegistry
     groups: GroupStore
     pools: PoolStore
     clusters: ClusterStore
@@ -92,6 +100,11 @@ InstallationDep = Annotated[Installation, _service("installation")]
 KeysDep = Annotated[OpenKeyReader, _service("keys")]
 RunsDep = Annotated[RunQueries, _service("runs")]
 SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
+PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
+BackfillsDep = Annotated[BackfillStore, _service("backfills")]
+GraphsDep = Annotated[GraphDesk, _service("graphs")]
+QueuesDep = Annotated[QueueStore, _service("queues")]
+TasksDep = Annotated[TaskRegistry, _service("tasks")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 ClockDep = Annotated[Clock, _service("clock")]

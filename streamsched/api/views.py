@@ -21,11 +21,19 @@ from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.ports.catalog import AppChange, AppSummary, HistoryEntry, ProgramChange, ScheduleRecord, ScheduleStatus
+from streamsched.ports.catalog import (
+    AppChange,
+    AppSummary,
+    HistoryEntry,
+    ProgramChange,
+    ScheduleRecord,
+    ScheduleStatus,
+)
 from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
 from streamsched.ports.limits import ClusterRecord, GroupRecord, PoolRecord
 from streamsched.ports.runs import RunRecord
+from streamsched.ports.submissions import PreferenceRecord
 
 
 def app_view(app: AppSummary) -> dict[str, Any]:
@@ -198,6 +206,7 @@ def _submission_view(submission: Submission) -> dict[str, Any]:
         "key": dict(submission.columns),
         "rerunOf": None if submission.rerun is None else submission.rerun.run,
         "muted": submission.muted,
+        "backfill": submission.backfill,
     }
 
 
@@ -340,6 +349,17 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "logPath": run.log_path,
         "rerunOf": run.rerun_of,
         "muted": run.muted,
+    }
+
+
+def preference_view(preferences: PreferenceRecord) -> dict[str, Any]:
+    """The preferences of a namespace."""
+    return {
+        "namespace": preferences.namespace,
+        "deployed": preferences.deployed,
+        "arguments": dict(sorted(preferences.arguments.items())),
+        "reason": preferences.reason,
+        "changedAt": preferences.changed_at,
     }
 
 

@@ -14,6 +14,7 @@ from streamsched.catalog.control import control
 from streamsched.codec.json.reading import anchored
 from streamsched.codec.triggers.trigger import counting_commits
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.limits import later
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -24,6 +25,7 @@ from streamsched.domain.triggers.trigger import (
     Cron,
     Every,
     ProgramStatus,
+    SinceLastRun,
     TimeLeaf,
     Trigger,
     check_correlation,
@@ -172,13 +174,13 @@ def updated(before: ScheduleRecord, definition: Schedule, *, keep: bool, reason:
 def enabled(before: ScheduleRecord, *, reason: str, now: datetime) -> ScheduleChange:
     """Enables the schedule; after a pause that kept, its accumulation continues."""
     action = Action.ENABLED if before.pause is None else Action.RESUMED
-    after = replace(_next(before, now, keep=before.keeping), enabled=True, pause=None)
+    after = _resumed(before, replace(_next(before, now, keep=before.keeping), enabled=True, pause=None))
     return _changed(action, before, after, reason=reason)
 
 
 def paused(before: ScheduleRecord, wanted: Pause, *, reason: str = "", now: datetime) -> ScheduleChange:
-    """Pauses the schedule; the pause's note is the default reason."""
-    after = replace(_next(before, now, keep=wanted.keep), enabled=False, pause=wanted)
+    """Pauses the schedule, or replaces its pause; the pause's note is the default reason."""
+    after = _resumed(before, replace(_next(before, now, keep=wanted.keep), enabled=False, pause=wanted))
     return _changed(Action.PAUSED, before, after, reason=reason or wanted.note)
 
 
@@ -229,7 +231,7 @@ def check_trigger(trigger: Trigger) -> None:
 
 
 def time_leaves(trigger: Trigger) -> Mapping[str, TimeLeaf]:
-    """The leaves that need timers, by leaf id."""
+    """The leaves whose ticks time alone decides, by leaf id."""
     return {leaf_id(leaf): leaf for leaf in leaves(trigger) if isinstance(leaf, Cron | Every | At)}
 
 
@@ -238,9 +240,15 @@ def _each(app: AppRecord, decide: Callable[[ScheduleRecord], ScheduleChange | No
     return AppChange(schedules=tuple(change for change in changes if change is not None))
 
 
+def _resumed(before: ScheduleRecord, after: ScheduleRecord) -> ScheduleRecord:
+    """The record with the time at which jobs that were held may run again."""
+    released = before.keeps and not before.activity.admits and after.activity.admits
+    return replace(after, resumed_at=after.updated_at) if released else after
+
+
 def _next(before: ScheduleRecord, now: datetime, *, keep: bool) -> ScheduleRecord:
-    """The next generation; it can keep only if the schedule listens."""
-    kept = min(before.stands_from, before.generation) if keep and before.listens else None
+    """The next generation; it can keep only what the schedule has."""
+    kept = min(before.stands_from, before.generation) if keep and before.keeps else None
     return replace(before, generation=before.generation + 1, updated_at=now, deleted_at=None, kept_from=kept)
 
 
@@ -252,10 +260,13 @@ def _timers(after: ScheduleRecord) -> dict[str, datetime]:
     """When each time leaf fires first after the change; a leaf without a future tick has no timer."""
     if not after.listens:
         return {}
+    trigger, since = after.definition.trigger, after.updated_at
     return {
+        leaf_id(leaf): later(since, leaf.duration) for leaf in leaves(trigger) if isinstance(leaf, SinceLastRun)
+    } | {
         leaf: fires_at(time_leaf, due, after.definition.ref, created_at=after.created_at)
-        for leaf, time_leaf in time_leaves(after.definition.trigger).items()
-        if (due := next_fire(time_leaf, after.updated_at, created_at=after.created_at)) is not None
+        for leaf, time_leaf in time_leaves(trigger).items()
+        if (due := next_fire(time_leaf, since, created_at=after.created_at)) is not None
     }
 
 

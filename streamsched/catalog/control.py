@@ -11,10 +11,10 @@ two commits:
   order it would apply without receiving them.
 - disabled or deleted: events between the two records are forwarded to a home that drops them, which is harmless.
 
-A disabled schedule has no subscriptions. A schedule whose pause keeps stays subscribed.
+A schedule is subscribed while events count (`domain.schedules.pause.ACTIVITIES`): not when it is disabled or draining.
 
-`Put` says whether the change keeps. If a schedule is paused and keeps, and its new definition starts over, a `Drop`
-precedes the `Put`.
+`Put` says whether the change keeps. If a schedule is paused and keeps without making jobs, and its new definition
+starts over, a `Drop` precedes the `Put`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,17 @@ def control(before: ScheduleRecord | None, after: ScheduleRecord) -> tuple[Outbo
 
 def definition_signal(after: ScheduleRecord) -> Put:
     """The signal that puts this generation into effect at the schedule's home."""
-    wanted, keep = after.definition, after.kept_from is not None or after.keeping
+    wanted, fires = after.definition, after.activity.fires
     return Put(
-        wanted.ref, after.generation, after.enabled, wanted.trigger, wanted.consumption, keep=keep, late=wanted.late
+        wanted.ref,
+        after.generation,
+        fires,
+        wanted.trigger,
+        wanted.consumption,
+        keep=after.kept_from is not None or (after.keeping and not fires),
+        late=wanted.late,
+        draining=after.draining,
+        backlog=after.backlog,
     )
 
 
@@ -53,9 +61,10 @@ def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[S
     if not after.exists:
         yield Drop(ref, generation)
     else:
-        if after.keeping and after.kept_from is None and before is not None and before.listens:
+        put = definition_signal(after)
+        if put.keep and after.kept_from is None and before is not None and before.keeps:
             yield Drop(ref, before.generation)
-        yield definition_signal(after)
+        yield put
     old_keys, new_keys = _subscribed_keys(before), _subscribed_keys(after)
     for key in sorted(new_keys - old_keys):
         yield Subscribe(key, ref, generation)

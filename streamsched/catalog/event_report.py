@@ -162,13 +162,14 @@ def _consequences(reason: AtSchedule, job: ConsumingJob | None, current: Current
     elif reason.generation < current.record.stands_from:
         record = current.record
         yield (
-            f"no job consumed it: generation {record.generation} is {record.status} since {_at(record.updated_at)}, "
+            f"no job consumed it: generation {record.generation} is {record.state_text} since "
+            f"{_at(record.updated_at)}, "
             "and kept nothing of older generations"
         )
     else:
         changed = "" if reason.generation == current.record.generation else ", unless a change dropped its leaf"
         open_yet = "" if current.progress is None else ": " + "; ".join(_open(current.progress))
-        paused = "" if current.record.enabled else "; the schedule is paused"
+        paused = "" if current.record.enabled else f"; the schedule is {current.record.state_text}"
         yield f"no job consumed it yet{changed}{open_yet}{paused}"
 
 
@@ -186,7 +187,7 @@ def _open(node: object) -> Iterator[str]:
 def _listens_now(at: datetime, current: CurrentSchedule) -> str:
     record, since = current.record, _at(current.record.updated_at)
     if not record.listens:
-        return f"{record.definition.ref} would, but it is {record.status} since {since}"
+        return f"{record.definition.ref} would, but it is {record.state_text} since {since}"
     return f"{record.definition.ref} listens to it now, since {since}" + (
         "" if record.updated_at > at else ", but did not then"
     )

@@ -15,12 +15,14 @@ import typer
 from streamsched import __version__
 from streamsched.cli.commands import (
     admin,
+    backfill,
     cron,
     deploy,
     dev,
     dlq,
     event,
     job,
+    namespace,
     program,
     roles,
     run,
@@ -28,7 +30,9 @@ from streamsched.cli.commands import (
     top,
 )
 from streamsched.cli.commands import app as app_commands
+from streamsched.cli.commands.graphs import graph, importing
 from streamsched.cli.commands.limits import cluster, group, pool
+from streamsched.cli.commands.tasks import lane, queue, task
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
 from streamsched.cli.table import plain
@@ -118,15 +122,22 @@ def make_app() -> typer.Typer:
     app.command("deploy")(deploy.deploy)
     app.command("diff")(deploy.diff)
     for name, commands in (
+        ("namespace", namespace.commands),
         ("app", app_commands.commands),
         ("schedule", schedule.commands),
         ("event", event.commands),
         ("program", program.commands),
         ("job", job.commands),
         ("run", run.commands),
+        ("backfill", backfill.commands),
+        ("graph", graph.commands),
+        ("import", importing.commands),
         ("group", group.commands),
         ("pool", pool.commands),
         ("cluster", cluster.commands),
+        ("queue", queue.commands),
+        ("task", task.commands),
+        ("lane", lane.commands),
         ("cron", cron.commands),
         ("dlq", dlq.commands),
     ):

@@ -2,7 +2,8 @@
 
 `app.name` is a schedule or program of the default namespace, `namespace.app.name` one of another namespace. The id of
 a job has two more parts (generation and sequence), the id of a run three (with `r1` for the first attempt). A submitted
-job is `app.name.submitted-KEY`, a rerun adds `.rerun-KEY`, a manual run `app.name.manual-TOKEN.r1`.
+job is `app.name.submitted-KEY`, one of a backfill `app.name.backfill-KEY.NUMBER`, that of a node `app.task.node-KEY`, a
+rerun adds `.rerun-KEY`, a manual run is `app.name.manual-TOKEN.r1`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from streamsched.domain.names import DEFAULT_NAMESPACE
 
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
 #: Ids of jobs and runs without their namespace.
-_JOB: Final = re.compile(r"[\w-]+\.[\w-]+\.(\d+\.\d+|submitted-[\w-]+)(\.rerun-[\w-]+)*")
-_RUN: Final = re.compile(r"[\w-]+\.[\w-]+\.((\d+\.\d+|submitted-[\w-]+)(\.rerun-[\w-]+)*|(manual|missed)-.+)\.r\d+")
+_OF_SCHEDULE: Final = r"(\d+\.\d+|(?:submitted|node)-[\w-]+|backfill-[\w-]+\.\d+)(\.rerun-[\w-]+)*"
+_JOB: Final = re.compile(rf"[\w-]+\.[\w-]+\.{_OF_SCHEDULE}")
+_RUN: Final = re.compile(rf"[\w-]+\.[\w-]+\.({_OF_SCHEDULE}|(manual|missed)-.+)\.r\d+")
+_BACKFILL: Final = re.compile(r"[\w-]+\.[\w-]+\.backfill-[\w-]+")
 #: A name of the default namespace within a sentence.
 _WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
 
@@ -52,6 +55,11 @@ def full_app(text: str) -> str:
 def full_job(text: str) -> str:
     """The id of a job, with its namespace."""
     return _PREFIX + text if _JOB.fullmatch(text) and not text.startswith(_PREFIX) else text
+
+
+def full_backfill(text: str) -> str:
+    """The id of a backfill, with its namespace."""
+    return _PREFIX + text if _BACKFILL.fullmatch(text) and not text.startswith(_PREFIX) else text
 
 
 def full_run(text: str) -> str:

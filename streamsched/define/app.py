@@ -10,12 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
+from typing import Any
 
-from streamsched.codec.json.reading import anchored, below
+from streamsched.codec.graph.task import task_from_json
+from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
 from streamsched.define.retries import failures
 from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
@@ -23,6 +25,8 @@ from streamsched.domain.constraints.constraint import Concurrency, ConcurrencySc
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.graph.release import node_trigger
+from streamsched.domain.graph.task import TaskTemplate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
@@ -66,6 +70,7 @@ class App:
         self._schedules: dict[str, Schedule] = {}
         self._enabled: set[str] = set()
         self._keeping: set[str] = set()
+        self._tasks: list[TaskTemplate] = []
 
     def __repr__(self) -> str:
         return f"App({str(self.ref)!r}, {len(self._programs)} programs, {len(self._schedules)} schedules)"
@@ -89,7 +94,7 @@ class App:
             arguments: command line; `{name}` is replaced by the run's argument of that name.
             master: Spark master URL. Default: the installation's.
             conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
-            defaults: arguments of every run. Schedules can override them.
+            defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
         if not str(main).strip():
@@ -128,7 +133,7 @@ class App:
             body: `{name}` is replaced. Default: the run as JSON: `run`, `job`, `attempt`, `program`, `schedule`,
                 `arguments`.
             timeout: longest time to wait for the response.
-            defaults: arguments of every run. Schedules can override them.
+            defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
         with anchored(path):
@@ -150,7 +155,7 @@ class App:
             name: unique among the app's programs.
             event: name of the event, as in the trigger `event("…")`. Default namespace: the app's.
             attributes: `{name}` in their values is replaced by the run's argument of that name.
-            defaults: arguments of every run. Schedules can override them.
+            defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
         with anchored(f"{path}.event"):
@@ -204,8 +209,8 @@ class App:
             wait: whether a job waits until `max_concurrent`, `since_last_run` and `window` hold. False: it ends as
                 ABORTED when one of them does not hold.
             constraints: further constraints; each has its own `wait`.
-            properties: arguments of this schedule's runs. They override the program's defaults. Not the name of a
-                column of `per`, which each run has from its key.
+            properties: arguments of this schedule's runs. They override the program's defaults and preferences. Not
+                the name of a column of `per`, which each run has from its key.
             description: text for people.
             overlap: what a satisfaction does while an earlier job of the schedule waits. `"coalesce"`: it joins the
                 waiting job. `"queue"`: it becomes a job of its own. `"latest"`: it replaces the waiting job. `"skip"`:
@@ -288,6 +293,47 @@ class App:
             self._enabled.add(name)
         return ref
 
+    def task(
+        self,
+        name: str,
+        program: ProgramRef | str,
+        *,
+        job_id: str,
+        depends_on: str | Sequence[str] | Mapping[str, Any] | None = None,
+        autofill_values: Mapping[str, Any] | None = None,
+        valid_if_or: Mapping[str, Any] | None = None,
+        components: Mapping[str, str] | None = None,
+        **schedule: Any,
+    ) -> ScheduleRef:
+        """Adds a task of the app's graph: `program` runs once for each job id that is submitted or needed, when its
+        parents have completed. The task has a schedule of its name.
+
+        Args:
+            name: unique among the app's schedules.
+            program: as of `schedule`. Its runs have the parts of the job id, `job_id` and `task` as arguments.
+            job_id: the template, such as `"{date}_{client}"`.
+            depends_on: tasks by name, or as in `tasks.json` with `task` for `app_name`.
+            autofill_values: lists or ranges of values by component.
+            valid_if_or: values of which a job id needs one to have work to do.
+            components: `"date"`, `"integer"` or `"text"` by component; default text.
+            schedule: further arguments of `schedule`, such as `max_concurrent`, `retry` or `constraints`.
+        """
+        path = below("$.tasks", name)
+        if isinstance(depends_on, str):
+            depends_on = [depends_on]
+        if depends_on is not None and not isinstance(depends_on, Mapping):
+            depends_on = {"task": list(depends_on)}
+        values = {"autofill_values": autofill_values, "valid_if_or": valid_if_or, "components": components}
+        task = task_from_json(name, Fields({"job_id": job_id, "depends_on": depends_on, **values}, path))
+        return self.add_task(task, program, **schedule)
+
+    def add_task(self, task: TaskTemplate, program: ProgramRef | str, **schedule: Any) -> ScheduleRef:
+        """Adds a task that was read elsewhere, as `task`."""
+        when = node_trigger(self.ref, task)
+        ref = self.schedule(task.name, program, when=when, **{"overlap": Overlap.QUEUE, **schedule})
+        self._tasks.append(task)
+        return ref
+
     def definition(self, base: Path | None = None) -> AppDefinition:
         """The immutable definition that is deployed. Relative main files are resolved against the folder `base`.
 
@@ -301,6 +347,7 @@ class App:
             tuple(self._schedules.values()),
             frozenset(self._enabled),
             frozenset(self._keeping),
+            tuple(self._tasks),
         )
 
     def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:

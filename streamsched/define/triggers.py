@@ -26,6 +26,7 @@ from streamsched.domain.triggers.trigger import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
     Total,
     Trigger,
@@ -188,6 +189,19 @@ def _jitter(value: Duration | None) -> timedelta:
 def at(moment: Instant) -> TriggerExpression:
     """Ticks once, at an instant: an aware datetime, or a string such as `"2013-01-08T04:00+01:00"`."""
     return quoted(f"at({str(moment)!r})", lambda _: At(instant(moment, "$.moment")))
+
+
+def since_last_run(rest: Duration) -> TriggerExpression:
+    """Holds when `rest` has passed since the last run of this schedule ended, however it ended, and no job of the
+    schedule waits or runs. Until a run has ended, the time counts from when the schedule was enabled or changed.
+
+    `since_last_run("4h") | stream_size("clicks", "100GB")` starts a run after 100 GB or four hours, whichever is first,
+    counted from the end of the run before.
+
+    Runs that a person started through the schedule count too, and so does a job that ended without a run. A schedule
+    that is enabled again waits the whole time.
+    """
+    return quoted(f"since_last_run({str(rest)!r})", lambda _: SinceLastRun(duration(rest, "$.duration")))
 
 
 def glob(pattern: str) -> Glob:

@@ -25,6 +25,13 @@ def _check(pattern: re.Pattern[str], kind: str, text: str) -> None:
         raise InvalidError("$", f"{kind} name '{text}' may only hold {pattern.pattern[:-1]}, and something of it")
 
 
+def check_namespace(name: str) -> None:
+    """Raises:
+    InvalidError: it is no name of a namespace.
+    """
+    _check(_NAMESPACE, "namespace", name)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class AppRef:
     """An application: programs and schedules deployed together."""

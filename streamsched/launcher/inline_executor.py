@@ -5,7 +5,8 @@ when the launcher dies, `launcher.recovery` knows which requests may have left: 
 return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event is stored in the
 transaction of its run's end, without a start before.
 
-An `InFlightWindow` limits how many runs are held, so that starts and ends are stored promptly.
+An `InFlightWindow` limits how many runs with a request are held, so that starts and ends are stored promptly. Runs that
+publish wait only until their ends are stored; their number has a limit of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-import httpx
+import aiohttp
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, ConfigurationError, ConflictError, described
@@ -41,6 +42,8 @@ SOURCE: Final = "streamsched/runs"
 _IDLE: Final = 60.0
 #: Ends stored in one transaction, which holds the locks of their programs, and starts stored in one.
 _AT_ONCE: Final = 1024
+#: Ends that may wait to be stored, as a multiple of the capacity; above that no run that publishes is accepted.
+_UNSTORED: Final = 4
 #: Seconds of a timer that measures how late the event loop is.
 _TIMER: Final = 0.05
 
@@ -51,7 +54,7 @@ class InlineExecutor:
 
     Args:
         me: the id of this process, stored as the runner of its runs.
-        capacity: most runs held at a time.
+        capacity: most runs with a request held at a time.
         heartbeat: the interval of heartbeats.
     """
 
@@ -67,6 +70,7 @@ class InlineExecutor:
         self.runner = me
         self._runs = batch
         self._clock = clock
+        self._capacity = capacity
         self._window = InFlightWindow(capacity)
         self._lag_s = 0.0
         self._heartbeat = heartbeat.total_seconds()
@@ -80,13 +84,16 @@ class InlineExecutor:
         self._was_full = False
         self._room_made = asyncio.Event()
         self._heartbeat_at = 0.0
-        self._client: httpx.AsyncClient | None = None
+        self._client: aiohttp.ClientSession | None = None
 
     def fits(self, program: Program) -> bool:
         return isinstance(program.executable, Quick)
 
     def room(self) -> int:
-        return max(0, self._window.size - len(self._held) - len(self._queued))
+        return max(0, self._window.size - self._with_request())
+
+    def publications(self) -> int:
+        return max(0, _UNSTORED * self._capacity - len(self._ended))
 
     async def room_made(self) -> None:
         await self._room_made.wait()
@@ -119,6 +126,9 @@ class InlineExecutor:
             timer.cancel()
             for run in list(self._requests):
                 self._forget(run)
+            if self._client is not None:
+                client, self._client = self._client, None
+                await client.close()
 
     async def run_once(self) -> int:
         """Claims queued runs, stores ends, stores starts and sends their requests, and sends heartbeats when they are
@@ -129,7 +139,7 @@ class InlineExecutor:
         """
         self._wake.clear()
         began = asyncio.get_running_loop().time()
-        held = len(self._held) + len(self._queued)
+        held = self._with_request()
         if self._queued:
             await self._claim(list(self._queued))
         results = await asyncio.gather(self._store(), self._start(), return_exceptions=True)
@@ -145,6 +155,10 @@ class InlineExecutor:
             self._was_full = False
             self._room_made.set()
         return sum(each for each in results if isinstance(each, int))
+
+    def _with_request(self) -> int:
+        """How many runs are held that send a request, with those to be claimed, of which that is not known yet."""
+        return len(self._held) - len(self._events) + len(self._queued)
 
     def _sendable(self) -> int:
         """How many more requests may be on their way."""

@@ -74,8 +74,8 @@ class Launcher:
         self._clock = clock
         self._plugins = plugins or PluginEvaluator({}, decisions, clock)
         self._inline = inline
-        #: Room of the inline runner that batches in progress may use up.
-        self._reserved = 0
+        #: Room of the inline runner, for requests and for publications, that batches in progress may use up.
+        self._reserved = (0, 0)
         self._swept_at: datetime | None = None
         self._rechecked_at: datetime | None = None
 
@@ -147,8 +147,8 @@ class Launcher:
     ) -> int:
         now = self._clock.now()
         inline = self._inline_room()
-        reserved = 0 if inline is None else inline.room
-        self._reserved += reserved
+        reserved = (0, 0) if inline is None else (inline.requests, inline.publications)
+        self._reserved = self._reserved[0] + reserved[0], self._reserved[1] + reserved[1]
         try:
             batch = await self._decisions.decide(
                 programs,
@@ -160,7 +160,7 @@ class Launcher:
                 jobs=jobs,
             )
         finally:
-            self._reserved -= reserved
+            self._reserved = self._reserved[0] - reserved[0], self._reserved[1] - reserved[1]
         for program, decisions in batch.decisions.items():
             if decisions:
                 self._plugins.evaluate(decisions, now)
@@ -181,8 +181,9 @@ class Launcher:
     def _inline_room(self) -> InlineRoom | None:
         if self._inline is None:
             return None
-        room = max(0, min(self._inline.room() - self._reserved, _JOBS))
-        return InlineRoom(str(self._inline.runner), room, self._inline.fits)
+        requests = max(0, min(self._inline.room() - self._reserved[0], _JOBS))
+        publications = max(0, min(self._inline.publications() - self._reserved[1], _JOBS))
+        return InlineRoom(str(self._inline.runner), requests, publications, self._inline.fits)
 
     async def _step(self) -> float:
         return 0.0 if await self.run_once() else await self._pause()

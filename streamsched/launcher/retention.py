@@ -1,4 +1,4 @@
-"""Moves ended jobs and runs to the history, and drops old history.
+"""Moves ended jobs and runs to the history, and drops old history, also that of tasks.
 
 One process runs this at a time, by lease; if two did, each batch and each partition would still be handled once.
 """
@@ -13,7 +13,7 @@ import structlog
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.schedules.retention import AHEAD, Retention, day_of, month_of
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, Archive, ArchiveCursor, EndedRows
+from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, Archive, ArchiveCursor, EndedRows
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 
@@ -79,10 +79,11 @@ class ArchiveLoop:
     async def _make_partitions(self, now: datetime) -> None:
         """Makes the partitions of the next days, and those of rows written before their partition existed."""
         for table, at in await self._archive.early():
-            await self._archive.make(table, day_of(at) if table == WORK else month_of(at))
+            await self._archive.make(table, month_of(at) if table == AUDIT else day_of(at))
         day = day_of(now)
         while day.begins <= now + AHEAD:
             await self._archive.make(WORK, day)
+            await self._archive.make(TASKS, day)
             day = day_of(day.ends)
         await self._archive.make(AUDIT, month_of(now))
         await self._archive.make(AUDIT, month_of(month_of(now).ends))
@@ -91,6 +92,8 @@ class ArchiveLoop:
         dropped = 0
         for table in (JOBS, RUNS, WORK):
             dropped += await self._archive.drop(table, before=day_of(now - self._retention.jobs).begins)
+        tasks = max(self._retention.jobs, await self._archive.dedupe())
+        dropped += await self._archive.drop(TASKS, before=day_of(now - tasks).begins)
         return dropped + await self._archive.drop(AUDIT, before=month_of(now - self._retention.audit).begins)
 
     async def _move(self, pick: _Pick, move: _Move, keep_from: datetime) -> int:

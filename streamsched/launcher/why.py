@@ -30,7 +30,6 @@ from streamsched.domain.decisions.judge import timed_out_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobState, ReadyJob
-from streamsched.domain.limits import later
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.instants import clock
@@ -137,7 +136,11 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
     if obsolete is not None or snapshot.schedule is None:
         return Why(summary=f"it will end as OBSOLETE in a moment: {obsolete}", **common)
     if not snapshot.enabled:
-        return Why(summary=f"it waits until its schedule is resumed{_paused(snapshot)}", **common)
+        return Why(
+            summary=f"it waits until its schedule is resumed{_paused(snapshot)}",
+            timeout=_stopped_timeout(snapshot.schedule),
+            **common,
+        )
     constraint_input = ConstraintInput(
         satisfied_at=job.satisfied_at,
         active_runs=tuple(holder.run for holder in snapshot.holders),
@@ -165,7 +168,7 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
         since=job.satisfied_at,
         earliest=earliest,
         earliest_because=because,
-        timeout=_timeout(snapshot.schedule, snapshot.ready, now),
+        timeout=_timeout(snapshot, snapshot.schedule, now),
         **common,
     )
 
@@ -206,7 +209,7 @@ def _queue_position(snapshot: JobSnapshot, schedule: Schedule) -> QueuePosition 
         return None
     queue = snapshot.resources.pool_queues.get(pool.name, PoolQueue())
     priority = pool.priority if snapshot.priority is None else snapshot.priority
-    at = position_at(snapshot.job.satisfied_at, priority, queue.age)
+    at = position_at(snapshot.ready.queued_at, priority, queue.age)
     return QueuePosition(at, snapshot.job.sequence, snapshot.job.id)
 
 
@@ -228,7 +231,7 @@ def _settled(snapshot: JobSnapshot, now: datetime) -> str:
 
 def _waits(snapshot: JobSnapshot, admission: Admission, now: datetime) -> str:
     schedule = snapshot.schedule
-    deadline = None if schedule is None else timed_out_at(snapshot.ready.satisfied_at, schedule)
+    deadline = None if schedule is None else timed_out_at(snapshot.ready.satisfied_at, schedule, snapshot.resumed_at)
     if schedule is not None and deadline is not None and deadline <= now:
         outcome = "launches it all the same" if schedule.on_timeout is OnTimeout.LAUNCH else "ends it as TIMED_OUT"
         return f"its timeout of {schedule.timeout} passed at {clock(deadline)}: the next check {outcome}"
@@ -282,19 +285,31 @@ def _latest(verdicts: tuple[ConstraintVerdict, ...]) -> str | None:
     return max(waits, key=lambda wait: wait.at).why if waits else None
 
 
-def _timeout(schedule: Schedule, ready: ReadyJob, now: datetime) -> str | None:
+def _timeout(snapshot: JobSnapshot, schedule: Schedule, now: datetime) -> str | None:
+    satisfied_at, resumed_at = snapshot.ready.satisfied_at, snapshot.resumed_at
+    deadline = timed_out_at(satisfied_at, schedule, resumed_at)
+    if deadline is None:
+        return None
+    when = "in a moment" if deadline <= now else f"at {deadline:%Y-%m-%d %H:%M:%S}Z"
+    since = "it was satisfied" if resumed_at is None or resumed_at <= satisfied_at else "its schedule was resumed"
+    return f"when it still waits {when} ({schedule.timeout} after {since}), {_at_timeout(schedule)}"
+
+
+def _stopped_timeout(schedule: Schedule) -> str | None:
+    """The timeout of a job that a pause holds."""
     if schedule.timeout is None:
         return None
-    deadline = later(ready.satisfied_at, schedule.timeout)
+    return f"when it still waits {schedule.timeout} after its schedule was resumed, {_at_timeout(schedule)}"
+
+
+def _at_timeout(schedule: Schedule) -> str:
     match schedule.on_timeout:
         case OnTimeout.DISCARD:
-            outcome = "it ends as TIMED_OUT"
+            return "it ends as TIMED_OUT"
         case OnTimeout.LAUNCH:
-            outcome = "it is launched all the same"
+            return "it is launched all the same"
         case _:
             assert_never(schedule.on_timeout)
-    when = "in a moment" if deadline <= now else f"at {deadline:%Y-%m-%d %H:%M:%S}Z"
-    return f"when it still waits {when} ({schedule.timeout} after it was satisfied), {outcome}"
 
 
 def _satisfied_by(ready: ReadyJob) -> tuple[str, ...]:

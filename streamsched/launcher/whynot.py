@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from streamsched.domain.jobs.job import JobState
+from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
 from streamsched.ports.catalog import HistoryEntry, ScheduleStatus
 from streamsched.ports.jobs import JobRecord, ScheduleSpan
@@ -96,11 +97,15 @@ def _pause(off: HistoryEntry, to: datetime | None, since: datetime) -> str:
 
 
 def _ends(off: HistoryEntry) -> str:
-    """When the pause ends, if that is set."""
-    until = (off.detail or {}).get("until")
-    if until is None:
-        return ""
-    return f" until {clock(until if isinstance(until, datetime) else datetime.fromisoformat(until))}"
+    """When the pause ends, if that is set, and what the schedule did meanwhile when that is not usual."""
+    detail = off.detail or {}
+    until, mode = detail.get("until"), detail.get("mode")
+    ends = "" if until is None else f" until {clock(_instant(until))}"
+    return f"{ends} ({PauseMode(mode).text})" if mode in (PauseMode.DRAIN, PauseMode.BACKLOG) else ends
+
+
+def _instant(value: datetime | str) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
 
 
 def _summary(

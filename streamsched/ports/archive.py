@@ -13,6 +13,8 @@ from streamsched.domain.schedules.retention import TimePartition
 JOBS: Final = "jobs_history"
 RUNS: Final = "runs_history"
 WORK: Final = "work_decisions"
+#: Ended tasks, by day; rows come before their partition is made.
+TASKS: Final = "tasks_history"
 #: Partitioned by month: the changes of everything else.
 AUDIT: Final = "audit_decisions"
 
@@ -53,6 +55,10 @@ class Archive(Protocol):
         Raises:
             InvalidError: this release cannot read a constraint.
         """
+        ...
+
+    async def dedupe(self) -> timedelta:
+        """How long ended tasks are needed to recognise repeats; the longest of all queues."""
         ...
 
     async def ended_jobs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from streamsched.domain.fold.halt import Halt
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Activity, Pause, PauseMode, activity
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.outbox import OutboxRecord
 
@@ -29,6 +29,8 @@ class ScheduleRecord:
         deleted_at: set in a tombstone, which keeps the generation; None while the schedule exists.
         kept_from: the oldest generation whose accumulation and jobs continue in this one; None: only its own.
         pause: None when it is enabled or disabled.
+        resumed_at: when waiting jobs were last allowed to run again after a pause that held them; the timeouts of the
+            jobs it held count from then. None: no pause has held any.
     """
 
     definition: Schedule
@@ -39,6 +41,7 @@ class ScheduleRecord:
     deleted_at: datetime | None = None
     kept_from: int | None = None
     pause: Pause | None = None
+    resumed_at: datetime | None = None
 
     @property
     def exists(self) -> bool:
@@ -55,21 +58,48 @@ class ScheduleRecord:
         return "enabled" if self.enabled else "disabled" if self.pause is None else "paused"
 
     @property
+    def state_text(self) -> str:
+        """The status; of a schedule that drains, drops or collects a backlog with what it does."""
+        if self.pause is None or self.pause.mode is PauseMode.KEEP:
+            return self.status
+        return f"paused ({self.pause.mode.text})"
+
+    @property
+    def activity(self) -> Activity:
+        """What it does while it exists."""
+        return activity(self.pause, enabled=self.enabled)
+
+    @property
     def keeping(self) -> bool:
         """Whether it is paused and keeps its accumulation and jobs."""
         return self.pause is not None and self.pause.keep
 
     @property
     def listens(self) -> bool:
-        """Whether events count."""
-        return self.exists and (self.enabled or self.keeping)
+        """Whether events and ticks count."""
+        return self.exists and self.activity.counts
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has an accumulation and valid jobs."""
+        return self.exists and self.activity.keeps
+
+    @property
+    def draining(self) -> bool:
+        """Whether its waiting jobs may run although it is paused."""
+        return self.pause is not None and self.pause.mode is PauseMode.DRAIN
+
+    @property
+    def backlog(self) -> bool:
+        """Whether it makes jobs although it is paused."""
+        return self.pause is not None and self.pause.mode is PauseMode.BACKLOG
 
     @property
     def stands_from(self) -> int:
         """The oldest generation whose jobs may still run; column `schedules.stands_from` is computed alike."""
         if self.kept_from is not None:
             return self.kept_from
-        return self.generation if self.enabled else self.generation + 1
+        return self.generation if self.activity.fires else self.generation + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +208,8 @@ class ScheduleStatus:
     """A schedule with its present state, for API, CLI and UI.
 
     Attributes:
-        next_tick_at: the earliest tick of its time leaves; None when there is none ahead.
+        next_tick_at: the earliest tick of its leaves, as things are; None when there is none ahead, or only one of a
+            `SinceLastRun` whose run has not ended.
         waiting_jobs: how many jobs wait for constraints or their launch.
         open_keys: how many keys of a correlated trigger have an accumulation; 0 for any other trigger.
         progress: `domain.fold.explain` as JSON, of this generation; None before the first event. For a correlated

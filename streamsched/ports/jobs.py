@@ -127,6 +127,7 @@ class JobSnapshot:
         lanes: the lanes it is in.
         slot_holders: the runs that hold slots of its groups and pools, oldest first.
         priority: of the schedule in its pool, as set online.
+        resumed_at: as `DueJob.resumed_at`.
         launch: its last run.
         unreadable: why the stored schedule or satisfaction cannot be read; None when it can.
         checked_at: when a launcher last checked it.
@@ -149,6 +150,7 @@ class JobSnapshot:
     lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
     slot_holders: tuple[BlockingRun, ...] = ()
     priority: int | None = None
+    resumed_at: datetime | None = None
     launch: LaunchStatus | None = None
     unreadable: str | None = None
     checked_at: datetime | None = None
@@ -189,12 +191,14 @@ class InlineRoom:
 
     Attributes:
         runner: its `RunnerId` as text.
-        room: how many runs it accepts now.
+        requests: how many runs that send a request it accepts now.
+        publications: how many runs that publish an event it accepts now.
         fits: whether it executes a program.
     """
 
     runner: str
-    room: int
+    requests: int
+    publications: int
     fits: Callable[[Program], bool]
 
 

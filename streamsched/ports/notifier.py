@@ -13,8 +13,14 @@ RELAYED: Final = "relayed"
 TIMERS: Final = "timers"
 #: A job arrived or may be admitted now, a run needs a runner process, or a schedule of waiting jobs changed.
 LAUNCHER: Final = "launcher"
+#: A job of a graph's node ended, or a node changed.
+GRAPH: Final = "graph"
+#: A task was registered that is due soon, or a queue changed.
+TASKS: Final = "tasks"
 #: A job waits for a reading of a cluster.
 PROBES: Final = "probes"
+#: A backfill was started, paused, resumed or cancelled.
+BACKFILLS: Final = "backfills"
 
 
 class NotifierSubscription(Protocol):

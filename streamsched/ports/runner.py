@@ -79,13 +79,19 @@ class InlineRunner(Protocol):
         ...
 
     def room(self) -> int:
-        """How many more runs this process may hold now: with those it holds, about as many as it executes in a second,
-        and those that wait for slow servers.
+        """How many more runs that send a request this process may hold now: with those it holds, about as many as it
+        executes in a second, and those that wait for slow servers.
+        """
+        ...
+
+    def publications(self) -> int:
+        """How many more runs that publish an event this process may hold now. They end with their claim and wait only
+        until their ends are stored, so they take no room from requests.
         """
         ...
 
     async def room_made(self) -> None:
-        """Returns when there is room again after there was none; at once when that happened since the last call."""
+        """Returns when there is `room` again after there was none; at once when that happened since the last call."""
         ...
 
     def execute(self, runs: Sequence[Assignment]) -> None:

@@ -294,9 +294,10 @@ class RunQueries(Protocol):
         now: datetime,
         reason: str = "",
     ) -> str:
-        """Makes a PENDING manual run, under the program's lock; `arguments` override the program's own. It takes the
-        slots and tokens that the program's schedules take. Returns its id, `<program>.manual-<token>.r1`; idempotent by
-        `token`. `force` ignores the limits. `reason` is stored in its history.
+        """Makes a PENDING manual run, under the program's lock; `arguments` override preferences of the
+        namespace, and these the program's own. It takes the slots and tokens that the program's schedules take. Returns
+        its id, `<program>.manual-<token>.r1`; idempotent by `token`. `force` ignores the limits. `reason` is stored in
+        its history.
 
         Raises:
             NotFoundError: no such program.

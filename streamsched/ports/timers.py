@@ -13,7 +13,8 @@ from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Miss
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.signals.signal import Woken
-from streamsched.domain.triggers.trigger import TimeLeaf
+from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
+from streamsched.domain.triggers.trigger import TickingLeaf
 from streamsched.ports.outbox import OutboxRecord
 
 
@@ -26,17 +27,19 @@ class DueTimer:
         due_at: when the timer fires: its tick's time plus jitter.
         tick_at: its tick while missed ticks are spread; None: the one that fires at `due_at`.
         created_at: when the schedule was created; the origin of `Every`.
+        last_run: of a `SinceLastRun`.
     """
 
     schedule: ScheduleRef
     generation: int
     leaf_id: str
-    leaf: TimeLeaf | None
+    leaf: TickingLeaf | None
     misfire: Misfire
     due_at: datetime
     created_at: datetime
     catch_up: CatchUp = UNBOUNDED
     tick_at: datetime | None = None
+    last_run: RunActivity = NO_RUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from streamsched.domain.errors import ConfigurationError
 #: Module → the extra of `pyproject.toml` that provides it.
 EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "aiohttp": "server",
         "aiokafka": "kafka",
         "alembic": "server",
         "asyncpg": "server",

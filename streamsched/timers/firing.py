@@ -11,8 +11,9 @@ from streamsched.domain.signals.signal import Occurred, Woken
 from streamsched.domain.ticks.fire_times import ticking
 from streamsched.domain.ticks.jitter import due_until, fires_at, tick_fired_at
 from streamsched.domain.ticks.misfire import Ticks, due_ticks
+from streamsched.domain.ticks.since_last_run import due_tick
 from streamsched.domain.time.interval import Interval
-from streamsched.domain.triggers.time_leaf import TimeLeaf, jitter_of
+from streamsched.domain.triggers.time_leaf import SinceLastRun, TimeLeaf, jitter_of
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.timers import DueTimer, Firing
@@ -35,13 +36,16 @@ class Firings:
         leaf = timer.leaf
         if leaf is None:
             return Firing((), None)
+        if isinstance(leaf, SinceLastRun):
+            tick, next_at = due_tick(leaf.duration, timer.due_at, timer.last_run, self._now)
+            return Firing([] if tick is None else [_tick(timer, tick, timer.last_run.latest)], next_at)
         if jitter_of(leaf):
-            ticks = _plan(timer, self._now)
+            ticks = _plan(timer, leaf, self._now)
         else:
             counted_from = timer.created_at if self._is_interval(leaf, timer.created_at) else None
             key = leaf, timer.due_at, timer.tick_at, timer.misfire, timer.catch_up, counted_from
             known = self._known.get(key)
-            ticks = known or self._known.setdefault(key, _plan(timer, self._now))
+            ticks = known or self._known.setdefault(key, _plan(timer, leaf, self._now))
         records = [_tick(timer, due) for due in ticks.fire]
         if ticks.tick is None or ticks.next_at != ticks.tick:  # no next tick, or it is delayed by the catch-up
             return Firing(records, ticks.next_at, ticks.tick, ticks.skipped)
@@ -68,9 +72,8 @@ def woken_record(woken: Woken) -> OutboxRecord:
     return OutboxRecord(SIGNALS, key.decode(), value)
 
 
-def _plan(timer: DueTimer, now: datetime) -> Ticks:
-    leaf, created_at = timer.leaf, timer.created_at
-    assert leaf is not None
+def _plan(timer: DueTimer, leaf: TimeLeaf, now: datetime) -> Ticks:
+    created_at = timer.created_at
     return due_ticks(
         leaf,
         timer.tick_at or tick_fired_at(leaf, timer.due_at, created_at=created_at),
@@ -83,8 +86,8 @@ def _plan(timer: DueTimer, now: datetime) -> Ticks:
     )
 
 
-def _tick(timer: DueTimer, due: datetime) -> OutboxRecord:
+def _tick(timer: DueTimer, due: datetime, after: tuple[int, int] | None = None) -> OutboxRecord:
     name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
-    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due)
+    fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due, after)
     key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
     return OutboxRecord(SIGNALS, key.decode(), value)

@@ -18,7 +18,7 @@ CLUSTER: Final = (("run-a-cluster", "reshard"), ("run-a-cluster", "upgrade"))
 #: Pages that are followed each on a `streamsched dev` of its own, or on nothing.
 ALONE: Final = (
     *("chain-programs", "send-events", "start-a-run", "kill-a-stuck-run", "dead-letters"),
-    *("programs-without-a-process", "migrate"),
+    *("programs-without-a-process", "migrate", "suspend-a-schedule", "set-preferences", "depend-by-job-id"),
 )
 
 

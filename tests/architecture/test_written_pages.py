@@ -11,6 +11,7 @@ import pytest
 
 from streamsched.codec.event import decode
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.schedules.pause import ACTIVITIES, DISABLED, Activity, PauseMode
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.domain.ticks.fire_times import check_cron
 from streamsched.domain.time.dialect import Dialect
@@ -66,6 +67,15 @@ def test_the_events_of_the_page_decode() -> None:
 def test_the_page_of_events_names_every_verdict() -> None:
     text = (DOCS / "reference" / "events.md").read_text().partition("## Verdicts")[2]
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(Verdict)
+
+
+def test_the_page_of_suspending_has_the_table_of_the_code() -> None:
+    text = (DOCS / "how-to" / "suspend-a-schedule.md").read_text()
+    row = r"^\| `schedule (pause[ a-z-]*|disable)` \| ((?:yes|no)(?: \| (?:yes|no)){3}) \|$"
+    rows = dict(re.findall(row, text, re.MULTILINE))
+    found = {command: Activity(*(each == "yes" for each in cells.split(" | "))) for command, cells in rows.items()}
+    modes = {"pause" if mode is PauseMode.KEEP else f"pause --{mode}": does for mode, does in ACTIVITIES.items()}
+    assert found == {**modes, "disable": DISABLED}
 
 
 def test_expressions_of_the_dapr_page_are_accepted_or_refused_as_it_says() -> None:

@@ -25,6 +25,7 @@ class How(StrEnum):
 class Who(StrEnum):
     WORKER = "worker"
     LAUNCHER = "launcher"
+    RELAY = "relay"  # the launcher that has this role, between its two writes
     API = "api"
     EMITTER = "emitter"
     POSTGRES = "postgres"
@@ -42,12 +43,18 @@ class Fault:
 
 _ROLES: Final = tuple(Fault(who, how) for who in (Who.WORKER, Who.LAUNCHER) for how in How)
 _OTHERS: Final = (
+    Fault(Who.RELAY, How.QUICK),
+    Fault(Who.RELAY, How.LATE),
     Fault(Who.API, How.QUICK),
     Fault(Who.API, How.STOP),
     Fault(Who.EMITTER, How.QUICK),
     Fault(Who.POSTGRES, How.QUICK),
     Fault(Who.POSTGRES, How.LATE),
 )
+
+
+#: Seconds within which the relay has something to do, under load.
+_RELAYED_S: Final = 20.0
 
 
 def known(*, kafka: bool) -> tuple[Fault, ...]:
@@ -91,9 +98,14 @@ async def strike(processes: Processes, what: Fault, rng: random.Random) -> None:
             process.send_signal(signal.SIGCONT)
         case Who.WORKER | Who.LAUNCHER | Who.API:
             place = chosen(rng, what.who)
-            processes.kill(place)
+            await processes.kill(place)
             await asyncio.sleep(late)
             processes.start_role(place)
+        case Who.RELAY:
+            relay = await processes.kill_relay(_RELAYED_S)
+            await asyncio.sleep(late)
+            if relay is not None:
+                processes.start_role(relay)
         case Who.EMITTER:
             emitter = rng.choice(processes.emitters.all)
             await emitter.kill()

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -31,10 +32,11 @@ from streamsched.log.topics import topic_specs
 from streamsched.store.connections import open_pool
 from tests.faults.fault import Fault, RandomFaults, known
 from tests.faults.judges.jobs import judge_rows
-from tests.faults.judges.log import Log
+from tests.faults.judges.log import AWAY_S, Log
 from tests.faults.processes.bugged import BUGS
 from tests.faults.processes.emitters import Emitters
 from tests.faults.processes.installation import Processes
+from tests.faults.sites.counting_server import CountingServer, url_of
 from tests.faults.sites.installation_site import SHARDS, InstallationSite, temporary_site
 from tests.faults.trial import EVENTS, SCHEDULES, Played, Trial
 from tests.judgement import Judgement
@@ -42,6 +44,7 @@ from tests.simulation.log import Bug
 
 #: In the dead letters of events that would have opened too many correlation keys.
 REFUSED = "correlation keys may be open"
+_IN_HANDS = "SELECT count(*) FROM runs WHERE runner LIKE $1 AND state = 'RUNNING' AND executable ->> 'type' = 'http'"
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class Tally:
     faults: RandomFaults
     judged: Judgement = field(default_factory=Judgement)
     waits: list[float] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
 
     @property
     def well(self) -> bool:
@@ -59,14 +63,21 @@ class Tally:
     def add(self, played: Played) -> None:
         self.judged.add(played.verdict)
         self.waits.append(played.longest_wait_s)
+        self.kinds.update(played.requests.kinds)
+        self.kinds.update({"calls": played.calls, "repeated": played.repeated, "in flight": played.in_flight})
 
     def line(self) -> str:
-        """The verdict. Recovery: how long an event waited at most in a trial."""
-        waits = sorted(self.waits) or [0.0]
+        """The verdict. Recovery: how long an event waited at most in a trial. Requests: of `http` programs, those that
+        were sent again, and those that may have left when a launcher was killed.
+        """
+        waits, kinds = sorted(self.waits) or [0.0], self.kinds
         return (
             f"trials {len(self.waits)} kills {self.faults.kills} stops {self.faults.stops} "
             f"lost {self.judged.lost} doubled {self.judged.doubled} wrong {self.judged.wrong} "
-            f"recovery p50 {waits[len(waits) // 2]:.1f} s max {waits[-1]:.1f} s"
+            f"recovery p50 {waits[len(waits) // 2]:.1f} s max {waits[-1]:.1f} s "
+            f"submissions {kinds['submissions']} reruns {kinds['reruns']} "
+            f"backfills {kinds['backfills']} at once {kinds['at once']} "
+            f"requests {kinds['calls']} repeated {kinds['repeated']} in flight at kills {kinds['in flight']}"
         )
 
 
@@ -87,11 +98,14 @@ async def run(
     until = time.monotonic() + 60 * minutes
     broker, pool = await open_broker(site.log), await open_pool(site.database)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
-    processes = Processes(site, Emitters(site.api, site.log, site.folder), bug)
+    processes = Processes(site, Emitters(site.api, site.log, site.folder), bug, partial(in_hands, pool))
+    pace = random.Random(seed)
+    called = CountingServer(lambda: pace.uniform(0.05, 1.5))
+    server = await called.listen()
     faults = RandomFaults(random.Random(seed), tuple(of) or known(kafka=site.cluster is not None))
     tally, log = Tally(faults), Log(broker)
     async with httpx.AsyncClient(base_url=site.api) as client:
-        trial = Trial(processes, log, pool, client, faults, schedules, events)
+        trial = Trial(processes, log, pool, client, faults, called, url_of(server), schedules, events)
         try:
             await processes.start()
             for number in range(trials):
@@ -104,6 +118,7 @@ async def run(
             await _closing(pool, log, site, tally.judged)
         finally:
             await processes.stop()
+            server.close()
             await broker.close()
             await pool.close()
     if processes.unbidden:
@@ -123,11 +138,25 @@ async def _closing(pool: asyncpg.Pool, log: Log, site: InstallationSite, into: J
             into.spoil(f"a dead letter: {letter}")
 
 
+async def in_hands(pool: asyncpg.Pool, pid: int) -> int:
+    """Runs whose request may have left this process of a launcher, and of which no end is stored. Waits while the
+    database is away.
+    """
+    async with asyncio.timeout(AWAY_S):
+        while True:
+            try:
+                return await pool.fetchval(_IN_HANDS, f"%:{pid}:%")
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await asyncio.sleep(0.1)
+
+
 def _reported(number: int, played: Played, took: float) -> str:
     verdict = played.verdict
     return (
         f"trial {number} {', '.join(played.met)}: {len(played.traffic.emitted)} events, {played.jobs} jobs, "
         f"{len(played.user.returned) - len(played.user.generated.schedules)} changes, "
+        f"{', '.join(f'{times} {kind}' for kind, times in sorted(played.requests.kinds.items()))}, "
+        f"{played.calls} requests, {played.repeated} repeated, {played.in_flight} in flight at kills, "
         f"longest wait {played.longest_wait_s:.1f} s, took {took:.0f} s ({played.emitting_s:.0f} s of events), "
         f"lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}"
     )

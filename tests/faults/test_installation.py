@@ -47,3 +47,15 @@ def test_without_a_fence_a_stopped_worker_is_found_to_have_written(tmp_path: Pat
 
     assert not well, line
     assert "doubled 0" not in line
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(600)
+def test_a_relay_that_does_not_store_its_position_is_found_to_repeat_itself(tmp_path: Path) -> None:
+    of = (Fault(Who.RELAY, How.QUICK),)
+    with site(tmp_path, "postgres") as there:
+        line, well = asyncio.run(run(there, trials=4, seed=1, of=of, bug=Bug.OUTBOX_POSITION, schedules=60, events=400))
+
+    assert not well, line
+    assert "doubled 0" not in line

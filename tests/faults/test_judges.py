@@ -20,10 +20,11 @@ from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe
 from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
 from streamsched.ports.broker import Broker
 from tests.faults.judges.homes import judge_changes, judge_homes
-from tests.faults.judges.jobs import Stored, judge_jobs, judge_submissions
+from tests.faults.judges.jobs import Stored, judge_jobs
 from tests.faults.judges.log import Log
 from tests.faults.judges.plain import judge_load
-from tests.faults.load.generated_schedules import GeneratedSchedules
+from tests.faults.judges.runs import judge_runs
+from tests.faults.load.generated_schedules import NO_EVIDENCE, GeneratedSchedules
 from tests.faults.load.plain_load import PlainLoad
 from tests.faults.load.user import Returned, User
 from tests.judgement import Judgement
@@ -42,6 +43,21 @@ def at(second: int) -> datetime:
 
 def happened(number: int) -> Occurred:
     return Occurred(Event(f"t0-{number}", "faults", START, CustomHappened(LEAF.name)))
+
+
+def stored_job(job: str, schedule: str | None, *, created: int, **fields: Any) -> dict[str, Any]:
+    """A job's row, of generation 1, launched."""
+    made = {"id": job, "schedule": schedule and f"default.t0.{schedule}", "generation": 1, "sequence": 1}
+    ready = {"contributions": [], "key": ""}
+    ended = {"state": "LAUNCHED", "reason": "", "waiting": None, "ended_at": at(created + 3), "joined": None}
+    times = {"satisfied_at": at(created), "created_at": at(created)}
+    return {**made, "ready": ready, **ended, **times, "submitted": False, "backfill": None, "muted": False, **fields}
+
+
+def stored_run(job: str | None, program: str, kind: str, *, created: int = 5, **fields: Any) -> dict[str, Any]:
+    """A run's row, completed."""
+    what = {"program": f"default.t0.{program}", "executable": {"type": kind}}
+    return {"job": job, **what, "state": "COMPLETED", "reason": "", "muted": False, "created_at": at(created), **fields}
 
 
 @dataclass
@@ -65,21 +81,21 @@ class Little:
         ]
         part = Contribution(leaf_id(LEAF), 2, (first.event, second.event))
         self.launched.append(ReadyJob(REF, 1, 1, at(4), (part,)))
-        self.jobs[JOB] = {"state": "LAUNCHED", "reason": "", "waiting": None, "ended_at": at(7), "joined": None}
+        self.jobs[JOB] = stored_job(JOB, "s0", created=4)
 
     def judged(self) -> Judgement:
         verdict = Judgement()
         definition = Schedule(REF, ProgramRef("default", "t0", "note"), LEAF)
-        generated = GeneratedSchedules(AppRef("default", "t0"), Random(1), "", {"s0": definition})
+        generated = GeneratedSchedules(AppRef("default", "t0"), Random(1), NO_EVIDENCE, {"s0": definition})
         user = User(generated, Random(1), cast(httpx.AsyncClient, None), [Returned("s0", self.reported, at(1), True)])
         user.enabled["s0"] = True
         emitted = {f"t0-{n}": {"type": "custom", "data": {"name": "default.t0e0"}} for n in range(3)}
-        runs = {f"{JOB}.r1": {"job": JOB, "state": "COMPLETED", "program": "default.t0.note"}}
+        runs = {f"{JOB}.r1": stored_run(JOB, "note", "bash")}
         there = Stored(self.jobs, runs, self.started)
         judge_homes(self.homes, emitted, there.completed, verdict)
         judge_changes(self.homes, user, dict.fromkeys(emitted, 1), verdict)
         judge_jobs(self.homes, self.launched, user, at(100), verdict)
-        judge_submissions(self.homes, self.launched, there, user, verdict)
+        judge_runs(self.homes, self.launched, there, user, verdict)
         return verdict
 
 

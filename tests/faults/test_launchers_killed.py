@@ -29,31 +29,12 @@ from streamsched.log.topics import LAUNCH
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.intake import PostgresIntake
+from tests.faults.sites.counting_server import CountingServer, url_of
 
 ROOT = Path(__file__).parents[2]
 JOBS = 3000
 LEASE_S = 1.0
 LIVE = "state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')"
-
-
-class CountingServer:
-    """Answers each request after a moment, and counts them by key."""
-
-    def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode().lower():
-                fields = dict(line.split(": ", 1) for line in head.splitlines()[1:] if line)
-                await reader.readexactly(int(fields.get("content-length", 0)))
-                self.seen[fields["idempotency-key"]] += 1
-                await asyncio.sleep(0.02)
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
 
 
 class LauncherProcesses:
@@ -87,10 +68,10 @@ class LauncherProcesses:
             process.wait()
 
 
-async def furnish(pool: asyncpg.Pool, port: int) -> None:
+async def furnish(pool: asyncpg.Pool, url: str) -> None:
     """A program that sends a request, its schedule, and ready jobs as the intake stores them."""
     now, leaf = datetime.now(UTC), CustomEvent(EventName("default", "go"))
-    program = Program(ProgramRef("default", "app", "p"), HttpJob(f"http://127.0.0.1:{port}/"))
+    program = Program(ProgramRef("default", "app", "p"), HttpJob(url))
     known = Schedule(ScheduleRef("default", "app", "s"), program.ref, leaf, overlap=Overlap.QUEUE)
     await pool.execute("INSERT INTO namespaces VALUES ('default', $1)", now)
     await pool.execute("INSERT INTO apps VALUES ('default.app', 'default', $1, $1)", now)
@@ -126,8 +107,8 @@ async def until(pool: asyncpg.Pool, question: str, *arguments: object) -> None:
 @pytest.mark.timeout(180)
 async def test_killing_launchers_repeats_only_what_was_on_the_wire_and_completes_each_job_once(database: str) -> None:
     rng, pool, far = random.Random(1), await open_pool(database), CountingServer()
-    server = await asyncio.start_server(far.serve, "127.0.0.1", 0)
-    await furnish(pool, server.sockets[0].getsockname()[1])
+    server = await far.listen()
+    await furnish(pool, url_of(server))
     running = LauncherProcesses(database)
     in_flight = kills = 0
     try:

@@ -70,6 +70,7 @@ def triggers(name: str) -> list[Json]:
         },
         {"type": "TIME", "cronExpression": "0 4 LW * ?", "timeZone": "UTC", "dialect": "quartz"},
         {"type": "TIME", "cronExpression": "0 */5 * * * *", "timeZone": "UTC", "dialect": "dapr"},
+        {"type": "SINCE_LAST_RUN", "duration": "4h"},
         {
             "type": "EVERY",
             "interval": "15m",

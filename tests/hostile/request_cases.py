@@ -14,17 +14,21 @@ from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.routes import (
     apps,
-    clusters,
+    backfills,
+    changes,
     events,
-    groups,
+    graphs,
     jobs,
-    pools,
+    preferences,
     programs,
     runs,
     schedules,
+    submissions,
     ticks,
     verdicts,
 )
+from streamsched.api.routes.limits import clusters, groups, pools
+from streamsched.api.routes.tasks import lanes, queues, tasks
 from tests.hostile.case import Made, Site
 from tests.hostile.event_cases import BYTES
 from tests.hostile.extremes import DURATIONS, EVERYTHING, INSTANTS, NUMBERS, TEXTS, Raw, written
@@ -49,7 +53,9 @@ _KINDS: Final = ("application/json", "text/plain", "application/cloudevents-batc
 @cache
 def routes() -> tuple[tuple[str, str], ...]:
     """(Method, pattern of the path) of each."""
-    modules = (events, verdicts, apps, programs, schedules, ticks, jobs, runs, groups, pools, clusters, health)
+    of_catalog, of_limits = (apps, changes, programs, preferences, schedules, ticks), (groups, pools, clusters)
+    of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks
+    modules = (events, verdicts, *of_catalog, *of_work, *of_limits, health)
     found = [route for module in modules for route in module.router.routes] + list(cdap_routes().routes)
     return tuple(
         (method, route.path)

@@ -122,6 +122,7 @@ class Installation:
 
     async def check(self) -> tuple[Finding, float]:
         """What is wrong now, and how long the slowest canary took."""
+        during_cases = self.pace.factor()
         self.pace.begin()
         took = await self.canaries.sing(lambda: STOPPED_S * self.pace.factor())
         slowest = SLOW_S * self.pace.factor()
@@ -131,7 +132,8 @@ class Installation:
         said = [f"{place} {why}" for place, why in ended.items()]
         if not ended:
             said += [f"{place} has {mb}" for place, mb in (await self._swollen()).items()]
-        said += [f"{place} silent for {s:.1f} s" for place, s in self._blocked.items() if s > SILENT_S]
+        longest = SILENT_S * max(during_cases, self.pace.factor())
+        said += [f"{place} silent for {s:.1f} s" for place, s in self._blocked.items() if s > longest]
         self._blocked.clear()
         finite = [seconds for seconds in took.values() if seconds < inf]
         self.factor = max(self.factor, self.pace.factor())

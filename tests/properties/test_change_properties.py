@@ -13,7 +13,7 @@ from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.fold.fold import TriggerState, fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import Partitions, event_keys
@@ -25,9 +25,15 @@ RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
 BASE = Schedule(ScheduleRef("default", "a", "s"), RUN.ref, Partitions(FLIGHTS, 1000))
 OTHER = replace(BASE, trigger=Partitions(FLIGHTS, 1000) & Partitions(WEATHER))
 
-steps = st.lists(
-    st.sampled_from(["keep", "reset", "widen", "pause", "drop", "disable", "enable", "event"]), max_size=20
-)
+#: Step → the pause it begins.
+MODES = {
+    "pause": Pause(),
+    "drop": Pause(PauseMode.DROP),
+    "drain": Pause(PauseMode.DRAIN),
+    "backlog": Pause(PauseMode.BACKLOG),
+}
+
+steps = st.lists(st.sampled_from(["keep", "reset", "widen", *MODES, "disable", "enable", "event"]), max_size=20)
 
 
 @given(steps)
@@ -54,29 +60,30 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
                     raise AssertionError(reported)
         records = []
         assert state is not None
-        assert (state.generation, state.enabled) == (record.generation, record.enabled)
+        assert (state.generation, state.enabled) == (record.generation, record.enabled or pause == MODES["backlog"])
         assert heard == (event_keys(record.definition.trigger) if record.listens else set())
         assert sum(has.count for has in state.cell.accumulations.values()) == counted
         if step == "event":
             number += 1
             event = Event(str(number), "test", NOW, PartitionsAdded(FLIGHTS, (), 1))
-            if event.key in heard:
+            draining = pause == MODES["drain"]
+            if event.key in heard or draining:  # what was forwarded before the change may still arrive
                 folded = fold(state, Occurred(event), at=NOW)
-                state, counted = folded.state, counted + 1
+                state, counted = folded.state, counted + (not draining)
                 assert folded.jobs == ()
             continue
         after = _after(step, record, number)
         if after is None:
             continue
-        keeps = {"keep": record.listens, "widen": record.listens, "pause": record.listens, "enable": record.keeping}
-        kept = keeps.get(step, False)
+        alive = record.enabled or (pause is not None and pause.mode is not PauseMode.DROP)
+        kept = alive and step in {"keep", "widen", "pause", "drain", "backlog", "enable"}
         stands_from = min(stands_from, record.generation) if kept else record.generation + 1
         counted = counted if kept else 0
-        pause = {"pause": Pause(), "drop": Pause(keep=False), "disable": None, "enable": None}.get(step, pause)
+        pause = {**MODES, "disable": None, "enable": None}.get(step, pause)
         records, record = list(after.records), after.after
         assert record.pause == pause
         assert record.generation == after.before.generation + 1  # type: ignore[union-attr]
-        if record.enabled or kept:
+        if record.enabled or pause == MODES["backlog"] or kept:
             assert record.stands_from == stands_from
         else:
             assert record.stands_from == record.generation + 1
@@ -90,10 +97,8 @@ def _after(step: str, record: ScheduleRecord, number: int) -> ScheduleChange | N
         case "widen":
             other = OTHER if record.definition.trigger == BASE.trigger else BASE
             return change.updated(record, replace(definition, trigger=other.trigger), keep=True, reason="", now=NOW)
-        case "pause":
-            return None if record.keeping else change.paused(record, Pause(keep=True), now=NOW)
-        case "drop":
-            return None if record.pause == Pause(keep=False) else change.paused(record, Pause(keep=False), now=NOW)
+        case "pause" | "drop" | "drain" | "backlog":
+            return None if record.pause == MODES[step] else change.paused(record, MODES[step], now=NOW)
         case "disable":
             return None if record.disabled else change.disabled(record, reason="", now=NOW)
         case _:

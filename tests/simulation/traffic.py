@@ -12,7 +12,7 @@ from streamsched.catalog import change
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import CustomHappened, Event, Partition, PartitionsAdded, StreamSize
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Misfire, Schedule
 from streamsched.domain.signals.home import home
 from streamsched.domain.triggers.consumption import Consumption
@@ -110,7 +110,7 @@ class Traffic:
             case 0:
                 return change.deleted(before, reason="", now=now)
             case 1:
-                return change.paused(before, Pause(keep=keep), now=now)
+                return change.paused(before, Pause(PauseMode.KEEP if keep else PauseMode.DROP), now=now)
             case _:
                 return change.updated(before, definition, keep=keep, reason="", now=now)
 

@@ -55,6 +55,7 @@ from streamsched.domain.triggers.trigger import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
     Total,
     Trigger,
@@ -110,6 +111,7 @@ leaves: st.SearchStrategy[Trigger] = st.one_of(
     st.builds(Every, durations, st.none() | instants, jitter=_jitters),
     st.builds(Every, durations, st.none() | instants, calendars, _zones, _jitters),
     st.builds(At, instants),
+    st.builds(SinceLastRun, durations),
     st.builds(Partitions, st.builds(DatasetRef, _namespaces, _dotted), _counts, _matches, st.booleans()),
     st.builds(
         Total,

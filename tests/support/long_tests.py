@@ -39,6 +39,7 @@ LONG: Final = (
 #: Parts of the above that are short.
 SHORT: Final = (
     "faults/test_judges.py",
+    "faults/test_request_judges.py",
     "faults/test_deadlines_killed.py",
     "integration/dev/test_commands.py",
 )

@@ -45,8 +45,9 @@ from streamsched.domain.triggers.trigger import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
-    TimeLeaf,
+    TickingLeaf,
     Total,
     Trigger,
     leaf_id,
@@ -62,7 +63,8 @@ _NAMES: Final = (EventName("default", "approved"), EventName("default", "com.exa
 _CRONS: Final = (Cron("0 4 * * *"), Cron("0 4 * * *", "Europe/Berlin"))
 _EVERY: Final = (Every(timedelta(minutes=5)), Every(timedelta(hours=1), datetime(2013, 1, 1, tzinfo=UTC)))
 _AT: Final = (At(datetime(2013, 1, 7, 4, tzinfo=UTC)),)
-_TIMES: Final[tuple[TimeLeaf, ...]] = (*_CRONS, *_EVERY, *_AT)
+_SINCE: Final = (SinceLastRun(timedelta(hours=4)),)
+_TIMES: Final[tuple[TickingLeaf, ...]] = (*_CRONS, *_EVERY, *_AT, *_SINCE)
 
 
 #: What a text may hold: neither half a character nor a NUL.
@@ -207,7 +209,7 @@ def facts_for(draw: st.DrawFn, leaf: Leaf, *, generation: int = 1) -> Fact:
             return ProgramReached(program, "run", draw(st.sampled_from(sorted(outcomes))), draw(columns()))
         case CustomEvent(name=name):
             return CustomHappened(name, draw(columns()))
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return Ticked(SCHEDULE, generation, leaf_id(leaf), datetime(2013, 1, 1, tzinfo=UTC))
         case _:
             assert_never(leaf)
@@ -317,7 +319,17 @@ def submissions() -> st.SearchStrategy[Submission]:
     texts = st.dictionaries(words(), words(), max_size=3)
     job = words().map(lambda key: submitted_job_id(SCHEDULE, key))
     reruns = st.builds(Rerun, words(), words(), instants(), st.booleans())
-    return st.builds(Submission, job, words(), texts, texts, st.none() | reruns, st.booleans())
+    return st.builds(
+        Submission,
+        job,
+        words(),
+        texts,
+        texts,
+        st.none() | reruns,
+        st.booleans(),
+        st.none() | words(),
+        st.none() | instants(),
+    )
 
 
 @st.composite

@@ -22,6 +22,7 @@ from streamsched.domain.triggers.trigger import (
     Partitions,
     Per,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
     Total,
     leaf_id,
@@ -90,6 +91,8 @@ class Tally:
                 return self._one(event.id, values) if name == wanted and suits(match, values) else []
             case StreamGrowth(stream=wanted), StreamSize(stream=stream) as fact:
                 return [Unit(event.id)] * self._growth(fact) if stream == wanted else []
+            case SinceLastRun(), Ticked() if self.has:
+                return []
             case _, Ticked(generation=of, leaf=name):
                 return [Unit(event.id)] if of == generation and name == leaf_id(self.leaf) else []
             case _:

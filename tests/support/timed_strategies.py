@@ -42,6 +42,7 @@ from streamsched.domain.triggers.trigger import (
     ProgramStatus,
     Quiet,
     Silence,
+    SinceLastRun,
     StreamGrowth,
     Then,
     Total,
@@ -210,7 +211,7 @@ def fact_for(leaf: Leaf, generation: int, which: int) -> Fact:
             return StreamSize(stream, which % 9, absolute=which % 3 > 0)
         case ProgramStatus(program=program, outcomes=outcomes):
             return ProgramReached(program, "run", sorted(outcomes)[which % len(outcomes)], values)
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return Ticked(world.SCHEDULE, generation - (which % 8 == 0), leaf_id(leaf), START)
         case _:
             assert_never(leaf)

@@ -22,6 +22,7 @@ from streamsched.domain.triggers.trigger import (
     Per,
     Quiet,
     Silence,
+    SinceLastRun,
     Then,
     Trigger,
     Unless,
@@ -363,6 +364,8 @@ class Tree:
                 some = leaf.take(len(leaf.tally.has))
             elif leaf in use.exactly:
                 some = leaf.take(leaf.tally.oldest_enough)
+            elif isinstance(leaf.tally.leaf, SinceLastRun):  # whatever is satisfied, there will be a run
+                leaf.take(len(leaf.tally.has))
             if some and not leaf.veto:
                 reported.append((leaf_id(leaf.tally.leaf), *summed(some)))
         for each in use.timed:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from streamsched.api.cdap import apps, lists, runtimes, schedules
+from streamsched.api.cdap import apps, lists, preferences, runtimes, schedules
 
 
 def cdap_routes() -> APIRouter:
@@ -15,7 +15,7 @@ def cdap_routes() -> APIRouter:
     for router in (schedules.router, lists.of_app, runtimes.of_app):
         of_app.include_router(router)
     routes = APIRouter(prefix="/v3/namespaces/{namespace}", tags=["CDAP"])
-    for router in (apps.of_namespace, lists.of_namespace, runtimes.of_namespace):
+    for router in (apps.of_namespace, lists.of_namespace, runtimes.of_namespace, preferences.router):
         routes.include_router(router)
     # The longer prefix is registered first: below the shorter one `versions` would match the program category.
     routes.include_router(of_app, prefix="/apps/{app}/versions/{version}", include_in_schema=False)

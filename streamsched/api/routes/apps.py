@@ -115,6 +115,7 @@ async def deploy(
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
     applied = await catalog.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
+    await services.graphs.put(ref, definition.tasks)
     view = {"app": str(ref), **change_view(applied.change)}
     if not applied.pending:
         return rendered(view)
@@ -137,7 +138,7 @@ async def pause(
     dry_run: DryRunQuery = False,
     plan: PlanQuery = None,
 ) -> Response:
-    """Pauses the enabled schedules of the app. The body `{"keep"?, "until"?, "note"?, "reason"?}` is that of pausing
+    """Pauses the enabled schedules of the app. The body `{"mode"?, "until"?, "note"?, "reason"?}` is that of pausing
     one schedule. Returns what changed and the losses of each schedule.
     """
     ref = AppRef(namespace, app)

@@ -194,11 +194,16 @@ async def pause_schedule(
     dry_run: DryRunQuery = False,
     plan: PlanQuery = None,
 ) -> Response:
-    """Body: `{"keep"?, "until"?, "note"?, "reason"?}`. A paused schedule starts nothing until it is resumed. By default
-    it keeps its accumulated events and waiting jobs, and new events count. With `"keep": false` the accumulated events
-    are dropped, waiting jobs end as OBSOLETE and new events do not count; `dropped` and `endedJobs` in the response are
-    the losses. `until`, an instant or a duration, resumes the schedule at that time. `note` is shown with the schedule;
-    `reason` is stored in the history.
+    """Body: `{"mode"?, "until"?, "note"?, "reason"?}`. `mode` is one of:
+
+    - `keep` (default): accumulated events and waiting jobs are kept, new events count, and nothing starts.
+    - `drop`: accumulated events are dropped, waiting jobs end as OBSOLETE and new events do not count; `dropped` and
+      `endedJobs` in the response are the losses. `"keep": false` means the same.
+    - `drain`: waiting jobs start as their constraints allow; new events do not count. Accumulated events are kept.
+    - `backlog`: new events count and make jobs. Each waits, and later starts, as a job of its own.
+
+    `until`, an instant or a duration, resumes the schedule at that time. `note` is shown with the schedule; `reason` is
+    stored in the history. While jobs are held, their timeout does not run; it begins again when the schedule resumes.
     """
     reason, rest = reasoned(body)
     ref, requested = ScheduleRef.parse(schedule), pause_codec.from_json(rest, now=clock.now())

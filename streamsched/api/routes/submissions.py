@@ -102,7 +102,8 @@ async def submit_schedule(
     constraints, properties and policies apply; while the schedule is paused the job waits. The members of the body are
     optional: `arguments`, which override the schedule's properties and the program's own (with them, the job is not
     coalesced with others); `key`, an object with a value for each column of a correlating schedule, and required for
-    one; `reason`, who asks and why, for the history. 409 when the schedule is disabled.
+    one; `reason`, who asks and why, for the history. 409 when the schedule is disabled or
+    draining.
     """
     fields = Fields(body)
     request = SubmissionRequest(
@@ -129,7 +130,7 @@ async def rerun_job(
     `{"job", "repeated"}`. Program and schedule are as they are now. It waits for the constraints, by itself: no overlap
     policy applies. The members of the body are optional: `arguments`, which override all others; `reason`, who asks and
     why, for the history; `mute`: the status of the new runs is stored and given to no schedule (default: it is given).
-    409 when the job has had no run, its last run has not ended, or its schedule is disabled.
+    409 when the job has had no run, its last run has not ended, or its schedule is disabled or draining.
     """
     request = _rerun_request(job, None, idempotency_key, body)
     return _accepted(await submissions.rerun(request, now=clock.now()))

@@ -34,8 +34,8 @@ async def coming_ticks(
     until: Annotated[AwareDatetime | None, Query(description="Omit ticks after this instant.")] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Number of ticks.")] = 50,
 ) -> Response:
-    """The next ticks of all schedules that count ticks (enabled, or paused with `keep`), soonest first. A tick that is
-    one part of a composite trigger does not start the program by itself.
+    """The next ticks of all schedules that count ticks (enabled, or paused in mode `keep` or `backlog`), soonest first.
+    A tick that is one part of a composite trigger does not start the program by itself.
     """
     owner = None if app is None else AppRef.parse(app)
     records = await catalog.ticking(limit=limit, namespace=namespace, app=owner)
@@ -62,7 +62,7 @@ async def coming_ticks(
 async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of each time trigger of the schedule, whether it is enabled or not. `notes` and `omitted` explain
     ticks that daylight saving or a calendar changes. A tick that is one part of a composite trigger does not start the
-    program by itself.
+    program by itself. `since_last_run` is not listed: its tick depends on runs, and is `nextTickAt` of the schedule.
     """
     record = (await catalog.get(ScheduleRef.parse(schedule))).record
     ref, created_at = record.definition.ref, record.created_at

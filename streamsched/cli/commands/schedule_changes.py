@@ -13,6 +13,7 @@ from streamsched.cli.naming import full_app, full_name, short
 from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
 from streamsched.cli.preview import dropped_lines
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.domain.schedules.pause import PauseMode
 
 Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")]
 Schedules = Annotated[list[str] | None, typer.Argument(metavar="SCHEDULE", help="Schedules, [namespace.]app.name.")]
@@ -62,11 +63,21 @@ def pause(
     *,
     app: AppOption = "",
     keep: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--keep/--drop", help="Keep accumulated events and waiting jobs and count new events, or drop all."
+            "--keep/--drop",
+            help="Keep accumulated events and waiting jobs and count new events (default), or drop all.",
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="Waiting jobs may start; accumulated events are kept, new ones do not count."),
+    ] = False,
+    backlog: Annotated[
+        bool,
+        typer.Option("--backlog", help="New events make jobs; each waits by itself until the schedule is resumed."),
+    ] = False,
     until: Annotated[
         str,
         typer.Option(
@@ -83,13 +94,19 @@ def pause(
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
-    """Pauses schedules: they start nothing until they are resumed. Active runs continue.
+    """Pauses schedules until they are resumed. Active runs continue.
 
-    By default accumulated events and waiting jobs are kept, and new events count. With --drop they are dropped, and new
-    events do not count. If something would be lost, the command asks for confirmation at a terminal; without a terminal
-    it needs --yes (otherwise exit code 7).
+    By default nothing starts, accumulated events and waiting jobs are kept, and new events count. With --drop they are
+    dropped, and new events do not count. With --drain waiting jobs still start. With --backlog new events make jobs,
+    which wait. If something would be lost, the command asks for confirmation at a terminal; without a terminal it needs
+    --yes (otherwise exit code 7).
     """
-    body = {"keep": keep, "reason": reason, "note": note or reason, **({"until": until} if until else {})}
+    body = {
+        **_mode(keep, drain=drain, backlog=backlog),
+        "reason": reason,
+        "note": note or reason,
+        **({"until": until} if until else {}),
+    }
     for path in _paths(schedules, app):
         _change(f"{path}/pause", body, "pause", yes=yes, dry_run=dry_run, output=output, url=url)
 
@@ -174,7 +191,16 @@ def state_in_words(found: Mapping[str, Any]) -> str:
         return str(found["state"])
     until = f" until {moment(pause['until'])}" if pause["until"] else ""
     note = f": {pause['note']}" if pause["note"] else ""
-    return f"paused{until}, {'keeping events' if pause['keep'] else 'dropping events'}{note}"
+    return f"paused{until}, {PauseMode(pause['mode']).text}{note}"
+
+
+def _mode(keep: bool | None, *, drain: bool, backlog: bool) -> dict[str, Any]:
+    """The fields of a pause that say its mode."""
+    if (keep is not None) + drain + backlog > 1:
+        raise typer.BadParameter("give at most one of --keep, --drop, --drain and --backlog")
+    if drain or backlog:
+        return {"mode": PauseMode.DRAIN.value if drain else PauseMode.BACKLOG.value}
+    return {"keep": keep is not False}
 
 
 def _paths(schedules: list[str] | None, app: str) -> list[str]:

@@ -143,8 +143,9 @@ def fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
             return PROGRAM_STATUS, data
         case CustomHappened(name=ref, attributes=attributes):
             return CUSTOM, {"name": str(ref), "attributes": attributes}
-        case Ticked(schedule=ref, generation=generation, leaf=leaf, due_at=due_at):
-            return TICK, {"schedule": str(ref), "generation": generation, "leaf": leaf, "due_at": due_at}
+        case Ticked(schedule=ref, generation=generation, leaf=leaf, due_at=due_at, after=after):
+            after_job = {} if after is None else {"after": list(after)}
+            return TICK, {"schedule": str(ref), "generation": generation, "leaf": leaf, "due_at": due_at, **after_job}
         case _:
             assert_never(fact)
 
@@ -273,11 +274,15 @@ def _custom(data: dict[str, Any], path: str) -> Fact:
 
 
 def _tick(data: dict[str, Any], path: str) -> Fact:
+    after = data.get("after")
+    if after is not None and not (type(after) is list and len(after) == 2 and all(type(each) is int for each in after)):
+        raise DecodeError(f"{path}.data.after", "must be two whole numbers, a generation and a sequence")
     return Ticked(
         schedule(data.get("schedule"), path, ".data.schedule"),
         integer(data.get("generation"), path, ".data.generation"),
         text(data.get("leaf"), path, ".data.leaf"),
         instant(data.get("due_at"), path, ".data.due_at"),
+        None if after is None else (after[0], after[1]),
     )
 
 

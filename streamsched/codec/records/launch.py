@@ -1,12 +1,14 @@
 """Ready jobs as records of topic `launch`; each event is written once.
 
 {"v": 1, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
- "key"?: text, "events": [native event, …], "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
+ "key"?: text, "backlog"?: true, "events": [native event, …],
+ "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
 
 A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
 is missing when it is to a program:
 
  "submission": {"job": text, "reason"?: text, "arguments"?: {name: text}, "columns"?: {name: text}, "muted"?: true,
+    "backfill"?: text, "logical_at"?: instant, "node"?: text,
     "rerun"?: {"job": text, "run": text, "satisfied_at": instant, "submitted"?: true}}
 """
 
@@ -19,7 +21,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.events.event_table import EventTable, events_at, read_event_table
 from streamsched.codec.events.native import dumps
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.json.scalar import instant, integer, loads, mapping, schedule, sequence, text
+from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, schedule, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.job import Contribution, ReadyJob
@@ -53,6 +55,7 @@ def encode(job: ReadyJob) -> bytes:
             "sequence": job.sequence,
             "satisfied_at": job.satisfied_at,
             **({"key": job.key} if job.key else {}),
+            **({"backlog": True} if job.backlog else {}),
             **({} if job.submission is None else {"submission": submission_to_json(job.submission)}),
             "events": table.to_json(),
             "contributions": contributions,
@@ -78,6 +81,7 @@ def decode(raw: bytes) -> ReadyJob:
         tuple(_contribution(item, table, f"$.contributions[{index}]") for index, item in enumerate(listed)),
         text(found["key"], "$.key") if "key" in found else "",
         submission,
+        "backlog" in found and boolean(found["backlog"], "$.backlog"),
     )
 
 
@@ -101,6 +105,9 @@ def submission_to_json(submission: Submission) -> dict[str, object]:
         **({"arguments": dict(submission.arguments)} if submission.arguments else {}),
         **({"columns": dict(submission.columns)} if submission.columns else {}),
         **({"muted": True} if submission.muted else {}),
+        **({"backfill": submission.backfill} if submission.backfill is not None else {}),
+        **({"logical_at": submission.logical_at} if submission.logical_at is not None else {}),
+        **({"node": submission.node} if submission.node is not None else {}),
         **({"rerun": _rerun_to_json(submission.rerun)} if submission.rerun is not None else {}),
     }
 
@@ -127,6 +134,9 @@ def submission_from_json(value: object, path: str) -> Submission:
             rerun.optional_boolean("submitted") or False,
         ),
         fields.optional_boolean("muted") or False,
+        fields.optional_text("backfill"),
+        fields.optional_instant("logical_at"),
+        fields.optional_text("node"),
     )
 
 

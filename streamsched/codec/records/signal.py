@@ -12,8 +12,8 @@ an event key forwards the same bytes to each schedule's home, under the schedule
 | `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
 | `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
 
-Policies of a `put`, each with a default: `consumption`, `keep`, `late`; and `started`, when jobs exist that its home
-may not know.
+Policies of a `put`, each with a default: `consumption`, `keep`, `late`, `draining`, `backlog`; and `started`, when jobs
+exist that its home may not know.
 """
 
 from __future__ import annotations
@@ -113,6 +113,8 @@ def _put_to_json(put: Put) -> dict[str, Any]:
         **({"keep": True} if put.keep else {}),
         **({} if put.late is None else {"late": lateness.to_json(put.late)}),
         **({"started": put.started} if put.started else {}),
+        **({"draining": True} if put.draining else {}),
+        **({"backlog": True} if put.backlog else {}),
     }
 
 
@@ -127,6 +129,8 @@ def _put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Put:
         keep="keep" in found and boolean(found["keep"], "$.keep"),
         late=None if late is None else stored_late(late, "$.late"),
         started=integer(found.get("started", 0), "$.started"),
+        draining="draining" in found and boolean(found["draining"], "$.draining"),
+        backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),
     )
 
 

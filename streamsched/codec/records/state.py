@@ -14,11 +14,12 @@ version's golden files in `tests/golden/state/` are kept and tested.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.events.event_table import events_at, read_event_table
 from streamsched.codec.events.native import dumps
-from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, text
+from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, sequence, text
 from streamsched.codec.records import cell as cells
 from streamsched.codec.schedules import lateness
 from streamsched.codec.triggers import trigger as triggers
@@ -77,6 +78,9 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         consumption(found.get("consumption"), "$.consumption"),
         None if late is None else stored_late(late, "$.late"),
         "keeping" in found and boolean(found["keeping"], "$.keeping"),
+        draining="draining" in found and boolean(found["draining"], "$.draining"),
+        backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),
+        former=_former(found),
     )
     cell = EMPTY
     if version == 1:
@@ -178,6 +182,15 @@ def consumption(value: object, path: str) -> Consumption:
     raise DecodeError(path, f"must be one of {', '.join(Consumption)} but is {text(value, path)!r}")
 
 
+def _former(found: Mapping[str, Any]) -> tuple[int, int]:
+    if "former" not in found:
+        return 0, 0
+    numbers = [integer(each, f"$.former[{index}]") for index, each in enumerate(sequence(found["former"], "$.former"))]
+    if len(numbers) != 2:
+        raise DecodeError("$.former", "must be two whole numbers, a generation and a sequence")
+    return numbers[0], numbers[1]
+
+
 def _head(definition: Definition) -> bytes:
     """The fields of the definition, cached in `Definition.encoded`; without the closing brace."""
     if definition.encoded is None:
@@ -188,6 +201,9 @@ def _head(definition: Definition) -> bytes:
                 "generation": definition.generation,
                 "enabled": definition.enabled,
                 **({"keeping": True} if definition.keeping else {}),
+                **({"draining": True} if definition.draining else {}),
+                **({"backlog": True} if definition.backlog else {}),
+                **({"former": list(definition.former)} if definition.former != (0, 0) else {}),
                 "trigger": triggers.to_json(definition.trigger),
                 **consumption_to_json(definition.consumption),
                 **({} if definition.late is None else {"late": lateness.to_json(definition.late)}),

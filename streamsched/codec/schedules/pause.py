@@ -1,5 +1,7 @@
-"""Pauses as JSON: `{"keep": true, "until": "2026-03-01T06:00:00Z", "note": "disks are moved"}`. Each field is optional;
-`keep` is true by default.
+"""Pauses as JSON: `{"mode": "keep", "until": "2026-03-01T06:00:00Z", "note": "disks are moved"}`. All is optional.
+
+`mode` is `keep` (default), `drop`, `drain` or `backlog` (`domain.schedules.pause`). `"keep": false` means mode `drop`,
+as before there were modes. Written beside `mode` is `keep`: whether the accumulation and the waiting jobs stay.
 
 `until` may also be a duration such as `2h`, counted from now. The policy of a schedule that pauses itself is
 `{"failures": 3, "keep": true, "lasting": "1h"}`; only `failures` is required.
@@ -11,26 +13,27 @@ from datetime import datetime
 from typing import Any
 
 from streamsched.codec.json.reading import Fields, anchored, instant
-from streamsched.domain.errors import InvalidError
-from streamsched.domain.schedules.pause import Pause, PauseAfter
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.schedules.pause import ACTIVITIES, Pause, PauseAfter, PauseMode
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 
 def to_json(pause: Pause) -> dict[str, Any]:
     """The canonical JSON of a pause."""
-    return {"keep": pause.keep, "until": pause.until, "note": pause.note}
+    return {"mode": pause.mode.value, "keep": pause.keep, "until": pause.until, "note": pause.note}
 
 
 def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
     """Decodes a pause requested at `now` (UTC).
 
     Raises:
-        InvalidError: a field is of the wrong kind or unknown, or `until` is past; the path names it.
+        InvalidError: a field is of the wrong kind or unknown, `keep` contradicts `mode`, or `until` is past; the path
+            names it.
     """
     fields = Fields(obj, path)
     until = fields.optional_text("until")
     pause = Pause(
-        fields.optional_boolean("keep") is not False,
+        _mode(fields),
         None if until is None else _end(until, fields.at("until"), now),
         fields.optional_text("note") or "",
     )
@@ -56,6 +59,15 @@ def after_from_json(fields: Fields) -> PauseAfter:
         return PauseAfter(
             failures, keep is not False, None if lasting is None else parse_duration(lasting, "$.lasting")
         )
+
+
+def _mode(fields: Fields) -> PauseMode:
+    mode, keep = fields.optional_choice("mode", PauseMode), fields.optional_boolean("keep")
+    if mode is None:
+        return PauseMode.DROP if keep is False else PauseMode.KEEP
+    if keep is not None and keep != ACTIVITIES[mode].keeps:
+        raise DecodeError(fields.at("keep"), f"is {str(keep).lower()}, which mode '{mode}' is not; leave it out")
+    return mode
 
 
 def _end(text: str, path: str, now: datetime) -> datetime:

@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar, assert_never
 
+from streamsched.codec.graph.app_tasks import app_tasks_from_json
+from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
@@ -173,6 +175,7 @@ def app_to_json(app: AppDefinition) -> dict[str, Any]:
             }
             for schedule in app.schedules
         ],
+        **({"tasks": {task.name: task_to_json(task) for task in app.tasks}} if app.tasks else {}),
     }
 
 
@@ -190,9 +193,13 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
         ref = AppRef(namespace, name)
     programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
     named = calendars.named(fields)
+    listed = list(_definitions(fields, "schedules"))
+    tasks, implicit = app_tasks_from_json(
+        fields.optional("tasks"), fields.at("tasks"), ref, [each for each, _ in listed]
+    )
     submitted = [
         submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
-        for each, where in _definitions(fields, "schedules")
+        for each, where in (*listed, *implicit)
     ]
     fields.done()
     with anchored(path):
@@ -202,6 +209,7 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
             tuple(each.schedule for each in submitted),
             frozenset(each.schedule.ref.name for each in submitted if each.enabled),
             frozenset(each.schedule.ref.name for each in submitted if each.keeps),
+            tasks,
         )
 
 

@@ -1,4 +1,4 @@
-"""Time leaves as JSON: CDAP's TIME, and our EVERY and AT.
+"""Time leaves as JSON: CDAP's TIME, and our EVERY, AT and SINCE_LAST_RUN.
 
     {"type": "TIME", "cronExpression": "0 4 * * *", "timeZone": "Europe/Berlin",
      "dialect": "unix" | "quartz" | "dapr", "inGap": "after" | "skip", "inOverlap": "first" | "second" | "both",
@@ -6,9 +6,10 @@
     {"type": "EVERY", "interval": "15m", "start": "2013-01-08T04:00:00+00:00",
      "calendar": {…}, "timeZone": "Europe/Berlin", "jitter": "5m"}
     {"type": "AT", "instant": "2013-01-08T04:00:00+00:00"}
+    {"type": "SINCE_LAST_RUN", "duration": "4h"}
 
-Only the type, `cronExpression`, `interval` and `instant` are required; defaults are not written. `onClosed`, and the
-zone of an interval, require a calendar (`codec.triggers.calendar`).
+Only the type, `cronExpression`, `interval`, `instant` and `duration` are required; defaults are not written.
+`onClosed`, and the zone of an interval, require a calendar (`codec.triggers.calendar`).
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from streamsched.domain.ticks.fire_times import check_cron
 from streamsched.domain.time.calendar import OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf
+from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf
 
 
-def to_json(leaf: TimeLeaf) -> dict[str, Any]:
+def to_json(leaf: TickingLeaf) -> dict[str, Any]:
     """The canonical JSON of a time leaf."""
     match leaf:
         case Cron():
@@ -43,6 +44,8 @@ def to_json(leaf: TimeLeaf) -> dict[str, Any]:
             return {"type": "EVERY", "interval": duration_text(interval), **_without_none({**own, **_common(leaf)})}
         case At(instant=instant):
             return {"type": "AT", "instant": instant.isoformat()}
+        case SinceLastRun(duration=duration):
+            return {"type": "SINCE_LAST_RUN", "duration": duration_text(duration)}
         case _:
             assert_never(leaf)
 
@@ -89,6 +92,18 @@ def at(fields: Fields, _: AppRef | None) -> At:
     instant = fields.instant("instant")
     with anchored(fields.path):
         return At(instant)
+
+
+def since_last_run(fields: Fields, _: AppRef | None) -> SinceLastRun:
+    """Decodes a SINCE_LAST_RUN trigger.
+
+    Raises:
+        DecodeError: the duration is missing.
+        InvalidDefinitionError: it is invalid, too short or too long.
+    """
+    duration = parse_duration(fields.text("duration"), fields.at("duration"))
+    with anchored(fields.path):
+        return SinceLastRun(duration)
 
 
 def _jitter(fields: Fields) -> timedelta:

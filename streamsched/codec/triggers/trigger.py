@@ -1,11 +1,12 @@
 """Triggers as JSON, in CDAP's shape where CDAP has one (TIME, PARTITION, PROGRAM_STATUS, STREAM_SIZE, AND, OR).
 
 Extensions: further fields of TIME (`codec.triggers.time_leaf`), `times`, `match` and status RUNNING of PROGRAM_STATUS,
-`match` and `distinct` of PARTITION, and the types EVERY, AT, EVENT (`event`, `times`, `match`), TOTAL (`dataset`,
-`measure`: bytes or rows, `amount`, `match`, `distinct`) and those of `codec.triggers.composite`. `match` is an object
-from column, attribute or argument to a filter (`codec.triggers.match`). `distinct`: a rewritten partition counts once;
-without this field every commit counts, as in CDAP and in definitions stored before the field existed. Submitted
-definitions have another default (`codec.schedules.schedule`).
+`match` and `distinct` of PARTITION, and the types EVERY, AT, SINCE_LAST_RUN (`duration`), EVENT (`event`, `times`,
+`match`), TOTAL (`dataset`, `measure`: bytes or rows, `amount`, `match`, `distinct`) and those of
+`codec.triggers.composite`. `match` is an object from column, attribute or argument to a filter
+(`codec.triggers.match`). `distinct`: a rewritten partition counts once; without this field every commit counts, as in
+CDAP and in definitions stored before the field existed. Submitted definitions have another default
+(`codec.schedules.schedule`).
 
 Decoding is lenient: types and statuses are case-insensitive; `entity`, `version` and a program's `type` are optional;
 a reference is an object or dotted text. Encoding is canonical: equal triggers give equal JSON.
@@ -34,6 +35,7 @@ from streamsched.domain.triggers.trigger import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
     Total,
     Trigger,
@@ -64,7 +66,7 @@ def to_json(trigger: Trigger, *, explicit: bool = False) -> dict[str, Any]:
     depend on the reader's default.
     """
     match trigger:
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return ticks.to_json(trigger)
         case Partitions(dataset=dataset, count=count, match=match, distinct=distinct):
             of = _ref_to_json("dataset", dataset)
@@ -223,6 +225,7 @@ _LEAVES: Final[Mapping[str, Callable[[Fields, AppRef | None], Trigger]]] = Mappi
         "TIME": ticks.cron,
         "EVERY": ticks.every,
         "AT": ticks.at,
+        "SINCE_LAST_RUN": ticks.since_last_run,
         "STREAM_SIZE": _stream_size,
         "PROGRAM_STATUS": _program_status,
         "EVENT": _event,

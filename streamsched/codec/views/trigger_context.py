@@ -35,6 +35,7 @@ from streamsched.domain.triggers.trigger import (
     Leaf,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
     Total,
     Trigger,
@@ -123,7 +124,7 @@ def _infos(leaf: Leaf, part: Contribution | None) -> Iterator[dict[str, Any]]:
         case ProgramStatus():
             for event in () if part is None else part.events[:1]:
                 yield from _program_info(event)
-        case CustomEvent() | Total():
+        case CustomEvent() | Total() | SinceLastRun():
             return
         case _:
             assert_never(leaf)

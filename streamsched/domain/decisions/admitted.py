@@ -38,13 +38,15 @@ def with_bucket_keys(admit: Admit, bucket_keys: tuple[str, ...]) -> Admit:
 
 def with_run(decision_input: DecisionInput, due_job: DueJob, admit: Admit, now: datetime) -> DecisionInput:
     """The input for the jobs after the admitted one. Positional arguments: `replace` would take as long as judging."""
-    schedule_key = due_job.schedule_key
+    schedule_key, own_runs = due_job.schedule_key, decision_input.own_runs
+    if due_job.ready.submission is None or due_job.ready.submission.backfill is None:
+        own_runs = {**own_runs, schedule_key: (*own_runs.get(schedule_key, ()), admit.run)}
     return DecisionInput(
         decision_input.program,
         decision_input.due_jobs,
         decision_input.waiting,
         (*decision_input.active_runs, admit.run),
-        {**decision_input.own_runs, schedule_key: (*decision_input.own_runs.get(schedule_key, ()), admit.run)},
+        own_runs,
         decision_input.last_completed_at,
         decision_input.resources.taken_by((taken(due_job, admit),), now),
         decision_input.lanes,

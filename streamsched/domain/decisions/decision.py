@@ -26,9 +26,12 @@ from streamsched.domain.schedules.schedule import Program, Schedule
 def overlap_of(schedule: Schedule, ready: ReadyJob) -> Overlap:
     """The overlap policy of a job. A submission with arguments is not coalesced: a run has one set of arguments.
 
-    A rerun waits by itself: it replaces, stops and joins no other job, and none replaces it.
+    A rerun, and a job of a backfill or a backlog, wait by themselves: they replace, stop and join no other job, and
+    none replaces them.
     """
-    if ready.submission is not None and ready.submission.rerun is not None:
+    if ready.backlog:
+        return Overlap.QUEUE
+    if ready.submission is not None and (ready.submission.rerun or ready.submission.backfill) is not None:
         return Overlap.QUEUE
     if schedule.overlap is Overlap.COALESCE and ready.submission is not None and ready.submission.arguments:
         return Overlap.QUEUE
@@ -45,12 +48,14 @@ class DueJob:
         schedule: the current definition, of a submission to a program `limits_of_program`; None when the schedule does
             not exist.
         generation: the current generation; 0 when there is none.
-        enabled: whether the schedule is enabled now; False for a deleted one. A valid job of a schedule that is not
-            enabled belongs to a pause that keeps its jobs.
+        enabled: whether the schedule admits waiting jobs now: it is enabled, or draining; False for a deleted one. A
+            valid job of a schedule that does not admit belongs to a pause that keeps its jobs.
         held_by: indexes of the constraints that held it when it was last decided to wait; None: it has not waited.
         command: an operator's command on the job; `command_reason` is who gave it and why.
         stands_from: the oldest generation whose jobs are still valid; None: only `generation` itself.
         priority: the schedule's priority in its pool as set online; None: the priority of its definition applies.
+        resumed_at: when a pause that held the schedule's jobs last ended (UTC); timeouts count from then at the
+            earliest.
     """
 
     ready: ReadyJob
@@ -62,6 +67,7 @@ class DueJob:
     command_reason: str = ""
     stands_from: int | None = None
     priority: int | None = None
+    resumed_at: datetime | None = None
 
     job: str = field(init=False, repr=False, compare=False)
     schedule_key: ScheduleKey = field(init=False, repr=False, compare=False)
@@ -88,14 +94,14 @@ class DueJob:
 
 @dataclass(frozen=True, slots=True)
 class DecisionInput:
-    """The due jobs of a program, oldest satisfaction first, and the state they are judged against. A schedule whose
-    overlap policy keeps only the newest job contributes all its waiting jobs, due or not. Times are UTC.
+    """The due jobs of a program, in the order of `ReadyJob.queued_at`, and the state they are judged against. A
+    schedule whose overlap policy keeps only the newest job contributes all its waiting jobs, due or not. Times are UTC.
 
     Attributes:
         program: None when it was removed.
         waiting: for each schedule key the oldest valid waiting job, due now or not, without those that stand alone.
         active_runs: ids of the program's non-terminal runs, oldest first, started by schedules or manually.
-        own_runs: those of them started by a schedule of the due jobs, by schedule key.
+        own_runs: those of them started by a schedule of the due jobs, by schedule key, without those of backfills.
         last_completed_at: end of the program's latest completed run.
         resources: those that runs of the due jobs may take.
         lanes: the lanes of the due jobs.
@@ -122,12 +128,10 @@ class DecisionInput:
         """The job's position in the queue of its pool, which is also its position in the order of judging."""
         pool = None if due_job.schedule is None else due_job.schedule.pool
         if pool is None:
-            return QueuePosition(due_job.ready.satisfied_at, due_job.ready.sequence, due_job.job)
+            return QueuePosition(due_job.ready.queued_at, due_job.ready.sequence, due_job.job)
         priority = pool.priority if due_job.priority is None else due_job.priority
         age = self.resources.pool_queues.get(pool.name, PoolQueue()).age
-        return QueuePosition(
-            position_at(due_job.ready.satisfied_at, priority, age), due_job.ready.sequence, due_job.job
-        )
+        return QueuePosition(position_at(due_job.ready.queued_at, priority, age), due_job.ready.sequence, due_job.job)
 
 
 @dataclass(frozen=True, slots=True)

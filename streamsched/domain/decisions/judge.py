@@ -1,7 +1,7 @@
 """Judges a decision input: which due jobs run, wait, join another or end. Pure: the launcher's policy without a store.
 
-Jobs are judged oldest satisfaction first (those of a pool in the order of its queue). An admitted run counts at once
-for the jobs after it, so the result is the same as if the jobs were decided one at a time.
+Jobs are judged oldest satisfaction first, those of backfills last (those of a pool in the order of its queue). An
+admitted run counts at once for the jobs after it, so the result is the same as if the jobs were decided one at a time.
 """
 
 from __future__ import annotations
@@ -246,9 +246,13 @@ def _newest(due_jobs: Sequence[DueJob]) -> Mapping[ScheduleKey, JobNumber]:
     return newest
 
 
-def timed_out_at(satisfied_at: datetime, schedule: Schedule) -> datetime | None:
-    """When the constraint wait of a job satisfied at that time runs out (UTC); None: never."""
-    return None if schedule.timeout is None else later(satisfied_at, schedule.timeout)
+def timed_out_at(satisfied_at: datetime, schedule: Schedule, resumed_at: datetime | None = None) -> datetime | None:
+    """When the constraint wait of a job satisfied at that time runs out (UTC); None: never. A pause that holds jobs
+    stops it: after the last one, at `resumed_at`, it begins again.
+    """
+    if schedule.timeout is None:
+        return None
+    return later(satisfied_at if resumed_at is None else max(satisfied_at, resumed_at), schedule.timeout)
 
 
 def _by_admission(
@@ -257,7 +261,7 @@ def _by_admission(
     """The decision by timeout and constraints. The timeout takes precedence: past it the job ends or launches whatever
     its constraints say.
     """
-    deadline = timed_out_at(due_job.ready.satisfied_at, schedule)
+    deadline = timed_out_at(due_job.ready.satisfied_at, schedule, due_job.resumed_at)
     if deadline is not None and now >= deadline:
         return _timed_out(due_job, program, schedule, admission, deadline)
     if admission.aborted:

@@ -27,7 +27,7 @@ def limits_of(schedule: Schedule | None, ready: ReadyJob) -> Mapping[LaneName, i
 
 def lane_position(ready: ReadyJob) -> QueuePosition:
     """The job's position in its lanes."""
-    return QueuePosition(ready.satisfied_at, ready.sequence, ready.id)
+    return QueuePosition(ready.queued_at, ready.sequence, ready.id)
 
 
 def in_lanes(due_job: DueJob, decision: Decision) -> Decision:

@@ -90,12 +90,18 @@ class CustomHappened:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """A schedule's time leaf reached a fire time. Created by the timers only, not accepted from outside."""
+    """A schedule's time leaf reached a fire time. Created by the timers only, not accepted from outside.
+
+    Attributes:
+        after: of a `SinceLastRun`: generation and sequence of the schedule's latest job that was known then, (0, 0)
+            without one. A later job makes the tick void.
+    """
 
     schedule: ScheduleRef
     generation: int
     leaf: str
     due_at: datetime
+    after: tuple[int, int] | None = None
 
 
 Fact = PartitionsAdded | StreamSize | ProgramReached | CustomHappened | Ticked

@@ -61,7 +61,7 @@ def added(had: Accumulation, slot: LeafSlot, event: Event, consumption: Consumpt
         case CustomHappened(attributes=values) | ProgramReached(arguments=values):
             amount = int(slot.plain or slot.match.accepts(values))
         case Ticked():
-            amount = 1
+            amount = 0 if slot.since_run and had.count else 1
         case StreamSize(bytes=size, absolute=True):
             growth = 0 if level is None else size - level
             amount = growth if growth >= 0 else size

@@ -93,10 +93,21 @@ class CellUpdate:
         return not self._accumulations and not waiting
 
     def begin(self, at: datetime) -> None:
-        """Starts the silences, when a definition takes effect or a key opens."""
+        """Starts the silences, when a definition takes effect or a key opens. One in the second part of a `then` has
+        started with its first part; it starts here only after it was stopped.
+        """
         for node in self._plan.timed_nodes:
-            if isinstance(node.timed, Silence) and not node.after and node.place not in self._clocks:
+            begun = isinstance(node.timed, Silence) and all(each.holds(self._held) for each in node.after)
+            if begun and node.place not in self._clocks:
                 self._clocks[node.place] = TimedNodeState(last=at)
+
+    def stop_silences(self) -> None:
+        """Stops the silences that do not hold yet: while no events count, their absence means nothing."""
+        for node in self._plan.timed_nodes:
+            clock = self._clocks.get(node.place)
+            if isinstance(node.timed, Silence) and clock is not None and clock.last is not None and not clock.held:
+                del self._clocks[node.place]
+                self.changed = True
 
     def elapse(self, at: datetime, *, fires: bool) -> None:
         """Evaluates everything due up to `at`, in order of time."""
@@ -295,6 +306,8 @@ class CellUpdate:
         contributions: list[Contribution] = []
         for slot in self._plan.slots:
             has = self._accumulations.get(slot.id)
+            if slot.since_run and not used & slot.bit:
+                self._forget(slot.id)
             if not used & slot.bit or has is None or not has.events:
                 continue
             if whole & slot.bit:

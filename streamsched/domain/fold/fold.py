@@ -17,6 +17,7 @@ number of schedules, open keys, or counted events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -28,7 +29,7 @@ from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
 from streamsched.domain.fold.effect import Aside, Launch, Refuse, Wake
 from streamsched.domain.fold.kept_state import kept
 from streamsched.domain.fold.open_keys import OpenKeys
-from streamsched.domain.fold.plan import LeafSlot
+from streamsched.domain.fold.plan import LeafSlot, planned
 from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerState, launches, with_wakes
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
@@ -82,7 +83,8 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
     plan = definition.plan
     fact = event.fact
     if isinstance(fact, Ticked):
-        slots = plan.by_tick.get(fact.leaf, ()) if fact.generation == definition.generation else ()
+        void = fact.after is not None and fact.after < state.latest  # a later job waits or runs
+        slots = plan.by_tick.get(fact.leaf, ()) if fact.generation == definition.generation and not void else ()
     else:
         slots = plan.by_key.get(event.key, ())
         late = definition.late
@@ -95,8 +97,8 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
     if not plan.timed_nodes:
         return _timeless(state, event, slots, at)
     update = CellUpdate(plan, state.cell, definition.consumption)
-    update.elapse(at, fires=definition.enabled)
-    update.count([LeafEvent(slot, event) for slot in slots], at, fires=definition.enabled)
+    update.elapse(at, fires=state.fires)
+    update.count([LeafEvent(slot, event) for slot in slots], at, fires=state.fires)
     if not update.changed:
         return Folded(state, verdict=UNMATCHED)
     counted = Verdict.REPLACED if update.replaced else Verdict.COUNTED
@@ -131,7 +133,7 @@ def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at
     if not adding:
         verdict = JudgedEvent(Verdict.REPLACED, verdict.leaves)
     now = Cell(after, held)
-    if held != cell.held and definition.enabled and definition.plan.root.holds(held):
+    if held != cell.held and state.fires and definition.plan.root.holds(held):
         update = CellUpdate(definition.plan, now, consumption)
         update.settle(at, fires=True)
         return _settled(state, update, now, verdict)
@@ -158,7 +160,7 @@ def _woken(state: TriggerState, key: str, due_at: datetime, at: datetime, cells:
         keys.settle(key, before, keys.elapse(key, before))
         return keys.folded()
     update = CellUpdate(plan, before, state.consumption)
-    update.elapse(at, fires=state.enabled)
+    update.elapse(at, fires=state.fires)
     return _settled(state, update, before, None) if answered or update.changed else Folded(state)
 
 
@@ -210,11 +212,11 @@ def _passed(
     state: TriggerState, at: datetime, cells: Mapping[str, Cell]
 ) -> tuple[TriggerState, tuple[Launch, ...], Mapping[str, Cell]]:
     """The state and cells after everything due up to `at`, and the jobs this starts."""
-    if not state.definition.counts:
+    if not state.definition.keeps:
         return state, (), cells
     if state.plan.per is None:
         update = CellUpdate(state.plan, state.cell, state.consumption)
-        update.elapse(at, fires=state.enabled)
+        update.elapse(at, fires=state.fires)
         after = _settled(state, update, state.cell, None)
     else:
         keys = OpenKeys(state, at, cells)
@@ -238,6 +240,7 @@ def _cancelled(state: TriggerState | None, cells: Mapping[str, Cell]) -> tuple[W
 
 
 def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str, Cell]) -> Folded:
+    plan = planned(put.trigger)
     definition = Definition(
         put.schedule,
         put.generation,
@@ -246,11 +249,16 @@ def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str,
         put.consumption,
         put.late,
         put.keep and not put.enabled,
+        put.draining,
+        put.backlog,
+        plan=plan,
     )
     jobs: tuple[Launch, ...] = ()
     carried: Mapping[str, Cell] = {}
     if state is not None:
         passed, jobs, left = _passed(state, at, cells)
+        if put.keep and plan.since_run:
+            definition = replace(definition, former=passed.latest)
         if put.keep:
             carried = kept(passed.definition, definition, {"": passed.cell, **left})
     after = _begun(TriggerState(definition, put.started), carried, at)
@@ -265,12 +273,15 @@ def _put(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str,
 
 def _begun(state: TriggerState, carried: Mapping[str, Cell], at: datetime) -> Folded:
     """A new definition takes effect, starting from the cells carried over."""
-    definition, plan, fires = state.definition, state.plan, state.enabled
+    definition, plan, fires = state.definition, state.plan, state.fires
     keys = OpenKeys(state, at, {})
     for key, cell in carried.items() if plan.per is not None else [("", carried.get("", EMPTY))]:
         update = CellUpdate(plan, cell, definition.consumption, key)
-        if definition.counts:
+        if definition.draining:
+            update.stop_silences()
+        elif definition.counts:
             update.begin(at)
+        if definition.keeps:
             update.settle(at, fires=fires)
         if plan.per is None:
             return _settled(state, update, cell, None)

@@ -57,14 +57,14 @@ class OpenKeys:
 
     def elapse(self, key: str, cell: Cell) -> CellUpdate:
         """The update with time passed up to now, at most to the key's expiry."""
-        definition, end = self._state.definition, expires_at(self._state.plan, cell)
+        end = expires_at(self._state.plan, cell)
         update = self._update(key, cell)
-        update.elapse(self._at if end is None else min(self._at, end), fires=definition.enabled)
+        update.elapse(self._at if end is None else min(self._at, end), fires=self._state.fires)
         return update
 
     def count(self, key: str, leaf_events: Sequence[LeafEvent]) -> list[str]:
         """Counts an event under a key, after what was due before. Returns the ids of the leaves that counted it."""
-        at, fires = self._at, self._state.enabled
+        at, fires = self._at, self._state.fires
         known = self.cell(key)
         if known is not None:
             update = self.elapse(key, known)

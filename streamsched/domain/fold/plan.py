@@ -24,6 +24,7 @@ from streamsched.domain.triggers.leaf import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     Total,
     compatible_id,
     leaf_id,
@@ -91,6 +92,7 @@ class LeafSlot:
         after: nodes that must hold before it counts: the first part of each `then` in whose second part it is.
         veto: it belongs to the veto of an `unless`, so its events are not in contributions.
         breaks_silence: it only breaks a silence and counts nothing.
+        since_run: it is a `SinceLastRun`: it holds or does not, and any satisfaction starts it over.
         counted: the verdict on an event that counts in this leaf alone.
     """
 
@@ -107,6 +109,7 @@ class LeafSlot:
     veto: bool = False
     breaks_silence: bool = False
     distinct: bool = False
+    since_run: bool = False
     counted: JudgedEvent = field(default=JudgedEvent(Verdict.COUNTED), compare=False, repr=False)
 
     @property
@@ -190,6 +193,11 @@ class Plan:
     per: Per | None
     root: Node
 
+    @property
+    def since_run(self) -> bool:
+        """Whether a leaf is a `SinceLastRun`."""
+        return any(slot.since_run for slot in self.slots)
+
 
 def wanted(composite: Composite) -> int:
     """How many of its children a composite needs."""
@@ -260,7 +268,7 @@ class _PlanBuilder:
         slot = self.slots.get(name)
         if slot is None:
             slot = self.slots[name] = _slot(leaf, name, self._next_bit(), where)
-            if isinstance(leaf, Cron | Every | At):
+            if isinstance(leaf, Cron | Every | At | SinceLastRun):
                 self.by_tick[slot.leaf] = (*self.by_tick.get(slot.leaf, ()), slot)
             for key in leaf_keys(leaf):
                 self.by_key[key] = (*self.by_key.get(key, ()), slot)
@@ -346,5 +354,6 @@ def _slot(leaf: Leaf, name: str, bit: int, where: _Position) -> LeafSlot:
         where.veto,
         where.breaks_silence,
         distinct,
+        isinstance(leaf, SinceLastRun),
         JudgedEvent(Verdict.COUNTED, (leaf_id(leaf),)),
     )

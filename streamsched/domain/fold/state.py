@@ -15,6 +15,7 @@ from streamsched.domain.fold.effect import Effect, Launch, Wake
 from streamsched.domain.fold.plan import Plan, planned
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.pause import MOST_BACKLOG
 from streamsched.domain.signals.verdict import JudgedEvent
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
@@ -28,9 +29,13 @@ class Definition:
 
     Attributes:
         enabled: it fires.
-        keeping: it is paused: not enabled, but events count.
+        keeping: it is paused: not enabled, but the accumulation stays, and events count unless it is draining.
         consumption: what a satisfaction uses up.
         late: the policy for late events; None counts them.
+        draining: events do not count.
+        backlog: it is paused and makes jobs that wait, each by itself; at most `MOST_BACKLOG`.
+        former: generation and sequence of the latest job of a generation that this one keeps; (0, 0) without one. Only
+            of a trigger with a `SinceLastRun`.
         plan: derived from the trigger.
         encoded: the codec's cache of the encoded definition.
     """
@@ -42,6 +47,9 @@ class Definition:
     consumption: Consumption = Consumption.CUMULATIVE
     late: Late | None = None
     keeping: bool = False
+    draining: bool = False
+    backlog: bool = False
+    former: tuple[int, int] = (0, 0)
     plan: Plan = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
     encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -51,7 +59,12 @@ class Definition:
 
     @property
     def counts(self) -> bool:
-        """Whether events count: it is enabled, or paused and keeping."""
+        """Whether events count."""
+        return self.keeps and not self.draining
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has an accumulation, for which time passes: it is enabled, or paused and keeping."""
         return self.enabled or self.keeping
 
 
@@ -84,6 +97,17 @@ class TriggerState(NamedTuple):
     @property
     def enabled(self) -> bool:
         return self.definition.enabled
+
+    @property
+    def fires(self) -> bool:
+        """Whether a trigger that holds makes a job; not when the backlog is full."""
+        definition = self.definition
+        return definition.enabled and not (definition.backlog and self.sequence >= MOST_BACKLOG)
+
+    @property
+    def latest(self) -> tuple[int, int]:
+        """Generation and sequence of the latest valid job, as far as `Definition.former` is kept."""
+        return (self.generation, self.sequence) if self.sequence else self.definition.former
 
     @property
     def trigger(self) -> Trigger:
@@ -129,8 +153,9 @@ def launches(
 ) -> tuple[Launch, ...]:
     """The jobs of the satisfactions, numbered from the state's sequence plus `before`."""
     schedule, generation, sequence = state.schedule, state.generation, state.sequence + before
+    backlog = state.definition.backlog
     return tuple(
-        Launch(ReadyJob(schedule, generation, sequence + number, each.at, each.contributions, key))
+        Launch(ReadyJob(schedule, generation, sequence + number, each.at, each.contributions, key, backlog=backlog))
         for number, each in enumerate(satisfactions, 1)
     )
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.submission import Submission
+from streamsched.domain.limits import LONGEST, later
 from streamsched.domain.names import ScheduleRef
 
 
@@ -139,6 +140,7 @@ class ReadyJob:
         schedule: None for a submission to a program.
         sequence: of a submission, that of the latest satisfaction of its schedule before it; 0 without one.
         submission: None for a job of the trigger.
+        backlog: its schedule was collecting a backlog when it was satisfied, so it waits and runs by itself.
     """
 
     schedule: ScheduleRef | None
@@ -148,6 +150,7 @@ class ReadyJob:
     contributions: tuple[Contribution, ...]
     key: str = ""
     submission: Submission | None = None
+    backlog: bool = False
 
     @property
     def id(self) -> str:
@@ -167,9 +170,23 @@ class ReadyJob:
 
     @property
     def logical_at(self) -> datetime:
-        """The satisfaction that its runs are about: of a rerun, that of the first job of the chain."""
-        rerun = None if self.submission is None else self.submission.rerun
-        return self.satisfied_at if rerun is None else rerun.satisfied_at
+        """The satisfaction that its runs are about: of a rerun, that of the first job of the chain; of a tick's job of
+        a backfill, the tick.
+        """
+        if self.submission is None:
+            return self.satisfied_at
+        if self.submission.rerun is not None:
+            return self.submission.rerun.satisfied_at
+        return self.submission.logical_at or self.satisfied_at
+
+    @property
+    def queued_at(self) -> datetime:
+        """The time that orders it among waiting jobs of any schedule: its satisfaction. A job of a backfill comes after
+        all other jobs, however long it waits: the time is later by more than any priority is worth.
+        """
+        if self.submission is None or self.submission.backfill is None:
+            return self.satisfied_at
+        return later(self.satisfied_at, LONGEST)
 
     @property
     def number(self) -> JobNumber:

@@ -1,4 +1,6 @@
-"""A submission: a satisfaction by a person, where a trigger would need events; and a rerun, which repeats one."""
+"""A submission: a satisfaction by a person, where a trigger would need events; a rerun, which repeats one; and a job of
+a backfill.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class Rerun:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a person asked for.
+    """What a person asked for, or a node of a graph.
 
     Attributes:
         job: id of the job, a function of the request's idempotency key, so a repeat finds the first.
@@ -51,6 +53,9 @@ class Submission:
         columns: values of the columns of the correlation key, as they were given.
         rerun: what it repeats; None: nothing.
         muted: whether its runs' status is kept from all schedules.
+        backfill: id of the backfill that it belongs to; None: it belongs to none.
+        logical_at: what its runs are about (UTC), for a job of a backfill over ticks; None: when it was submitted.
+        node: the job id of the node of a graph that is ready, which asked for it; None: a person did.
     """
 
     job: str
@@ -59,11 +64,17 @@ class Submission:
     columns: Mapping[str, str] = field(default_factory=dict)
     rerun: Rerun | None = None
     muted: bool = False
+    backfill: str | None = None
+    logical_at: datetime | None = None
+    node: str | None = None
 
     @property
     def origin(self) -> str:
-        """The origin for the history: by a person, what it repeats, and why."""
+        """The origin for the history: by a person, what it repeats, and why; or the node of a graph."""
+        if self.node is not None:
+            return f"node {self.node} is ready"
         by = "by hand" if self.rerun is None else f"by hand, a rerun of {self.rerun.run}"
+        by += f", of backfill {self.backfill}" if self.backfill is not None else ""
         by += ", muted" if self.muted else ""
         return f"{by}: {self.reason}" if self.reason else by
 
@@ -78,6 +89,20 @@ def submitted_job_id(owner: ScheduleRef | ProgramRef, key: str) -> str:
         InvalidError: the key is empty or too long.
     """
     return f"{owner}.submitted-{plain_key(key)}"
+
+
+def backfill_id(schedule: ScheduleRef, key: str) -> str:
+    """`<schedule>.backfill-<key>`: the id of a backfill, with which the ids of its jobs begin.
+
+    Raises:
+        InvalidError: the key is empty or too long.
+    """
+    return f"{schedule}.backfill-{plain_key(key)}"
+
+
+def backfill_job_id(backfill: str, number: int) -> str:
+    """`<backfill>.<number>`: the id of the job of one item."""
+    return f"{backfill}.{number}"
 
 
 def plain_key(key: str) -> str:

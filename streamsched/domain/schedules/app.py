@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.graph import Graph
+from streamsched.domain.graph.release import node_trigger
+from streamsched.domain.graph.task import TaskTemplate, at
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.schedule import Program, Schedule, SparkJob, require_client_mode
@@ -19,6 +22,7 @@ class AppDefinition:
     Attributes:
         enabled: names of the schedules that are created enabled.
         keeping: names of those that keep compatible accumulations when they are changed.
+        tasks: tasks of the app's graph; each has a schedule of its name.
     """
 
     ref: AppRef
@@ -26,6 +30,7 @@ class AppDefinition:
     schedules: tuple[Schedule, ...]
     enabled: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
+    tasks: tuple[TaskTemplate, ...] = ()
 
     def __post_init__(self) -> None:
         for kind, things in (("programs", self.programs), ("schedules", self.schedules)):
@@ -60,6 +65,19 @@ class AppDefinition:
         for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
             if unknown := listed - names:
                 raise InvalidDefinitionError(f"$.{field}", f"names unknown schedules: {', '.join(sorted(unknown))}")
+        self._check_tasks()
+
+    def _check_tasks(self) -> None:
+        Graph(self.tasks)
+        triggers = {schedule.ref.name: schedule.trigger for schedule in self.schedules}
+        for task in self.tasks:
+            path = at("$.tasks", task.name)
+            if task.name not in triggers:
+                raise InvalidDefinitionError(path, "has no schedule of its name")
+            if triggers[task.name] != node_trigger(self.ref, task):
+                raise InvalidDefinitionError(
+                    path, f"schedule '{task.name}' has a trigger of its own; give it or the task another name"
+                )
 
 
 def _check_properties(schedule: Schedule, index: int) -> None:

@@ -1,8 +1,8 @@
-"""The arguments of a job's run: program defaults, overridden by schedule properties, overridden by those a person gave
-with a submission; plus facts of the trigger.
+"""The arguments of a job's run: program defaults, overridden by preferences of the namespace, by schedule properties
+and by those a person gave with a submission, in this order; plus facts of the trigger.
 
 Each column of the key of a `per` is an argument twice: `key.<column>`, and `<column>`. So the end of the run has them,
-and a schedule that correlates by the column counts it under the same key. They override the program's defaults. A
+and a schedule that correlates by the column counts it under the same key. They override defaults and preferences. A
 schedule with a property of such a name is refused (`check_properties`); the property of one stored before counts.
 
 Trigger facts have the prefix `trigger.` and never overwrite other arguments:
@@ -29,15 +29,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.events.event import LOG_TAIL, Outcome, ProgramReached, Ticked
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
 
 PREFIX: Final = "trigger."
 KEY_PREFIX: Final = "key."
+#: Most characters of the value of an argument that a person gives.
+LONGEST_VALUE: Final = 32_768
 #: CDAP's argument: the due time of the latest tick; without a tick, when the trigger was satisfied.
 LOGICAL_START_TIME: Final = "logical.start.time"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +52,7 @@ _ERROR: Final = 500
 
 def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[str, str]:
     """A submission's arguments override schedule properties, these override key columns, and these the program's
-    defaults; trigger facts are added. Times as ISO 8601, UTC.
+    arguments (`preferences.with_preferences`); trigger facts are added. Times as ISO 8601, UTC.
     """
     by_person = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
@@ -70,10 +73,30 @@ def check_properties(schedule: Schedule) -> None:
         for name in (column, f"{KEY_PREFIX}{column}"):
             if name in schedule.properties:
                 raise InvalidDefinitionError(
-                    f"$.properties.{name}" if name.isidentifier() else f"$.properties['{name}']",
+                    argument_path("$.properties", name),
                     f"is also an argument that each run has from its key: `per` names column '{column}'. "
                     "Leave the property out or rename it",
                 )
+
+
+def check_texts(texts: Mapping[str, str], path: str, what: str) -> None:
+    """Checks arguments, or other texts by name, that a person gave. `what` is their noun.
+
+    Raises:
+        InvalidDefinitionError: too many, or a name or a value is too long.
+        InvalidError: one holds a character that PostgreSQL cannot store.
+    """
+    check_most(len(texts), MOST_PARTS, path, what)
+    for name, value in texts.items():
+        check_most(len(name), LONGEST_NAME, path, "characters in a name")
+        check_most(len(value), LONGEST_VALUE, argument_path(path, name), "characters")
+        if "\0" in name or "\0" in value:
+            raise InvalidError(argument_path(path, name).replace("\0", "\\0"), "must not hold a NUL character")
+
+
+def argument_path(path: str, name: str) -> str:
+    """The path of an argument below `path`."""
+    return f"{path}.{name}" if name.isidentifier() else f"{path}['{name}']"
 
 
 def _facts(ready: ReadyJob) -> Iterator[tuple[str, str]]:

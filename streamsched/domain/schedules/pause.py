@@ -1,14 +1,17 @@
-"""How a schedule is paused: whether it keeps its accumulation and its waiting jobs, and until when.
+"""The ways of suspending a schedule. What it still does in each of them is one table: `ACTIVITIES`.
 
-Pausing and disabling are different states. A schedule that is not enabled and has a `Pause` is paused; one that is not
-enabled and has none is disabled. Disabling always drops the accumulation and ends the waiting jobs.
+A schedule that is not enabled and has a `Pause` is paused, in one of four modes; one that is not enabled and has none
+is disabled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import check_count, check_duration, check_instant, later
@@ -16,20 +19,84 @@ from streamsched.domain.limits import check_count, check_duration, check_instant
 MOST_FAILURES: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A paused schedule starts nothing until it is resumed.
+#: Most jobs that one generation of a schedule makes while it collects a backlog. After them it counts without making
+#: jobs, as in mode `KEEP`. A backlog is stored in PostgreSQL, a row for each job.
+MOST_BACKLOG: Final = 100_000
+
+
+class PauseMode(StrEnum):
+    """How a schedule is paused: keep everything and start nothing; drop everything; let the waiting jobs run and count
+    nothing new; or make jobs that wait, each by itself, until the schedule is resumed.
+    """
+
+    KEEP = "keep"
+    DROP = "drop"
+    DRAIN = "drain"
+    BACKLOG = "backlog"
+
+    @property
+    def text(self) -> str:
+        """What a schedule does in this mode, for people."""
+        return _TEXTS[self]
+
+
+_TEXTS: Final[Mapping[PauseMode, str]] = MappingProxyType(
+    {
+        PauseMode.KEEP: "keeping events",
+        PauseMode.DROP: "dropping events",
+        PauseMode.DRAIN: "draining: waiting jobs may run, events do not count",
+        PauseMode.BACKLOG: "collecting a backlog: events make jobs, which wait",
+    }
+)
+
+
+class Activity(NamedTuple):
+    """What a schedule does in one of its states.
 
     Attributes:
-        keep: the accumulation and the waiting jobs stay, and events and ticks that arrive meanwhile count. Without it
-            the accumulation is dropped, the waiting jobs end as OBSOLETE, and nothing counts until it is resumed.
+        counts: events and ticks count.
+        fires: a trigger that holds makes a job.
+        admits: waiting jobs may run, as their constraints allow.
+        keeps: the accumulation and the waiting jobs stay; otherwise they are dropped at the change.
+    """
+
+    counts: bool
+    fires: bool
+    admits: bool
+    keeps: bool
+
+
+#: By mode of the pause; a schedule without one is `ENABLED` or `DISABLED`.
+ENABLED: Final = Activity(counts=True, fires=True, admits=True, keeps=True)
+DISABLED: Final = Activity(counts=False, fires=False, admits=False, keeps=False)
+ACTIVITIES: Final[Mapping[PauseMode, Activity]] = MappingProxyType(
+    {
+        PauseMode.KEEP: Activity(counts=True, fires=False, admits=False, keeps=True),
+        PauseMode.DROP: Activity(counts=False, fires=False, admits=False, keeps=False),
+        PauseMode.DRAIN: Activity(counts=False, fires=False, admits=True, keeps=True),
+        PauseMode.BACKLOG: Activity(counts=True, fires=True, admits=False, keeps=True),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause of a schedule.
+
+    Attributes:
+        mode: what the schedule still does (`ACTIVITIES`).
         until: the timers resume it then (UTC); None: it is resumed by request only.
         note: shown with the schedule while it is paused.
     """
 
-    keep: bool = True
+    mode: PauseMode = PauseMode.KEEP
     until: datetime | None = None
     note: str = ""
+
+    @property
+    def keep(self) -> bool:
+        """Whether the accumulation and the waiting jobs stay."""
+        return ACTIVITIES[self.mode].keeps
 
     def check(self, now: datetime) -> None:
         """Raises:
@@ -45,7 +112,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class PauseAfter:
-    """A schedule that pauses itself when its runs fail.
+    """A schedule that pauses itself, in mode `KEEP` or `DROP`, when its runs fail.
 
     Attributes:
         failures: number of consecutive jobs, in order of satisfaction, whose last run failed, counted since the
@@ -67,4 +134,12 @@ class PauseAfter:
         """The pause after the last failure: of `run`, at `at` (UTC), for `reason`."""
         until = None if self.lasting is None else later(at, self.lasting)
         runs = "its run" if self.failures == 1 else f"{self.failures} runs in a row"
-        return Pause(self.keep, until, f"paused by itself, for {runs} failed, the last {run}: {reason}")
+        mode = PauseMode.KEEP if self.keep else PauseMode.DROP
+        return Pause(mode, until, f"paused by itself, for {runs} failed, the last {run}: {reason}")
+
+
+def activity(pause: Pause | None, *, enabled: bool) -> Activity:
+    """What an existing schedule does that is enabled, or has this pause, or is disabled."""
+    if enabled:
+        return ENABLED
+    return DISABLED if pause is None else ACTIVITIES[pause.mode]

@@ -10,14 +10,13 @@ from typing import Final
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.submission import Rerun, Submission, rerun_job_id, submitted_job_id
-from streamsched.domain.limits import MOST_PARTS, check_most
+from streamsched.domain.limits import check_most
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedules.arguments import check_texts
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.named_key import named_key
 
-#: Most characters of an argument's name, of its value, and of a reason.
-LONGEST_NAME: Final = 255
-LONGEST_VALUE: Final = 32_768
+#: Most characters of a reason.
 LONGEST_REASON: Final = 1000
 
 
@@ -43,9 +42,9 @@ class SubmissionRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "job", submitted_job_id(self.owner, self.token))
-        _check_texts(self.arguments, "$.arguments", "arguments")
-        _check_texts(self.columns, "$.key", "columns")
-        _check_reason(self.reason)
+        check_texts(self.arguments, "$.arguments", "arguments")
+        check_texts(self.columns, "$.key", "columns")
+        check_reason(self.reason)
         if self.columns and isinstance(self.owner, ProgramRef):
             raise InvalidError("$.key", "is for a schedule; a program alone has no key")
 
@@ -88,8 +87,8 @@ class RerunRequest:
     muted: bool = False
 
     def __post_init__(self) -> None:
-        _check_texts(self.arguments, "$.arguments", "arguments")
-        _check_reason(self.reason)
+        check_texts(self.arguments, "$.arguments", "arguments")
+        check_reason(self.reason)
 
     def satisfaction(
         self, former: ReadyJob, run: str, attempt: int, *, generation: int, sequence: int, now: datetime
@@ -116,16 +115,10 @@ class RerunRequest:
         return replace(former, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)
 
 
-def _check_texts(texts: Mapping[str, str], path: str, what: str) -> None:
-    check_most(len(texts), MOST_PARTS, path, what)
-    for name, value in texts.items():
-        check_most(len(name), LONGEST_NAME, path, "characters in a name")
-        check_most(len(value), LONGEST_VALUE, f"{path}.{name}", "characters")
-        if "\0" in name or "\0" in value:
-            raise InvalidError(f"{path}.{name}".replace("\0", "\\0"), "must not hold a NUL character")
-
-
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
+    """Raises:
+    InvalidError: it is too long or holds a NUL character.
+    """
     check_most(len(reason), LONGEST_REASON, "$.reason", "characters")
     if "\0" in reason:
         raise InvalidError("$.reason", "must not hold a NUL character")

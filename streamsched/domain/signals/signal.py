@@ -26,9 +26,12 @@ class Put:
     `started` may raise the sequence.
 
     Attributes:
+        enabled: a trigger that holds makes a job.
         keep: keep the compatible part of the accumulation. Not enabled and keeping is a pause: events count, nothing
             fires until an enabled definition.
         late: the policy for late events; None counts them.
+        draining: of a pause that keeps: events do not count.
+        backlog: of a pause that makes jobs (enabled): each waits by itself, and there are at most `MOST_BACKLOG`.
         started: highest sequence number of this generation's jobs known to exist, whatever the state says; the next
             job has a higher one.
     """
@@ -41,6 +44,8 @@ class Put:
     keep: bool = False
     late: Late | None = None
     started: int = 0
+    draining: bool = False
+    backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,15 +56,16 @@ def named(start: datetime, grain: Grain) -> str:
 
 def within(start: datetime, coarse: Grain, fine: Grain) -> tuple[str, ...]:
     """The finer periods of the coarser one that starts at `start`, in order."""
-    end = _after(start, coarse)
+    end = next_period(start, coarse)
     found: list[str] = []
     while start < end:
         found.append(named(start, fine))
-        start = _after(start, fine)
+        start = next_period(start, fine)
     return tuple(found)
 
 
-def _after(start: datetime, grain: Grain) -> datetime:
+def next_period(start: datetime, grain: Grain) -> datetime:
+    """The start of the period after the one of this grain that starts at `start`."""
     match grain:
         case Grain.HOUR:
             return start + timedelta(hours=1)

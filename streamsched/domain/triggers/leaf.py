@@ -5,6 +5,7 @@ an accumulation, and a changed trigger can keep compatible state.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final, assert_never
 
@@ -13,7 +14,7 @@ from streamsched.domain.events.event import Outcome, custom_key, partition_key, 
 from streamsched.domain.events.match import ANYTHING, Match
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.triggers.composite import Composable, at_least_one
-from streamsched.domain.triggers.time_leaf import At, Cron, Every, TimeLeaf, tick_id
+from streamsched.domain.triggers.time_leaf import At, Cron, Every, SinceLastRun, TimeLeaf, tick_id
 
 
 def _where(match: Match) -> str:
@@ -22,6 +23,9 @@ def _where(match: Match) -> str:
 
 #: Suffix in the text of a leaf that counts every commit; counting a partition once is the default.
 EVERY_COMMIT: Final = " (every commit)"
+
+
+_SINCE_LAST_RUN: Final = "since_last_run"
 
 
 def _distinct_id(distinct: bool) -> str:
@@ -132,13 +136,15 @@ class CustomEvent(Composable):
 
 
 EventLeaf = Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent
-Leaf = TimeLeaf | EventLeaf
+#: A leaf that the timers tell of; it listens to no event key.
+TickingLeaf = TimeLeaf | SinceLastRun
+Leaf = TickingLeaf | EventLeaf
 
 
 def needed(leaf: Leaf) -> int:
     """How much a leaf needs, in its own unit."""
     match leaf:
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return 1
         case Partitions(count=count):
             return count
@@ -153,7 +159,7 @@ def needed(leaf: Leaf) -> int:
 def compatible_id(leaf: Leaf) -> str:
     """The leaf's id without the amount: equal for leaves that can take over each other's accumulation."""
     match leaf:
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return leaf_id(leaf)
         case Partitions():
             return leaf_id(replace(leaf, count=1, distinct=False))
@@ -172,6 +178,8 @@ def leaf_id(leaf: Leaf) -> str:
     match leaf:
         case Cron() | Every() | At():
             return tick_id(leaf)
+        case SinceLastRun(duration=duration):
+            return f"{_SINCE_LAST_RUN}:{duration.total_seconds():.15g}s"
         case Partitions(dataset=dataset, count=count, match=wanted, distinct=distinct):
             return f"partitions:{dataset}:{count}{_distinct_id(distinct)}{_filter_id(wanted)}"
         case Total(dataset=dataset, measure=measure, amount=amount, match=wanted, distinct=distinct):
@@ -186,10 +194,16 @@ def leaf_id(leaf: Leaf) -> str:
             assert_never(leaf)
 
 
+def since_last_run_of(name: str) -> timedelta | None:
+    """The duration of the `SinceLastRun` with this leaf id; None for any other leaf."""
+    head, _, seconds = name.partition(":")
+    return timedelta(seconds=float(seconds[:-1])) if head == _SINCE_LAST_RUN else None
+
+
 def leaf_keys(leaf: Leaf) -> tuple[str, ...]:
     """The event keys one leaf listens to."""
     match leaf:
-        case Cron() | Every() | At():
+        case Cron() | Every() | At() | SinceLastRun():
             return ()
         case Partitions(dataset=dataset) | Total(dataset=dataset):
             return (partition_key(dataset),)

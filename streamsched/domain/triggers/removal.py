@@ -24,6 +24,7 @@ from streamsched.domain.triggers.trigger import (
     ProgramStatus,
     Quiet,
     Silence,
+    SinceLastRun,
     StreamGrowth,
     Then,
     Total,
@@ -69,7 +70,7 @@ def without(trigger: Trigger, deleted: Collection[ProgramRef]) -> Trigger | None
             return None if left is None else _rebuilt(trigger, trigger=left)
         case Silence(of=only):  # permanent silence is not a condition
             return None if without(only, deleted) is None else trigger
-        case Cron() | Every() | At() | Partitions() | Total() | StreamGrowth() | CustomEvent():
+        case Cron() | Every() | At() | SinceLastRun() | Partitions() | Total() | StreamGrowth() | CustomEvent():
             return trigger
         case _:
             assert_never(trigger)

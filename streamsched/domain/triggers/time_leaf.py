@@ -1,4 +1,8 @@
-"""Time leaves: cron, interval and instant. `domain.ticks.fire_times` computes their fire times."""
+"""Time leaves: cron, interval and instant. `domain.ticks.fire_times` computes their fire times.
+
+`SinceLastRun` ticks too, but when depends on the runs of its schedule (`domain.ticks.since_last_run`), so it is not a
+`TimeLeaf`.
+"""
 
 from __future__ import annotations
 
@@ -91,6 +95,26 @@ class At(Composable):
 
 
 TimeLeaf = Cron | Every | At
+
+
+@dataclass(frozen=True, slots=True)
+class SinceLastRun(Composable):
+    """`duration` has passed since the last run of the schedule ended, however it ended, and none waits or is active.
+
+    A job that ended without a run counts as a run. Before the first end, and after the schedule was enabled or changed
+    without keeping, it is counted from then. It holds until the trigger fires, and once for each satisfaction: any
+    satisfaction starts it over.
+    """
+
+    duration: timedelta
+
+    def __post_init__(self) -> None:
+        check_duration(self.duration, "$.duration")
+        if self.duration < timedelta(seconds=1):
+            raise InvalidDefinitionError("$.duration", f"must be at least one second but is {self.duration}")
+
+    def __str__(self) -> str:
+        return f"{duration_text(self.duration)} since the last run"
 
 
 def jitter_of(leaf: TimeLeaf) -> timedelta:

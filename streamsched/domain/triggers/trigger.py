@@ -24,7 +24,9 @@ from streamsched.domain.triggers.leaf import (
     Measure,
     Partitions,
     ProgramStatus,
+    SinceLastRun,
     StreamGrowth,
+    TickingLeaf,
     TimeLeaf,
     Total,
     compatible_id,
@@ -52,8 +54,10 @@ __all__ = [
     "ProgramStatus",
     "Quiet",
     "Silence",
+    "SinceLastRun",
     "StreamGrowth",
     "Then",
+    "TickingLeaf",
     "TimeLeaf",
     "Timed",
     "Total",
@@ -87,7 +91,9 @@ def children(trigger: Trigger) -> tuple[Trigger, ...]:
             return (only,)
         case Silence(of=only):
             return (only,)
-        case Cron() | Every() | At() | Partitions() | Total() | StreamGrowth() | ProgramStatus() | CustomEvent():
+        case Cron() | Every() | At() | SinceLastRun():
+            return ()
+        case Partitions() | Total() | StreamGrowth() | ProgramStatus() | CustomEvent():
             return ()
         case _:
             assert_never(trigger)

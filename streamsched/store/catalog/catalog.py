@@ -19,7 +19,7 @@ from streamsched.codec.schedules.schedule import (
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.triggers.trigger import event_keys
 from streamsched.ports.catalog import (
@@ -140,7 +140,10 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
             each.after.created_at,
             each.after.updated_at,
             each.after.deleted_at,
-            each.after.kept_from,
+            # of a backlog jobs of its own generation are valid too, although it is not enabled
+            each.after.generation if each.after.backlog and each.after.kept_from is None else each.after.kept_from,
+            each.after.draining,
+            each.after.resumed_at,
         )
         for ref, each in zip(refs, changes, strict=True)
     ]
@@ -148,9 +151,9 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
         raise _Overtaken
     await connection.execute(_SQL["clear_pauses"], refs)
     pauses = [
-        (ref, each.after.generation, each.after.pause.keep, each.after.pause.until, each.after.pause.note)
+        (ref, each.after.generation, pause.keep, pause.mode.value, pause.until, pause.note)
         for ref, each in zip(refs, changes, strict=True)
-        if each.after.pause is not None
+        if (pause := each.after.pause) is not None
     ]
     if pauses:
         await connection.execute(_SQL["put_pauses"], *_columns(pauses))
@@ -194,9 +197,14 @@ async def _end_jobs(connection: Any, refs: list[str], changes: Sequence[Schedule
     kept = [(ref, str(each.after.definition.program)) for ref, each in zip(refs, changes, strict=True) if each.keeps]
     if kept:
         await connection.execute(_SQL["keep_jobs"], *_columns(kept))
-    held = [(ref, each.after.keeping, each.after.stands_from) for ref, each in zip(refs, changes, strict=True)]
+    held = [(ref, _holds(each.after), each.after.stands_from) for ref, each in zip(refs, changes, strict=True)]
     await connection.execute(_SQL["release_runs"], *_columns(held))
     return [row["id"] for row in rows]
+
+
+def _holds(record: ScheduleRecord) -> bool:
+    """Whether valid jobs and runs wait for the end of a pause."""
+    return record.keeps and not record.activity.admits
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -229,7 +237,7 @@ async def app_record(
 ) -> AppRecord:
     """The input of a decision, from rows of `schedules` of this app and of others."""
     pauses = {
-        (row["schedule"], row["generation"]): Pause(row["keep"], row["until"], row["note"])
+        (row["schedule"], row["generation"]): stored_pause(row)
         for row in await connection.fetch(_SQL["pauses"], [row["id"] for row in rows])
     }
     origin = await connection.fetchval(_SQL["origin"], str(app))
@@ -258,9 +266,16 @@ def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:
         row["created_at"],
         row["updated_at"],
         row["deleted_at"],
-        kept_from=row["kept_from"] if row["kept_in"] == row["generation"] else None,
+        kept_from=row["kept_from"] if row["kept_in"] == row["generation"] != row["kept_from"] else None,
         pause=pause,
+        resumed_at=row["resumed_at"],
     )
+
+
+def stored_pause(row: Any) -> Pause:
+    """The pause in a row of `pauses`; an earlier release writes no mode."""
+    mode = PauseMode.KEEP if row["keep"] else PauseMode.DROP
+    return Pause(mode if row["mode"] is None else PauseMode(row["mode"]), row["until"], row["note"])
 
 
 def stored_program(row: Any) -> Program:
@@ -301,6 +316,8 @@ def _history(change: AppChange, now: datetime) -> Iterator[HistoryEntry]:
             "triggered_by": str(after.definition.trigger),
             "accumulation": "kept" if schedule.keeps else "reset",
         }
-        if after.pause is not None and after.pause.until is not None:
-            detail["until"] = after.pause.until
+        if after.pause is not None:
+            detail["mode"] = after.pause.mode.value
+            if after.pause.until is not None:
+                detail["until"] = after.pause.until
         yield HistoryEntry(now, "schedule", str(after.definition.ref), schedule.action, schedule.reason, detail)

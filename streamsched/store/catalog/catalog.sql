@@ -40,22 +40,22 @@ WHERE deleted_at IS NULL AND jsonb_path_query_array(definition, '$.trigger.**.pr
 
 -- name: schedules_of_app
 -- As lock_schedules_of_app, without locks.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id;
 
 -- name: lock_schedules_of_app
 -- All of an app's schedules, tombstones too, and those of $2; in id order, the lock order.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_schedules
 -- Some schedules, tombstones too.
-SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from
+SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at
 FROM schedules WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
 
 -- name: pauses
 -- The pauses of locked schedules: a statement of its own, which sees what was committed before the locks were granted.
-SELECT schedule, generation, keep, until, note FROM pauses WHERE schedule = ANY ($1::text[]);
+SELECT schedule, generation, keep, mode, until, note FROM pauses WHERE schedule = ANY ($1::text[]);
 
 -- name: put_programs
 -- Stores programs; existing runs keep the definition they were created with.
@@ -71,18 +71,21 @@ DELETE FROM programs WHERE id = ANY ($1::text[]);
 -- The next generation of each; a row that is no longer of the generation before is left unchanged and not returned. In id
 -- order, the lock order.
 INSERT INTO schedules AS known
-    (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, kept_in)
+    (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, kept_in,
+    draining_in, resumed_at)
 SELECT id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from,
-    CASE WHEN kept_from IS NOT NULL THEN generation END
+    CASE WHEN kept_from IS NOT NULL THEN generation END, CASE WHEN draining THEN generation END, resumed_at
 FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[], $6::boolean[], $7::timestamptz[],
-    $8::timestamptz[], $9::timestamptz[], $10::bigint[]
-) AS given (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from)
+    $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::boolean[], $12::timestamptz[]
+) AS given (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, draining,
+    resumed_at)
 ORDER BY id
 ON CONFLICT (id) DO UPDATE SET
     program = excluded.program, definition = excluded.definition, generation = excluded.generation,
     enabled = excluded.enabled, created_at = excluded.created_at, updated_at = excluded.updated_at,
-    deleted_at = excluded.deleted_at, kept_from = excluded.kept_from, kept_in = excluded.kept_in
+    deleted_at = excluded.deleted_at, kept_from = excluded.kept_from, kept_in = excluded.kept_in,
+    draining_in = excluded.draining_in, resumed_at = excluded.resumed_at
 WHERE known.generation = excluded.generation - 1
 RETURNING id;
 
@@ -92,8 +95,8 @@ DELETE FROM pauses WHERE schedule = ANY ($1::text[]);
 
 -- name: put_pauses
 -- The pauses of these generations.
-INSERT INTO pauses (schedule, generation, keep, until, note)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::timestamptz[], $5::text[]);
+INSERT INTO pauses (schedule, generation, keep, mode, until, note)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::boolean[], $4::text[], $5::timestamptz[], $6::text[]);
 
 -- name: clear_timers
 -- Waits for an instance that is firing one of them: its tick then is of the old generation, and counts for nothing
@@ -145,16 +148,17 @@ WITH kept AS (
 SELECT count(*), (SELECT pg_notify('launcher', '') FROM woken LIMIT 1) FROM woken;
 
 -- name: release_runs
--- Runs held back by a pause may be claimed again; the claim decides whether they run. While the pause continues
--- (keeping), only runs of superseded jobs. A locked run is being claimed; its claim waits for this change.
+-- Runs held back by a pause may be claimed again; the claim decides whether they run. While the schedule is paused and
+-- does not admit jobs (holding), only runs of superseded jobs. A locked run is being claimed; its claim waits for this
+-- change.
 WITH released AS (
     UPDATE runs SET spawn_at = timestamptz 'epoch', spawns = 0
     WHERE id IN (
         SELECT r.id FROM runs r JOIN jobs j ON j.id = r.job
-        JOIN unnest($1::text[], $2::boolean[], $3::bigint[]) AS given (schedule, keeping, stands_from)
+        JOIN unnest($1::text[], $2::boolean[], $3::bigint[]) AS given (schedule, holding, stands_from)
             ON given.schedule = j.schedule
         WHERE r.state = 'PENDING' AND r.spawn_at = timestamptz 'infinity'
-            AND (NOT given.keeping OR j.generation < given.stands_from OR j.state = 'OBSOLETE')
+            AND (NOT given.holding OR j.generation < given.stands_from OR j.state = 'OBSOLETE')
         FOR UPDATE OF r SKIP LOCKED
     )
     RETURNING id
@@ -165,8 +169,13 @@ SELECT count(*), (SELECT pg_notify('launcher', '') FROM released LIMIT 1) FROM r
 -- Schedules with their state; $1 namespace, $2 app, $3 schedule, each NULL for any; at most $5 (NULL: all) after id $4;
 -- $6 states, none for any.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    p.progress, z.keep, z.until, z.note, h.halt,
-    (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id) AS next_tick_at,
+    s.resumed_at, p.progress, z.keep, z.mode, z.until, z.note, h.halt,
+    (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id AND NOT starts_with(t.leaf, 'since_last_run:'))
+        AS next_tick_at,
+    array(SELECT t.leaf FROM timers t WHERE t.schedule = s.id AND starts_with(t.leaf, 'since_last_run:') ORDER BY t.leaf)
+        AS since_leaves,
+    array(SELECT t.due_at FROM timers t WHERE t.schedule = s.id AND starts_with(t.leaf, 'since_last_run:') ORDER BY t.leaf)
+        AS since_due_at,
     (SELECT count(*) FROM jobs j
      WHERE j.schedule = s.id AND j.state IN ('PENDING_CONSTRAINT', 'PENDING_LAUNCH')) AS waiting_jobs,
     (SELECT count(*) FROM open_keys k WHERE k.schedule = s.id AND k.generation = s.generation) AS open_keys
@@ -189,11 +198,12 @@ LIMIT $5;
 -- The $3 schedules that tick soonest, of $1 namespace and $2 app, each NULL for any: only they can have one of the next
 -- $3 ticks of all.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    z.keep, z.until, z.note
+    s.resumed_at, z.keep, z.mode, z.until, z.note
 FROM (
     SELECT t.schedule, min(t.due_at) AS due_at FROM timers t
     JOIN schedules o ON o.id = t.schedule JOIN apps a ON a.id = o.app
-    WHERE o.deleted_at IS NULL AND ($1::text IS NULL OR a.namespace = $1) AND ($2::text IS NULL OR o.app = $2)
+    WHERE o.deleted_at IS NULL AND NOT starts_with(t.leaf, 'since_last_run:')
+        AND ($1::text IS NULL OR a.namespace = $1) AND ($2::text IS NULL OR o.app = $2)
     GROUP BY t.schedule ORDER BY min(t.due_at) LIMIT $3
 ) AS next
 JOIN schedules s ON s.id = next.schedule

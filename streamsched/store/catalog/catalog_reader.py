@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -13,9 +13,19 @@ from streamsched.domain.errors import NotFoundError, described
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program
+from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity, next_tick
+from streamsched.domain.triggers.leaf import since_last_run_of
 from streamsched.ports.catalog import AppRecord, AppSummary, HistoryEntry, ScheduleRecord, ScheduleStatus
 from streamsched.store.catalog import history
-from streamsched.store.catalog.catalog import app_record, awaiting, schedule_record, stored_program, stored_programs
+from streamsched.store.catalog.catalog import (
+    app_record,
+    awaiting,
+    schedule_record,
+    stored_pause,
+    stored_program,
+    stored_programs,
+)
+from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -116,9 +126,15 @@ class PostgresCatalogReader:
             wanted = None if limit is None else limit - len(found)
             with translated():
                 rows = await self._pool.fetch(_SQL["schedules"], namespace, app, ref, after, wanted, list(states))
+                since = [
+                    (row["id"], leaf, due_at)
+                    for row in rows
+                    for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True)
+                ]
+                last_runs = await last_runs_of(self._pool, since)
             for row in rows:
                 try:
-                    found.append(_status(row))
+                    found.append(_status(row, last_runs))
                 except Exception as failure:
                     if not skip:
                         raise
@@ -148,10 +164,15 @@ class PostgresCatalogReader:
         return [stored_program(row) for row in rows]
 
 
-def _status(row: Any) -> ScheduleStatus:
+def _status(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> ScheduleStatus:
+    times = [row["next_tick_at"]] if row["next_tick_at"] is not None else []
+    for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True):
+        duration, last_run = since_last_run_of(leaf), last_runs.get((row["id"], leaf), NO_RUN)
+        if duration is not None and (tick := next_tick(duration, due_at, last_run)) is not None:
+            times.append(tick)
     return ScheduleStatus(
         schedule_record(row, pause_of(row)),
-        row["next_tick_at"],
+        min(times, default=None),
         row["waiting_jobs"],
         row["open_keys"],
         row["progress"] if isinstance(row["progress"], dict) else None,  # damaged: treated as not copied yet
@@ -161,4 +182,4 @@ def _status(row: Any) -> ScheduleStatus:
 
 def pause_of(row: Any) -> Pause | None:
     """The pause in a row joined with `pauses`; None when the schedule is not paused."""
-    return None if row["keep"] is None else Pause(row["keep"], row["until"], row["note"])
+    return None if row["keep"] is None else stored_pause(row)

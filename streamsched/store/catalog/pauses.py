@@ -8,7 +8,7 @@ from datetime import datetime
 import asyncpg
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.ports.catalog import FailureStreak
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -29,7 +29,7 @@ class PostgresPauseStore:
             FailureStreak(
                 ScheduleRef.parse(row["schedule"]),
                 row["generation"],
-                Pause(row["keep"], row["until"], row["note"]),
+                Pause(PauseMode.KEEP if row["keep"] else PauseMode.DROP, row["until"], row["note"]),
             )
             for row in rows
         ]

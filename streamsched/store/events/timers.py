@@ -21,11 +21,13 @@ from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.ticks.misfire import COUNTED
-from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf, leaf_id, leaves
+from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity
+from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf, leaf_id, leaves
 from streamsched.ports.catalog import HistoryEntry
 from streamsched.ports.timers import DueTimer, Firing
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record, record_all
+from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -87,10 +89,11 @@ class PostgresTimers:
                 rows = await connection.fetch(_SQL["claim"], now, limit, self._held)
                 if claimed is not None:
                     claimed += rows
+                last_runs = await last_runs_of(connection, [(row["schedule"], row["leaf"], now) for row in rows])
                 decided: list[tuple[DueTimer, Firing]] = []
                 for row in rows:
                     try:
-                        timer = _due_timer(row)
+                        timer = _due_timer(row, last_runs)
                         decided.append((timer, decide(timer)))
                     except SYSTEMIC:
                         raise
@@ -142,7 +145,7 @@ def _history(decided: _Decided, now: datetime) -> Iterator[HistoryEntry]:
             yield HistoryEntry(now, "schedule", str(timer.schedule), "ticks_skipped", reason, detail)
 
 
-def _due_timer(row: Any) -> DueTimer:
+def _due_timer(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:
     schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up = row
     policy, bounds = _policy(misfire, catch_up)
     return DueTimer(
@@ -155,19 +158,20 @@ def _due_timer(row: Any) -> DueTimer:
         created_at,
         bounds,
         tick_at,
+        last_runs.get((schedule, leaf), NO_RUN),
     )
 
 
 @lru_cache(_CACHED)
-def _time_leaves(trigger: str) -> Mapping[str, TimeLeaf]:
-    """The time leaves of a trigger, by leaf id.
+def _time_leaves(trigger: str) -> Mapping[str, TickingLeaf]:
+    """The leaves of a trigger that tick, by leaf id.
 
     Raises:
         InvalidError: this release cannot read it.
     """
     with as_stored():
         found = triggers.from_json(loads(trigger, "$.trigger"), "$.trigger")
-    return {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At)}
+    return {leaf_id(leaf): leaf for leaf in leaves(found) if isinstance(leaf, Cron | Every | At | SinceLastRun)}
 
 
 @lru_cache(_CACHED)

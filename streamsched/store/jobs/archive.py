@@ -12,13 +12,13 @@ from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.limits import as_stored
 from streamsched.domain.schedules.retention import TimePartition, looks_back
 from streamsched.log.topics import LAUNCH
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, WORK, ArchiveCursor, ArchiveTable, EndedRows
+from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, ArchiveCursor, ArchiveTable, EndedRows
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/archive")
 _BEGINNING: Final = ArchiveCursor(datetime.min.replace(tzinfo=UTC), "")
-_TABLES: Final = (JOBS, RUNS, WORK, AUDIT, "verdicts")
+_TABLES: Final = (JOBS, RUNS, WORK, TASKS, AUDIT, "verdicts")
 
 
 class PostgresArchive:
@@ -33,6 +33,10 @@ class PostgresArchive:
             rows = await self._pool.fetch(_SQL["lookback"])
         with as_stored():
             return max((looks_back(constraint_codec.from_json(row["each"])) for row in rows), default=timedelta(0))
+
+    async def dedupe(self) -> timedelta:
+        with translated():
+            return await self._pool.fetchval(_SQL["dedupe"])
 
     async def ended_jobs(self, before: datetime, *, behind: ArchiveCursor | None, limit: int) -> EndedRows:
         with translated():

@@ -5,6 +5,10 @@
 SELECT DISTINCT each FROM schedules s CROSS JOIN LATERAL jsonb_array_elements(s.definition -> 'constraints') AS each
 WHERE s.deleted_at IS NULL AND each ->> 'type' = 'LAST_RUN';
 
+-- name: dedupe
+-- The longest time for which a queue recognises repeats.
+SELECT coalesce(max(dedupe), interval '0') FROM task_queues;
+
 -- name: pick_jobs
 -- Jobs that ended before $1 with all their runs, by creation time, after ($2, $3). Jobs coalesced into one move with it.
 -- A job with a deadline that has not been evaluated stays; deadlines after its end are met.
@@ -87,6 +91,8 @@ SELECT id FROM runs_history WHERE id = ANY($1::text[]);
 -- name: early
 -- Times of history that came before its partition was made: the first of each day.
 SELECT 'work_decisions' AS parent, min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+UNION ALL
+SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('day', at, 'UTC')
 UNION ALL
 SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('month', at, 'UTC')
 ORDER BY 1, 2;

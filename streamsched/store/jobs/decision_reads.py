@@ -24,6 +24,7 @@ from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.store.limits import clusters, groups, lanes, pools, rates
@@ -42,7 +43,7 @@ class LockedProgram:
     """A program whose row is locked.
 
     Attributes:
-        program: None when it was removed.
+        program: with the preferences of its namespace; None when it was removed.
         rated: whether a token bucket counts all its runs.
         unreadable: why its definition cannot be decoded.
     """
@@ -139,8 +140,9 @@ async def _inputs(
     definitions: Mapping[str, Schedule],
 ) -> Mapping[str, DecisionInput]:
     facts = {row["program"]: row for row in await connection.fetch(_SQL["facts"], list(jobs))}
-    waiting, own_runs = await _oldest_waiting(connection, definitions), await _own_runs(connection, jobs, definitions)
-    all_lanes = await lanes.lanes_of(connection, (job for of_program in jobs.values() for job in of_program), own_runs)
+    waiting = await _oldest_waiting(connection, definitions)
+    own_runs, lane_runs = await _own_runs(connection, jobs, definitions)
+    all_lanes = await lanes.lanes_of(connection, (job for of_program in jobs.values() for job in of_program), lane_runs)
     return {
         program: DecisionInput(
             locked[program].program,
@@ -157,16 +159,24 @@ async def _inputs(
 
 async def _own_runs(
     connection: Any, programs: Collection[str], definitions: Mapping[str, Schedule]
-) -> Mapping[ScheduleKey, tuple[str, ...]]:
+) -> tuple[Mapping[ScheduleKey, tuple[str, ...]], Mapping[ScheduleKey, tuple[str, ...]]]:
+    """The non-terminal runs of the schedules that need them, by schedule key: those that overlap policies see, without
+    backfills, and all, which lanes count.
+    """
     wanted = [
         name
         for name, known in definitions.items()
         if known.overlap is Overlap.SKIP or known.overlap.stops or known.lanes
     ]
     if not wanted:
-        return {}
-    rows = await connection.fetch(_SQL["own_runs"], list(programs), wanted)
-    return {ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): tuple(row["runs"]) for row in rows}
+        return {}, {}
+    rows = {
+        ScheduleKey(ScheduleRef.parse(row["schedule"]), row["key"]): row
+        for row in await connection.fetch(_SQL["own_runs"], list(programs), wanted)
+    }
+    return {key: tuple(row["live"]) for key, row in rows.items()}, {
+        key: tuple(row["runs"]) for key, row in rows.items()
+    }
 
 
 async def _oldest_waiting(connection: Any, definitions: Mapping[str, Schedule]) -> Mapping[ScheduleKey, JobNumber]:
@@ -212,7 +222,7 @@ async def _of_programs(connection: Any, programs: Sequence[str]) -> _OfPrograms:
 
 def _locked(row: Any) -> LockedProgram:
     try:
-        return LockedProgram(_program(row["definition"]), row["metered"])
+        return LockedProgram(_program(row["definition"], row["preferences"]), row["metered"])
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         return LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
 
@@ -239,12 +249,13 @@ def _due_job(row: Any, schedules: Mapping[str, Any], definitions: Mapping[str, S
         ready,
         definitions.get(name),
         current["generation"] if current else 0,
-        ready.schedule is None or bool(current and current["enabled"]),
+        ready.schedule is None or bool(current and current["admits"]),
         held_by=None if verdicts is None else tuple(n for n, v in enumerate(verdicts) if v["kind"] != "satisfied"),
         command=None if row["told"] is None else JobCommand(row["told"]),
         command_reason=row["told_why"] or "",
         stands_from=current["stands_from"] if current else None,
         priority=current["priority_set"] if current else None,
+        resumed_at=current["resumed_at"] if current else None,
     )
 
 
@@ -279,8 +290,9 @@ def _schedule(definition: str) -> Schedule:
 
 
 @lru_cache(_CACHED)
-def _program(definition: str) -> Program:
+def _program(definition: str, preferences: str | None) -> Program:
     """Raises:
     InvalidError: this release cannot read it.
     """
-    return stored_program_from_json(loads(definition, "$"))
+    program = stored_program_from_json(loads(definition, "$"))
+    return program if preferences is None else with_preferences(program, loads(preferences, "$"))

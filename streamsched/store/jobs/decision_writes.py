@@ -16,6 +16,7 @@ from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JobFact, JobState, advance
 from streamsched.domain.limits import later
+from streamsched.domain.schedules.schedule import PublishJob
 from streamsched.ports.jobs import InlineRoom
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
@@ -128,14 +129,16 @@ async def _wait(connection: Any, waits: Sequence[Wait], now: datetime) -> None:
 
 def _claimed(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> Iterator[Assignment]:
     """The admitted runs that the inline runner starts at once, as many as it has room for."""
-    room = 0 if inline is None else inline.room
+    requests, publications = (0, 0) if inline is None else (inline.requests, inline.publications)
     for each in decided:
         program = each.input.program
         if inline is None or program is None or not inline.fits(program):
             continue
+        publishes = isinstance(program.executable, PublishJob)
         for job, decision in zip(each.input.due_jobs, each.decisions, strict=True):
-            if room and isinstance(decision, Admit):
-                room -= 1
+            if (publications if publishes else requests) and isinstance(decision, Admit):
+                publications -= publishes
+                requests -= not publishes
                 yield Assignment(
                     decision.run, 1, program, decision.arguments, decision.job, decision.ready, job.schedule
                 )

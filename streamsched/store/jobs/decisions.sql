@@ -32,8 +32,10 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 
 -- name: lock_programs
 -- The holder of these locks decides about the programs: no other transaction admits, starts manually or wakes. Programs
--- locked by another transaction are skipped.
-SELECT id, definition::text AS definition, EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
+-- locked by another transaction are skipped. With the preferences of their namespaces.
+SELECT id, definition::text AS definition,
+    (SELECT arguments::text FROM preferences n WHERE n.namespace = split_part(p.id, '.', 1)) AS preferences,
+    EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
 FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: wait_a_second
@@ -63,7 +65,7 @@ SELECT due.* FROM unnest($1::text[]) AS asked (program) CROSS JOIN LATERAL (
 
 -- name: lock_schedules
 -- The current definitions, locked until the decisions are stored: a concurrent disabling waits, or is seen here.
-SELECT id, definition::text AS definition, generation, stands_from, enabled, deleted_at, priority_set
+SELECT id, definition::text AS definition, generation, stands_from, admits, deleted_at, priority_set, resumed_at
 FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
 -- name: lock_cases
@@ -83,13 +85,15 @@ SELECT joined, ready::text AS ready FROM jobs WHERE joined = ANY($1::text[]) ORD
 
 -- name: elders
 -- For each schedule key the oldest valid waiting job, into which others are coalesced ($1) or for which they are skipped
--- ($2). A submission with arguments is not coalesced, a rerun is neither. Ordered as domain.jobs.job.JobNumber.
+-- ($2). A submission with arguments is not coalesced; a rerun and a job of a backfill or a backlog are neither. Ordered
+-- as domain.jobs.job.JobNumber.
 SELECT DISTINCT ON (j.schedule, coalesce(j.ready ->> 'key', ''))
     j.schedule, coalesce(j.ready ->> 'key', '') AS key, j.generation, j.sequence, j.submitted, j.satisfied_at, j.id
 FROM jobs j JOIN schedules s ON s.id = j.schedule
 WHERE j.schedule = ANY($1::text[] || $2::text[]) AND j.state = 'PENDING_CONSTRAINT' AND j.waiting IS NOT NULL
     AND j.generation >= s.stands_from
-    AND NOT (j.submitted AND (j.ready -> 'submission' ? 'rerun'
+    AND NOT j.ready ? 'backlog'
+    AND j.backfill IS NULL AND NOT (j.submitted AND (j.ready -> 'submission' ? 'rerun'
         OR (j.schedule = ANY($1) AND j.ready -> 'submission' ? 'arguments')))
 ORDER BY j.schedule, coalesce(j.ready ->> 'key', ''), j.generation, j.sequence, j.submitted,
     CASE WHEN j.submitted THEN j.satisfied_at END, j.id;
@@ -113,8 +117,9 @@ SELECT asked.program, array(
 FROM unnest($1::text[]) AS asked (program);
 
 -- name: own_runs
--- The non-terminal runs that these schedules started, by schedule key, oldest first.
-SELECT j.schedule, coalesce(j.ready ->> 'key', '') AS key, array_agg(r.id ORDER BY r.created_at, r.id) AS runs
+-- The non-terminal runs that these schedules started, by schedule key, oldest first; `live`: without those of backfills.
+SELECT j.schedule, coalesce(j.ready ->> 'key', '') AS key, array_agg(r.id ORDER BY r.created_at, r.id) AS runs,
+    coalesce(array_agg(r.id ORDER BY r.created_at, r.id) FILTER (WHERE j.backfill IS NULL), '{}') AS live
 FROM runs r JOIN jobs j ON j.id = r.job
 WHERE r.program = ANY($1::text[]) AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
     AND j.schedule = ANY($2::text[])

@@ -23,6 +23,7 @@ from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.deadline import Deadline
+from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.catalog import HistoryEntry
@@ -170,7 +171,7 @@ class PostgresJobStore:
             ready=merged(readies[0], readies[1:]),
             schedule=schedule,
             generation=current["generation"] if current is not None else 0,
-            enabled=record.schedule is None or bool(current is not None and current["enabled"]),
+            enabled=record.schedule is None or bool(current is not None and current["admits"]),
             stands_from=current["stands_from"] if current is not None else None,
             holders=tuple(_holder(each) for each in holders),
             last_completed_at=last,
@@ -180,6 +181,7 @@ class PostgresJobStore:
             resources=Resources(slots, pool_queues, buckets, gates),
             lanes=own_lanes,
             priority=current["priority_set"] if current is not None else None,
+            resumed_at=current["resumed_at"] if current is not None else None,
             slot_holders=tuple(_holder(each) for each in slot_holders),
             launch=None if launch_row is None else _launch(launch_row, history),
             unreadable=unreadable,
@@ -209,6 +211,8 @@ def _pauses(rows: Sequence[Any], satisfied_at: datetime) -> Iterator[HistoryLine
     """The pauses in force at any time since the satisfaction."""
     for row in rows:
         ends = "" if row["until"] is None else f" until {row['until']}"
+        if row["mode"] in (PauseMode.DRAIN, PauseMode.BACKLOG):
+            ends += f" ({PauseMode(row['mode']).text})"
         if row["at"] >= satisfied_at or row["action"] in ("schedule.paused", "schedule.disabled"):
             yield HistoryLine(row["at"], row["subject"], row["action"], f"{row['reason']}{ends}".strip())
 
@@ -253,7 +257,8 @@ def _record(row: Any) -> JobRecord:
         program=None if row["program"] is None else ProgramRef.parse(row["program"]),
         state=JobState(row["state"]),
         reason=row["reason"],
-        satisfied_at=row["satisfied_at"],
+        # of a job of a backfill, `satisfied_at` is its place among waiting jobs (`ReadyJob.queued_at`)
+        satisfied_at=row["satisfied_at"] if row["backfill"] is None else row["created_at"],
         created_at=row["created_at"],
         next_check_at=row["next_check_at"],
         waiting=_objects(row["waiting"]),

@@ -35,8 +35,8 @@ SELECT r.id, r.state, r.reason, r.started_at, r.ended_at
 FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = ANY ($1::text[]);
 
 -- name: satisfied
--- The jobs of a schedule that were satisfied in a span of time, the newest first. The clocks of the log and of the intake
--- may differ by an hour, no more.
+-- The jobs of a schedule that were satisfied in a span of time, without backfills, the newest first. The clocks of the log
+-- and of the intake may differ by an hour, no more.
 SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
 WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
 UNION ALL
@@ -55,7 +55,8 @@ LIMIT 500;
 
 -- name: pauses
 -- When a schedule was paused, disabled, resumed or enabled from $2 on, up to $3 when that is given, and how it was by $2.
-SELECT at, subject, 'schedule.' || action AS action, reason, detail ->> 'until' AS until FROM decisions
+SELECT at, subject, 'schedule.' || action AS action, reason, detail ->> 'until' AS until,
+    detail ->> 'mode' AS mode FROM decisions
 WHERE subject = $1 AND subject_kind = 'schedule' AND action IN ('paused', 'disabled', 'resumed', 'enabled')
     AND ($3::timestamptz IS NULL OR at <= $3)
     AND at >= coalesce((
@@ -72,7 +73,7 @@ SELECT verdict, late, total, last_at FROM verdict_totals WHERE subject = $1 ORDE
 
 -- name: standing
 -- The current schedule of a job.
-SELECT definition, generation, stands_from, enabled, deleted_at, priority_set FROM schedules WHERE id = $1;
+SELECT definition, generation, stands_from, admits, deleted_at, priority_set, resumed_at FROM schedules WHERE id = $1;
 
 -- name: ready
 -- A job's satisfaction and those coalesced into it, in order.

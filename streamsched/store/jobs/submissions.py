@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -39,7 +40,7 @@ class PostgresSubmissionStore:
                     return SubmittedJob(request.job, repeated=True)
                 match request.owner:
                     case ScheduleRef():
-                        current = await _current(connection, request.owner)
+                        current = _accepting(request.owner, await current_schedule(connection, request.owner))
                         ready = request.satisfaction(
                             current.schedule, generation=current.generation, sequence=current.sequence, now=now
                         )
@@ -65,7 +66,7 @@ class PostgresSubmissionStore:
                 if former.schedule is None:
                     current = await _program(connection, ProgramRef.parse(row["program"]))
                 else:
-                    current = await _current(connection, former.schedule)
+                    current = _accepting(former.schedule, await current_schedule(connection, former.schedule))
                 ready = replace(first, generation=current.generation, sequence=current.sequence)
                 made = await _insert(connection, ready, current, now)
                 if not made:  # a repeat was faster
@@ -74,7 +75,7 @@ class PostgresSubmissionStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owner:
+class CurrentOwner:
     """The schedule or program that is to run, as it is now.
 
     Attributes:
@@ -82,6 +83,7 @@ class _Owner:
         program: its program.
         generation, sequence: of the schedule; 0 for a program.
         pool: of a program; that of a schedule is in its row.
+        draining: of a schedule: what waits may run, and it takes no new jobs.
     """
 
     schedule: Schedule
@@ -89,6 +91,7 @@ class _Owner:
     generation: int = 0
     sequence: int = 0
     pool: str | None = None
+    draining: bool = False
 
 
 async def _is_known(connection: Any, request: SubmissionRequest) -> bool:
@@ -150,7 +153,7 @@ def _repeated(row: Any, request: RerunRequest) -> tuple[str, int]:
     return run, runs.index(run) + 1
 
 
-async def _current(connection: Any, ref: ScheduleRef) -> _Owner:
+async def current_schedule(connection: Any, ref: ScheduleRef) -> CurrentOwner:
     """The schedule as it is now, locked against changes until the transaction ends.
 
     Raises:
@@ -171,10 +174,24 @@ async def _current(connection: Any, ref: ScheduleRef) -> _Owner:
     if refused is not None:
         raise ConflictError(f"schedule '{ref}' is disabled; enable it, or start its program '{row['program']}' alone")
     sequence = await connection.fetchval(_SQL["latest_number"], str(ref), generation)
-    return _Owner(stored_schedule_from_json(row["definition"]), row["program"], generation, sequence)
+    draining = row["admits"] and not row["enabled"]
+    schedule = stored_schedule_from_json(row["definition"])
+    return CurrentOwner(schedule, row["program"], generation, sequence, draining=draining)
 
 
-async def _program(connection: Any, ref: ProgramRef) -> _Owner:
+def _accepting(ref: ScheduleRef, current: CurrentOwner) -> CurrentOwner:
+    """Raises:
+    ConflictError: it is draining.
+    """
+    if current.draining:
+        raise ConflictError(
+            f"schedule '{ref}' is draining, so it takes no new jobs; resume it, or start its program "
+            f"'{current.program}' alone"
+        )
+    return current
+
+
+async def _program(connection: Any, ref: ProgramRef) -> CurrentOwner:
     """Raises:
     NotFoundError: there is no such program.
     InvalidError: its schedules are in several pools.
@@ -183,20 +200,29 @@ async def _program(connection: Any, ref: ProgramRef) -> _Owner:
     if row is None:
         raise NotFoundError("program", str(ref))
     limits = limits_of_program(ref, [stored_schedule_from_json(loads(text, "$")) for text in row["schedules"]])
-    return _Owner(limits, str(ref), pool=None if limits.pool is None else limits.pool.name)
+    return CurrentOwner(limits, str(ref), pool=None if limits.pool is None else limits.pool.name)
 
 
-async def _insert(connection: Any, ready: ReadyJob, owner: _Owner, now: datetime) -> bool:
+async def insert(
+    connection: Any, readies: Sequence[ReadyJob], program: str, now: datetime, *, pool: str | None = None
+) -> int:
+    """Stores the jobs of submissions of one program; those that exist stay as they are. Returns how many are new.
+    `pool`: of a program without a schedule.
+    """
+    submitted = [(ready, ready.submission) for ready in readies if ready.submission is not None]
+    rows = [
+        (
+            *(ready.id, None if ready.schedule is None else str(ready.schedule), program),
+            *(ready.generation, ready.sequence, launch.encode(ready).decode(), pool, submission.origin),
+            *(None if submission.rerun is None else submission.rerun.job, submission.muted),
+            *(ready.queued_at, submission.backfill),
+        )
+        for ready, submission in submitted
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(12)]
+    return len(await connection.fetch(_SQL["submit"], *columns[:8], now, *columns[8:]))
+
+
+async def _insert(connection: Any, ready: ReadyJob, owner: CurrentOwner, now: datetime) -> bool:
     """Stores the job; False when there is one of its id."""
-    submission = ready.submission
-    assert submission is not None
-    schedule = None if ready.schedule is None else str(ready.schedule)
-    former = None if submission.rerun is None else submission.rerun.job
-    made = await connection.fetch(
-        _SQL["submit"],
-        *([ready.id], [schedule], [owner.program], [ready.generation], [ready.sequence]),
-        *([launch.encode(ready).decode()], [owner.pool], [submission.origin]),
-        now,
-        *([former], [submission.muted]),
-    )
-    return bool(made)
+    return bool(await insert(connection, [ready], owner.program, now, pool=owner.pool))

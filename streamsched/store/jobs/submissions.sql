@@ -8,7 +8,7 @@ SELECT j.program, j.ready::text FROM jobs_history h, jsonb_populate_record(NULL:
 
 -- name: lock_schedule
 -- The current definition: a concurrent disabling waits, or is seen here.
-SELECT definition, program, generation, enabled, stands_from, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
+SELECT definition, program, generation, enabled, admits, stands_from, deleted_at FROM schedules WHERE id = $1 FOR SHARE;
 
 -- name: program
 -- Whether the program exists, and the schedules that start it.
@@ -36,18 +36,19 @@ FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id
 
 -- name: submit
 -- The jobs of submissions, waiting, in the queues of their pools, with history. An existing job stays as it is and is not
--- returned. The repeated job of a rerun has it in its history too. The pool of a schedule is in its row; that of a program is given, with priority 0.
+-- returned. The repeated job of a rerun has it in its history too. The pool of a schedule is in its row; that of a
+-- program is given, with priority 0. The column satisfied_at of a job is ReadyJob.queued_at.
 WITH incoming AS (
     SELECT i.*, coalesce(s.pool, i.program_pool) AS pool, coalesce(s.priority_set, s.priority, 0) AS priority
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-        $10::text[], $11::boolean[])
-        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin, former, muted)
+        $10::text[], $11::boolean[], $12::timestamptz[], $13::text[])
+        AS i (id, schedule, program, generation, sequence, ready, program_pool, origin, former, muted, queued_at, backfill)
     LEFT JOIN schedules s ON s.id = i.schedule
 ), inserted AS (
     INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, next_check_at, ready,
-        submitted, muted)
-    SELECT id, schedule, generation, sequence, program, 'PENDING_CONSTRAINT', $9::timestamptz, $9, timestamptz 'epoch',
-        ready::jsonb, true, muted
+        submitted, muted, backfill)
+    SELECT id, schedule, generation, sequence, program, 'PENDING_CONSTRAINT', queued_at, $9::timestamptz,
+        timestamptz 'epoch', ready::jsonb, true, muted, backfill
     FROM incoming
     ON CONFLICT (id) DO NOTHING
     RETURNING id
@@ -58,7 +59,7 @@ WITH incoming AS (
     SELECT $9, 'job', former, 'job.rerun', 'as ' || id FROM inserted JOIN incoming USING (id) WHERE former IS NOT NULL
 ), lined AS (
     INSERT INTO lines (job, pool, turn_at, sequence)
-    SELECT i.id, i.pool, $9 - make_interval(secs => i.priority * coalesce(g.age_s, 60)), i.sequence
+    SELECT i.id, i.pool, i.queued_at - make_interval(secs => i.priority * coalesce(g.age_s, 60)), i.sequence
     FROM inserted d JOIN incoming i USING (id) LEFT JOIN groups g ON g.name = 'pool:' || i.pool
     WHERE i.pool IS NOT NULL
     ON CONFLICT DO NOTHING

@@ -59,13 +59,14 @@ def _retry(schedule: str, definition: Any) -> Retry | None:
 
 
 def repeated(row: Any, default: Retry, reason: str) -> NextAttempt | None:
-    """The attempt that follows a lost run in the plain case: its schedule is unchanged and enabled, and no user asked
-    the run to stop. None in every other case; `planned` decides those. `row`: query `started` of `launchers.sql`.
+    """The attempt that follows a lost run in the plain case: its schedule is unchanged and not paused, or draining, and
+    no user asked the run to stop. None in every other case; `planned` decides those. `row`: query `started` of
+    `launchers.sql`.
     """
     plain = (
         row["job"] is not None
         and row["stop_requested"] is None
-        and row["enabled"]
+        and row["admits"]
         and row["deleted_at"] is None
         and row["generation"] == row["current"]
     )

@@ -108,7 +108,7 @@ async def current_schedule(connection: Any, row: Any) -> tuple[str | None, Any |
     why = superseded(
         known=known,
         current=schedule["generation"] if schedule else 0,
-        enabled=bool(schedule and schedule["enabled"]),
+        enabled=bool(schedule and schedule["admits"]),
         generation=row["generation"],
         stands_from=schedule["stands_from"] if schedule else None,
     )

@@ -73,7 +73,7 @@ ORDER BY id FOR SHARE;
 -- name: started
 -- Runs that are still the launcher's, locked until the transaction ends, with their schedules.
 SELECT r.id, r.job, r.attempt, r.heartbeat_at, r.stop_requested, j.schedule, j.generation, s.generation AS current,
-    s.enabled, s.deleted_at, s.definition
+    s.admits, s.deleted_at, s.definition
 FROM runs r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN schedules s ON s.id = j.schedule
 WHERE r.id = ANY($1::text[]) AND r.runner = $2 AND r.state IN ('RUNNING', 'SUSPENDED')
 ORDER BY r.id FOR UPDATE OF r;

@@ -17,8 +17,10 @@ from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.catalog.history import record
+from streamsched.store.catalog.preferences import preferences_of
 from streamsched.store.limits import groups, rates
 from streamsched.store.runs.ending import SQL
 
@@ -35,8 +37,9 @@ async def make_run(
     at_most: int | None = None,
     force: bool = False,
 ) -> None:
-    """Stores a PENDING run of a locked program with this `definition`, and takes its slots and tokens. `force` ignores
-    the limits. Idempotent by the run's id.
+    """Stores a PENDING run of a locked program with this `definition`, and takes its slots and tokens. `arguments`
+    override preferences of the namespace, and these the program's. `force` ignores the limits. Idempotent by the run's
+    id.
 
     Raises:
         ConflictError: `at_most` runs are active, or a group or pool is full.
@@ -54,7 +57,8 @@ async def make_run(
         constraint_input = ConstraintInput(now, resources=Resources(occupancy, queues))
         await _require_room(connection, program, at_most, (*slots, *pools), constraint_input)
     defined = stored_program_from_json(definition)
-    merged = {**defined.arguments, **arguments}
+    preferences = await preferences_of(connection, program.namespace)
+    merged = {**with_preferences(defined, preferences).arguments, **arguments}
     await connection.execute(SQL["start"], run, str(program), program_to_json(defined), merged, RunState.PENDING, now)
     await groups.take(connection, [(name, run, weight) for name, weight in held])
     await _take_tokens(connection, program, schedules, now)

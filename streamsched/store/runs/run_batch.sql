@@ -14,7 +14,7 @@ ORDER BY id FOR SHARE;
 WITH plain AS (
     SELECT r.id FROM runs r LEFT JOIN jobs j ON j.id = r.job LEFT JOIN schedules s ON s.id = j.schedule
     WHERE r.id = ANY($1::text[]) AND r.state = 'PENDING' AND r.stop_requested IS NULL
-        AND (r.job IS NULL OR (s.enabled AND s.deleted_at IS NULL
+        AND (r.job IS NULL OR (s.admits AND s.deleted_at IS NULL
             AND s.definition ->> 'maxDuration' IS NULL AND s.definition -> 'deadlines' IS NULL AND j.state IN ('PENDING_LAUNCH', 'LAUNCHED')
             AND j.generation BETWEEN s.stands_from AND s.generation))
 ), claimed AS (

@@ -60,7 +60,7 @@ class PostgresRunStore:
                     await move_job(connection, row, JobFact.SUPERSEDED, why, at=now)
                     await end(connection, row, RunFact.KILLED, why, at=now)
                     return None
-                if schedule_row is not None and not schedule_row["enabled"]:
+                if schedule_row is not None and not schedule_row["admits"]:
                     await connection.execute(SQL["hold_back"], run)
                     await record(connection, "run", run, "run.held_back", "its schedule is paused", at=now)
                     return None

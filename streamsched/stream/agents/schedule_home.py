@@ -182,6 +182,9 @@ class ScheduleHome:
             self._collector.judged(key, before, folded.verdict, signal)
         if correlates:
             self._count_losses(key, signal, before, folded)
+        after = folded.state
+        if before is not None and after is not None and before.fires and after.enabled and not after.fires:
+            log.warning("schedule.backlog_full", schedule=_name(key), jobs=after.sequence)
         return refused
 
     def _folded(

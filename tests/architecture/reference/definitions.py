@@ -23,6 +23,7 @@ from streamsched import (
     program,
     rate,
     silence,
+    since_last_run,
     stream_size,
     then,
     total,
@@ -35,7 +36,10 @@ from streamsched.domain.names import AppRef
 from tests.architecture.reference.markdown import callable_, fenced, section, table
 
 _APP = AppRef("default", "flights")
-_LEAVES = ("partitions", "total", "stream_size", "program", "event", "cron", "every", "at", "silence")
+_LEAVES = (
+    *("partitions", "total", "stream_size", "program", "event", "cron", "every", "at"),
+    *("since_last_run", "silence"),
+)
 _LIMITS = ("group", "pool", "rate", "load", "window", "plugin")
 _POLICIES = ("retry", "failures", "catch_up", "start_by", "finish_by", "takes_at_most")
 _SHORTHANDS = ("max_concurrent", "of", "delay", "since_last_run", "window", "wait", "constraints")
@@ -50,6 +54,7 @@ _TRIGGERS: tuple[tuple[str, TriggerExpression], ...] = (
     ('cron("0 6 * * 1-5", "Europe/Berlin")', cron("0 6 * * 1-5", "Europe/Berlin")),
     ('every("15m")', every("15m")),
     ('at("2026-01-08T04:00Z")', at("2026-01-08T04:00Z")),
+    ('since_last_run("4h") | stream_size("a", "100GB")', since_last_run("4h") | stream_size("a", "100GB")),
     ('silence(event("heartbeat"), "1h")', silence(event("heartbeat"), "1h")),
     ('partitions("a") & partitions("b")', partitions("a") & partitions("b")),
     ('partitions("a") | partitions("b")', partitions("a") | partitions("b")),

@@ -41,18 +41,21 @@ class Asked(Protocol):
     def returned(self) -> Sequence[Returned]: ...
 
 
-def judge_homes(homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[str, str]], into: Judgement) -> None:
-    """What came in from outside, and from the installation's own runs that have completed: (run, program)."""
+def judge_homes(
+    homes: Homes, emitted: Mapping[str, Json], runs: Iterable[tuple[str, str, bool]], into: Judgement
+) -> None:
+    """What came in from outside, and from the installation's own runs that have completed: (run, program,
+    whether it is muted)."""
     came = {key: Counter(_ids(log)) for key, log in homes.items() if not key.startswith(_SCHEDULE)}
     for event_id, event in emitted.items():
         if not came.get(key_of(event), Counter[str]())[event_id]:
             into.miss(f"event {event_id} never came to the home of {key_of(event)}")
-    for run, program in runs:
+    for run, program, muted in runs:
         times = came.get(f"program:{program}:succeeded", Counter[str]())[f"{run}:COMPLETED"]
-        if not times:
+        if not times and not muted:
             into.miss(f"the end of run {run} was never told")
-        if times > 1:
-            into.double(f"the end of run {run} was told {times} times")
+        if times > (not muted):
+            into.double(f"the end of run {run}, {'muted' if muted else 'heard'}, was told {times} times")
     wanted, arrived = _forwarded(homes), _arrived(homes)
     for place in wanted.keys() | arrived.keys():
         into.compare(f"events of {place[0]} to {place[1]}", wanted.get(place, ()), arrived.get(place, ()))

@@ -1,62 +1,119 @@
-"""Whether the right jobs were made, with the right events, and each was submitted once: stations 5 to 9."""
+"""Whether the right jobs were made, with the right events, each once: stations 5 to 7."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
-from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.signals.signal import Drop, Put
 from tests.faults.judges.homes import Asked, Homes
 from tests.judgement import Judgement
-from tests.support.rerun import Stamped, rerun
+from tests.support.rerun import rerun
 
 #: When it was satisfied, and what it says: leaf, how much, of which events.
 Content = tuple[datetime, tuple[tuple[str, int, tuple[str, ...]], ...]]
 
-_WAITING: Final = frozenset({JobState.PENDING_CONSTRAINT, JobState.PENDING_LAUNCH})
-
-
 _JOBS: Final = """
-SELECT * FROM jobs WHERE schedule LIKE $1
+SELECT * FROM jobs WHERE id LIKE $1
 UNION ALL
-SELECT j.* FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.schedule LIKE $1
+SELECT j.* FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id LIKE $1
 """
 _RUNS: Final = """
 SELECT * FROM runs WHERE program LIKE $1
 UNION ALL
 SELECT r.* FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.program LIKE $1
 """
+_BACKFILLS: Final = """
+SELECT b.*, (SELECT jsonb_object_agg(number, jsonb_build_array(state, ready)) FROM backfill_items WHERE backfill = b.id)
+    AS found
+FROM backfills b WHERE id LIKE $1
+"""
+
+_LAUNCHED: Final = """
+SELECT id FROM jobs WHERE NOT submitted
+UNION ALL
+SELECT id FROM jobs_history WHERE NOT coalesce((record ->> 'submitted')::boolean, false)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What runs have left outside of the database.
+
+    Attributes:
+        started: ids of runs, one for each start of a command.
+        serial: ids of runs of lanes, each after `+` when it began and after `-` at its end.
+        calls: how many requests came for each job.
+    """
+
+    started: Sequence[str]
+    serial: Sequence[str] = ()
+    calls: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What PostgreSQL holds of one app, and what its runs have written."""
+    """What PostgreSQL holds of one app, and what its runs have left (see `Left`).
+
+    Attributes:
+        backfills: their rows; in `found` the number of each item as a text → its state, and its job as it is stored.
+    """
 
     jobs: Mapping[str, Mapping[str, Any]]
     runs: Mapping[str, Mapping[str, Any]]
     started: Counter[str]
+    serial: Sequence[str] = ()
+    calls: Counter[str] = field(default_factory=Counter)
+    backfills: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    runs_of: Mapping[str, Sequence[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        runs_of: dict[str, list[str]] = defaultdict(list)
+        for run, row in self.runs.items():
+            runs_of[row["job"]].append(run)
+        object.__setattr__(self, "runs_of", runs_of)
+
+    def job_of(self, run: str) -> Mapping[str, Any] | None:
+        """The job of a run, if both are there."""
+        return self.jobs.get(self.runs[run]["job"]) if run in self.runs else None
 
     @property
-    def completed(self) -> list[tuple[str, str]]:
-        """(Run, program) of those that completed."""
-        return [(run, row["program"]) for run, row in self.runs.items() if row["state"] == RunState.COMPLETED]
+    def completed(self) -> list[tuple[str, str, bool]]:
+        """(Run, program, whether it is muted) of those that completed."""
+        return [
+            (run, row["program"], bool(row["muted"]))
+            for run, row in self.runs.items()
+            if row["state"] == RunState.COMPLETED
+        ]
+
+    @property
+    def repeated(self) -> int:
+        """Requests beyond the first of each job."""
+        return self.calls.total() - len(self.calls)
 
 
-async def stored(pool: asyncpg.Pool, app: str, started: Callable[[], Sequence[str]]) -> Stored:
-    """As it is now, with what has left for the history. What has `started` is read last: a run that is known to have
+async def stored(pool: asyncpg.Pool, app: str, left: Callable[[], Left]) -> Stored:
+    """As it is now, with what has left for the history. What runs have left is read last: a run that is known to have
     completed has begun before."""
+    backfills = await pool.fetch(_BACKFILLS, f"{app}.%")
     jobs = await pool.fetch(_JOBS, f"{app}.%")
     runs = await pool.fetch(_RUNS, f"{app}.%")
-    mine = Counter(run for run in started() if run.startswith(f"{app}."))
-    return Stored({row["id"]: row for row in jobs}, {row["id"]: row for row in runs}, mine)
+    found, mine = left(), f"{app}."
+    return Stored(
+        {row["id"]: row for row in jobs},
+        {row["id"]: row for row in runs},
+        Counter(run for run in found.started if run.startswith(mine)),
+        [line for line in found.serial if line[1:].startswith(mine)],
+        Counter({job: times for job, times in found.calls.items() if job.startswith(mine)}),
+        {row["id"]: row for row in backfills},
+    )
 
 
 def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], asked: Asked, end: datetime, into: Judgement) -> None:
@@ -84,76 +141,14 @@ def judge_jobs(homes: Homes, launched: Sequence[ReadyJob], asked: Asked, end: da
 
 
 async def judge_rows(pool: asyncpg.Pool, launched: Mapping[str, int], into: Judgement) -> None:
-    """Every launch is one row, there are no others, and none is on its way twice. `launched`: job → how often it is."""
-    rows = await pool.fetch("SELECT id FROM jobs UNION ALL SELECT id FROM jobs_history")
+    """Every launch is one row, there are no others but those that a person asked for, and none is on its way twice.
+    `launched`: job → how often it is.
+    """
+    rows = await pool.fetch(_LAUNCHED)
     into.compare("rows of all launches", sorted(launched), sorted(row["id"] for row in rows))
     for job, times in launched.items():
         if times > 1:
             into.double(f"job {job} was launched {times} times", times - 1)
-
-
-def judge_submissions(homes: Homes, launched: Sequence[ReadyJob], there: Stored, asked: Asked, into: Judgement) -> None:
-    """Every job is a row that has ended, and has started one run; or it says why not, and that is true."""
-    ids = {job.id for job in launched}
-    for job in there.jobs.keys() - ids:
-        into.double(f"job {job} was stored and never launched")
-    runs: dict[str, list[str]] = defaultdict(list)
-    for run, row in there.runs.items():
-        runs[row["job"]].append(run)
-        if row["state"] == RunState.COMPLETED and there.started[run] != 1:
-            into.spoil(f"run {run} has completed and started {there.started[run]} times")
-    for run, times in there.started.items():
-        if times > 1:
-            into.double(f"run {run} started {times} times", times - 1)
-    for job in {job.id: job for job in launched}.values():
-        row = there.jobs.get(job.id)
-        if row is None:
-            into.miss(f"job {job.id} was never stored")
-            continue
-        times = sum(there.started[run] for run in runs[job.id])
-        log = homes.get(f"schedule:{job.schedule}", ())
-        match JobState(row["state"]):
-            case state if state in _WAITING:
-                into.miss(f"job {job.id} is still {state}: {row['reason']} {row['waiting']}")
-            case JobState.LAUNCHED:
-                _submitted(job, runs[job.id], there, into)
-                _in_time(job, row["ended_at"], asked, into)
-            case JobState.OBSOLETE if superseded(log, job.generation):
-                if times:
-                    into.double(f"job {job.id} is obsolete ({row['reason']}) and has started {runs[job.id]}")
-            case JobState.COALESCED if asked.schedules[job.schedule.name].overlap is Overlap.COALESCE:
-                if times or row["joined"] not in there.jobs:
-                    into.spoil(f"job {job.id} has joined {row['joined']} and started {times} times")
-            case state:
-                into.spoil(f"job {job.id} is {state}: {row['reason']}")
-
-
-def _submitted(job: ReadyJob, runs: Sequence[str], there: Stored, into: Judgement) -> None:
-    states = {run: RunState(there.runs[run]["state"]) for run in runs}
-    times = sum(there.started[run] for run in runs)
-    if times > 1 or len(runs) > 1:
-        into.double(f"job {job.id} was submitted {times} times: {states}")
-    elif not all(state.terminal for state in states.values()):
-        into.miss(f"job {job.id} has not ended: {states}")
-    elif not times:
-        into.miss(f"job {job.id} was launched and has started nothing: {states}")
-
-
-def _in_time(job: ReadyJob, claimed_at: datetime, asked: Asked, into: Judgement) -> None:
-    """None that was made under a definition is claimed after a change has returned that began anew (promise G4)."""
-    for change in asked.returned:
-        gone = change.schedule == job.schedule.name and change.anew and job.generation < change.generation
-        if gone and claimed_at > change.at:
-            into.spoil(f"job {job.id} was launched after generation {change.generation} stood")
-
-
-def superseded(log: Sequence[Stamped], generation: int) -> bool:
-    """Whether a schedule's home heard of a change that began anew, or of its end."""
-    return any(
-        (isinstance(signal, Put) and signal.generation > generation and not signal.keep)
-        or (isinstance(signal, Drop) and signal.generation >= generation)
-        for _, signal in log
-    )
 
 
 def _content(job: ReadyJob) -> Content:

@@ -6,17 +6,19 @@ How much each leaf wants is cut so that a schedule fires about once or twice whi
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.schedule import BashJob, Misfire, Program, Schedule
+from streamsched.domain.schedules.schedule import BashJob, Executable, HttpJob, Misfire, Program, PublishJob, Schedule
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.correlation import OnFull
@@ -42,6 +44,7 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
     Unless,
     Within,
+    children,
 )
 from tests.support.rerun import can_keep
 
@@ -54,8 +57,33 @@ SELDOM: Final = 6
 CUSTOMERS: Final = ("a", "b", "c")
 REGIONS: Final = ("EU", "US")
 DAYS: Final = ("2013-01-07", "2013-01-08")
+#: Of the columns of keys.
+VALUES: Final[Mapping[str, Sequence[str]]] = {
+    "customer": CUSTOMERS,
+    "day": DAYS,
+    "hour": [f"{day}T{hour:02}" for day in DAYS for hour in range(6)],
+}
 
 _SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Where runs leave something.
+
+    Attributes:
+        started: the file to which every command writes its run's id.
+        serial: the file to which a command of a lane writes its run's id, after `+` when it begins and `-` at its end.
+        server: the URL that is called.
+    """
+
+    started: str
+    serial: str
+    server: str
+
+
+#: Without any; for schedules that no process will run.
+NO_EVIDENCE: Final = Evidence("", "", "http://127.0.0.1/")
 
 
 @dataclass(slots=True)
@@ -64,12 +92,12 @@ class GeneratedSchedules:
 
     Attributes:
         app: a name no other trial has; all its names contain it.
-        started: the file to which every run writes its id.
+        evidence: what its runs leave.
     """
 
     app: AppRef
     rng: random.Random
-    started: str
+    evidence: Evidence
     schedules: dict[str, Schedule] = field(default_factory=dict)
 
     @property
@@ -83,10 +111,26 @@ class GeneratedSchedules:
         for number, trigger in enumerate(self._by_the_clock()):
             name = f"c{number}"
             self.schedules[name] = replace(self._around(name, trigger), consumption=Consumption.CUMULATIVE)
-        command = f'echo "$STREAMSCHED_RUN_ID" >> {self.started}'
-        programs = (Program(self._program("note"), BashJob(command)), Program(self._program("link"), BashJob(command)))
+        programs = tuple(Program(self._program(name), does) for name, does in self._executables().items())
         everything = tuple(self.schedules.values())
         return AppDefinition(self.app, programs, everything, frozenset(self.schedules))
+
+    def _executables(self) -> Mapping[str, Executable]:
+        """Commands, one of them for lanes, and what launchers execute themselves."""
+        note = f'echo "$STREAMSCHED_RUN_ID" >> {self.evidence.started}'
+        begins, ends = (f'echo "{sign}$STREAMSCHED_RUN_ID" >> {self.evidence.serial}' for sign in "+-")
+        return {
+            "note": BashJob(note),
+            "link": BashJob(note),
+            "serial": BashJob(f"{note}; {begins}; sleep 0.05; {ends}"),
+            "call": HttpJob(self.evidence.server),
+            "tell": PublishJob(self.published),
+        }
+
+    @property
+    def published(self) -> EventName:
+        """The event that the runs of `tell` publish."""
+        return EventName("default", f"{self.name}told")
 
     def schedule(self, name: str) -> Schedule:
         """One under this name, of a kind that the random numbers choose; asked again, it is another."""
@@ -121,12 +165,15 @@ class GeneratedSchedules:
 
     def _around(self, name: str, trigger: Trigger) -> Schedule:
         rng = self.rng
+        lane, overlap = lane_of(name), Overlap.QUEUE if rng.random() < 0.6 else Overlap.COALESCE
+        others = rng.choices(("note", "link", "call", "tell"), (6, 2, 2, 1))[0]
         late = Late(timedelta(minutes=1), rng.choice(list(OnLate))) if rng.random() < 0.2 else None
         return Schedule(
             ScheduleRef(self.app.namespace, self.app.app, name),
-            self._program("link" if rng.random() < 0.15 else "note"),
+            self._program(others if lane is None else "serial"),
             trigger,
-            overlap=Overlap.QUEUE if rng.random() < 0.6 else Overlap.COALESCE,
+            () if lane is None else (Concurrency(1, wait=True, of=lane),),
+            overlap=overlap if lane is None else Overlap.QUEUE,
             misfire=Misfire.ALL,
             consumption=rng.choice(list(Consumption)),
             late=late,
@@ -257,8 +304,15 @@ class GeneratedSchedules:
                 return AllOf((fine, days))
 
     def _chained(self) -> Trigger:
-        """After runs of a program of this very app."""
-        ended = ProgramStatus(self._program("link"), frozenset({Outcome.SUCCEEDED}), self.rng.randint(4, 12))
+        """After runs of a program of this very app, or events that they publish."""
+        times = self.rng.randint(4, 12)
+        match self.rng.randrange(4):
+            case 0:
+                ended: Leaf = CustomEvent(self.published, times)
+            case 1:
+                ended = ProgramStatus(self._program("call"), frozenset({Outcome.SUCCEEDED}), times)
+            case _:
+                ended = ProgramStatus(self._program("link"), frozenset({Outcome.SUCCEEDED}), times)
         return ended if self.rng.random() < 0.5 else AllOf((ended, self._leaf()))
 
     def _by_the_clock(self) -> list[Trigger]:
@@ -270,3 +324,19 @@ class GeneratedSchedules:
         at = moments[0]
         cron = Cron(f"{seconds} {at.minute} {at.hour} {at.day} {at.month} *")
         return [cron, At(moments[1]), AllOf((At(moments[0]), self._leaf())), Every(2 * _SECOND), cron]
+
+
+def pers_of(trigger: Trigger) -> Iterator[Per]:
+    """Its correlated parts."""
+    if isinstance(trigger, Per):
+        yield trigger
+    for child in children(trigger):
+        yield from pers_of(child)
+
+
+def lane_of(name: str) -> ConcurrencyScope | None:
+    """Whose runs are one at a time for the schedule of this name, in all its definitions; None: nobody's."""
+    number = int(name[1:]) if name.startswith("s") else 1
+    if number % 6:
+        return None
+    return ConcurrencyScope.KEY if number % 12 else ConcurrencyScope.SCHEDULE

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,11 +42,15 @@ class Processes:
         named: whether a process comes back under the name it had, so that its leases are its own at once.
         unbidden: how often a process ended by itself.
         vain: how often in a row it did soon after its start, by place.
+        in_hands: how many requests the process of a launcher may have left unanswered, by its id.
+        in_flight: how many launchers had left so when they were killed or ended.
     """
 
     site: InstallationSite
     emitters: Emitters
     bug: Bug | None = None
+    in_hands: Callable[[int], Awaitable[int]] | None = None
+    in_flight: int = 0
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     named: bool = False
@@ -68,11 +72,37 @@ class Processes:
         self._start(place, (*command, self.bug.value) if self.bug else command)
         self.away.discard(place)
 
-    def kill(self, place: str) -> None:
+    async def kill(self, place: str) -> None:
         self.away.add(place)
         process = self.running.pop(place)
         process.kill()
         process.wait()
+        await self._ended(place, process)
+
+    async def kill_relay(self, within_s: float) -> str | None:
+        """Has the relay killed between what it appends to the log and what it deletes from the outbox. Returns its
+        place; None when it appended nothing within that time.
+        """
+        launchers = [place for place, played in PLACES.items() if played == "launcher"]
+        wish, deadline = relay_wish(self.site.folder), time.monotonic() + within_s
+        self.away.update(launchers)
+        try:
+            wish.touch()
+            while time.monotonic() < deadline:
+                for place in launchers:
+                    if self.running[place].poll() is not None:
+                        await self._ended(place, self.running.pop(place))
+                        return place
+                await asyncio.sleep(0.05)
+        finally:
+            wish.unlink(missing_ok=True)
+            self.away.difference_update(place for place in launchers if place in self.running)
+        return None
+
+    async def _ended(self, place: str, process: subprocess.Popen[bytes]) -> None:
+        """Counts the requests that it may have left unanswered."""
+        if PLACES.get(place) == "launcher" and self.in_hands is not None:
+            self.in_flight += await self.in_hands(process.pid)
 
     async def revive(self) -> None:
         """Starts again what ended by itself, as a process supervisor does.
@@ -89,6 +119,7 @@ class Processes:
                     last = (self.site.folder / f"{place}.log").read_text(errors="replace").splitlines()[-1:]
                     raise RuntimeError(f"{place} does not stay: {''.join(last)}")
                 self.start_role(place)
+                await self._ended(place, process)
         for each in self.emitters.all:
             await each.revive()
 
@@ -116,6 +147,11 @@ class Processes:
     def _start(self, place: str, command: Sequence[str]) -> None:
         self.since[place] = time.monotonic()
         self.running[place] = start(command, self.site.folder / f"{place}.log", self.site.environ())
+
+
+def relay_wish(folder: Path) -> Path:
+    """The file that, while it exists, has the relay's process end before it deletes what it appended."""
+    return folder / "kill-relay"
 
 
 def chosen(rng: random.Random, role: str) -> str:

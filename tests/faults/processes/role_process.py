@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,10 @@ from streamsched.domain.signals.layout import Layout
 from streamsched.launcher import retention
 from streamsched.ports.broker import Broker
 from streamsched.process.supervision import run_until_signal
+from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.telemetry.logs import configure_logs
 from tests.faults.processes.bugged import BuggedBroker, keep_tables
+from tests.faults.processes.installation import relay_wish
 from tests.faults.processes.warm_runners import WarmRunners
 from tests.simulation.log import Bug
 
@@ -35,6 +38,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     _replace_runners(runners)
     _hasten_history()
+    _let_relay_be_killed(relay_wish(runners.parent))
     if bug is Bug.TABLE_KEPT:
         keep_tables()
     elif bug is not None:
@@ -53,6 +57,24 @@ def _hasten_history() -> None:
     """What has ended leaves within the trial that saw it end, not after an hour."""
     bootstrap.Retention = partial(Retention, warm=timedelta(seconds=5))  # type: ignore[assignment, misc]
     retention._EVERY = 5.0  # type: ignore[misc]
+
+
+def _let_relay_be_killed(wish: Path) -> None:
+    """The one moment at which it matters that the relay's position is in the log; a kill at random hardly ever meets
+    the few milliseconds between its two writes.
+    """
+    forget = PostgresOutbox.forget
+
+    def die_where_wished() -> None:
+        if wish.exists():
+            wish.unlink(missing_ok=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def forgetting(outbox: PostgresOutbox, ids: Sequence[int]) -> None:
+        die_where_wished()
+        await forget(outbox, ids)
+
+    PostgresOutbox.forget = forgetting  # type: ignore[method-assign]
 
 
 def _spoil_the_log(bug: Bug) -> None:

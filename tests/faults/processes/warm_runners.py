@@ -51,7 +51,7 @@ class WarmRunners:
     def alive(self, runner: RunnerId) -> bool | None:
         return is_alive(runner.pid, runner.start_ticks)
 
-    def ending(self, run: str) -> RunEnd | None:
+    def end_note(self, run: str) -> RunEnd | None:
         return read_note(RunFiles(self._data_dir, run))
 
 

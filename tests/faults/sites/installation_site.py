@@ -60,6 +60,15 @@ class InstallationSite:
         """The ids in that file so far."""
         return self.started.read_text().split() if self.started.exists() else []
 
+    @property
+    def serial(self) -> Path:
+        """Where every run of a lane writes its id, a line each, after `+` when it begins and after `-` at its end."""
+        return self.folder / "serial"
+
+    def serial_runs(self) -> list[str]:
+        """The lines of that file so far."""
+        return self.serial.read_text().split() if self.serial.exists() else []
+
     def environ(self) -> dict[str, str]:
         """What every process of the installation is given."""
         return environ(

@@ -53,7 +53,7 @@ async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
 
 async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(site: Site) -> None:
     assert await site.faults() == []
-    await site.catalog.pause(schedule("x").ref, Pause(keep=True))
+    await site.catalog.pause(schedule("x").ref, Pause())
     await site.catalog.disable(schedule("y").ref)
     await site.catalog.delete(schedule("z").ref)
     assert await site.faults() == []

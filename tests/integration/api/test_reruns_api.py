@@ -57,6 +57,7 @@ async def test_a_run_and_its_job_are_repeated_once(failed: httpx.AsyncClient) ->
         "key": {},
         "rerunOf": RUN,
         "muted": True,
+        "backfill": None,
     }
     run = (await failed.get(f"/v1/runs/{RUN}")).json()
     assert (run["muted"], run["rerunOf"]) == (False, None)

@@ -49,6 +49,7 @@ async def test_a_job_is_made_once_for_each_idempotency_key(deployed: httpx.Async
         "key": {},
         "rerunOf": None,
         "muted": False,
+        "backfill": None,
     }
     explained = (await deployed.get(f"/v1/jobs/{job}/why")).json()
     assert explained["satisfiedBy"] == ["a submission by hand: ann: it was wrong"]

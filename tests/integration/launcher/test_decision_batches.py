@@ -34,8 +34,8 @@ SELECT json_build_array(
 """
 
 
-class FewHands:
-    """`ports.runner.Hands` that are given runs and leave them alone."""
+class SmallInlineRunner:
+    """A `ports.runner.InlineRunner` that keeps the runs it is given and does nothing with them."""
 
     runner = RunnerId("h", 1, 1)
 
@@ -50,6 +50,12 @@ class FewHands:
     def room(self) -> int:
         return self._room - len(self.begun)
 
+    def publications(self) -> int:
+        return self.room()
+
+    async def room_made(self) -> None:
+        await asyncio.Event().wait()
+
     def execute(self, runs: Sequence[Assignment]) -> None:
         self.begun += runs
 
@@ -60,7 +66,7 @@ class FewHands:
         return any(each.run == run for each in self.begun)
 
 
-def handed(world: World, inline_executor: FewHands) -> Launcher:
+def handed(world: World, inline_executor: SmallInlineRunner) -> Launcher:
     return Launcher(world.decisions, world.run_monitor, world.notifier, world.clock, inline=inline_executor)
 
 
@@ -139,7 +145,7 @@ async def test_what_begins_with_its_admission_leaves_what_admission_and_claim_le
         await world.satisfy(*(world.ready(limited, n) for n in (1, 2, 3)))
         now = world.clock.now()
         if together:
-            inline_executor = FewHands(9)
+            inline_executor = SmallInlineRunner(9)
             await handed(world, inline_executor).run_once()
             assert [each.run for each in inline_executor.begun] == [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
             assert inline_executor.begun == claimed
@@ -156,7 +162,7 @@ async def test_what_finds_no_room_waits_for_a_runner(world: World) -> None:
     one, two = sharing("one"), sharing("two")
     await world.define(one, two)
     await world.satisfy(*(world.ready(each, n) for each in (one, two) for n in (1, 2, 3)))
-    inline_executor = FewHands(2, unfit="program-one")
+    inline_executor = SmallInlineRunner(2, unfit="program-one")
 
     await handed(world, inline_executor).run_once()
 

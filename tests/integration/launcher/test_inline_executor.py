@@ -62,7 +62,7 @@ async def test_a_failed_request_is_repeated_under_the_same_key(world: World) -> 
         await satisfied(world, request(far), Retry(2, delay=timedelta(0)))
         staffed = Staffed(world)
         assert await staffed.until(run(), "FAILED") == "HTTP 503: well!"
-        far.answer = "204 Fine"
+        far.answer, far.words = "204 Fine", ""
         await staffed.until(run(attempt=2), "COMPLETED")
 
     assert far.keys() == ["default.app.quick.1.1"] * 2
@@ -71,7 +71,7 @@ async def test_a_failed_request_is_repeated_under_the_same_key(world: World) -> 
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        (HttpJob("http://127.0.0.1:9/"), "no answer: All connection attempts failed"),
+        (HttpJob("http://127.0.0.1:9/"), "no answer: [Errno 111] Connect call failed ('127.0.0.1', 9)"),
         (HttpJob("http://127.0.0.1:9/{nothing}"), "the program cannot be started: the program asks for argument"),
         (HttpJob("http://a:{a}/"), "the program cannot be started: no request can be made of it"),
         (PublishJob(SAY.event, {"x": "{y}"}), "the program cannot be started: the program asks for argument 'y'"),
@@ -144,7 +144,20 @@ async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) 
     assert await Staffed(world).run_monitor.next_due() is None
 
 
-async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: World) -> None:
+async def test_publications_take_no_room_from_requests(world: World) -> None:
+    await satisfied(world, SAY, jobs=5)
+    staffed = Staffed(world, capacity=2)
+    await staffed.launcher.run_once()
+
+    assert await world.column("SELECT state FROM runs") == ["STARTING"] * 5
+    assert (staffed.inline_executor.room(), staffed.inline_executor.publications()) == (2, 4 * 2 - 5)
+    while await staffed.inline_executor.run_once():
+        pass
+    assert await world.column("SELECT state FROM runs") == ["COMPLETED"] * 5
+    assert staffed.inline_executor.publications() == 4 * 2
+
+
+async def test_a_full_executor_seeks_room_no_sooner_than_it_needs_any(world: World) -> None:
     await satisfied(world, SAY)
     await world.launcher.run_once()
     in_an_hour = world.clock.now() + timedelta(hours=1)
@@ -153,7 +166,7 @@ async def test_full_hands_look_for_room_no_sooner_than_they_need_any(world: Worl
     assert await Staffed(world, capacity=0).run_monitor.next_due() == in_an_hour
 
 
-async def test_a_launcher_without_hands_leaves_them_to_others(world: World) -> None:
+async def test_a_launcher_without_an_executor_leaves_inline_runs_to_others(world: World) -> None:
     await satisfied(world, SAY)
     await world.launcher.run_once()
 
@@ -184,7 +197,7 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world
 
 async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(world: World) -> None:
     await satisfied(world, SAY, jobs=3)
-    await world.launcher.run_once()  # without hands: they are given later
+    await world.launcher.run_once()  # without an executor: the runs are claimed later
     await world.pool.execute('UPDATE runs SET executable = \'{"type": "publish"}\' WHERE id = $1', run(2))
     staffed = Staffed(world)
 
@@ -192,6 +205,29 @@ async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(w
 
     assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
     assert not staffed.inline_executor.holds(run(2))
+
+
+async def test_an_answer_that_is_not_http_says_so(world: World) -> None:
+    async def odd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"220 mail.example ESMTP\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(odd, "127.0.0.1", 0)
+    async with server:
+        await satisfied(world, HttpJob(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x"))
+        reason = await Staffed(world).until(run(), "FAILED")
+    assert reason is not None
+    assert reason.startswith("its answer is not HTTP: Bad status line: Expected HTTP/")
+
+
+async def test_a_proxy_of_the_environment_is_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with answering("200 OK") as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("no_proxy", "local.example")
+        await satisfied(world, HttpJob("http://far.example/x?y=a%2Fb"))
+        assert await Staffed(world).until(run(), "COMPLETED") == "HTTP 200: well!"
+    assert proxy.asked[0].splitlines()[0] == "POST http://far.example/x?y=a%2Fb HTTP/1.1"
 
 
 async def test_a_compressed_body_is_not_unpacked(world: World) -> None:

@@ -27,7 +27,7 @@ from .conftest import MINUTE, World, schedule
 
 LATER = schedule("s", constraints=(Delay(timedelta(hours=1)),))
 NOW = schedule("s")
-KEEPING = Pause(keep=True)
+KEEPING = Pause()
 
 
 async def decided(world: World, decide: Callable[[AppRecord], AppChange]) -> None:

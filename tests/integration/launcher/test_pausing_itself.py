@@ -11,7 +11,7 @@ from streamsched.catalog.change import enable
 from streamsched.catalog.resumption import Resumption
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.pause import Pause, PauseAfter
+from streamsched.domain.schedules.pause import Pause, PauseAfter, PauseMode
 from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.domain.schedules.schedule import Schedule
@@ -72,7 +72,7 @@ async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -
 
     record = await current(world)
     note = "paused by itself, for 3 runs in a row failed, the last default.app.plain.1.3.r1: exit code 1"
-    assert (record.enabled, record.generation, record.pause) == (False, 2, Pause(keep=True, note=note))
+    assert (record.enabled, record.generation, record.pause) == (False, 2, Pause(note=note))
     [line] = await PostgresCatalogReader(world.pool).history("schedule", str(FRAGILE.ref))
     assert (line.action, line.reason) == ("paused", note)
     assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
@@ -127,7 +127,7 @@ async def test_after_a_time_it_goes_on_and_begins_to_count_anew(world: World) ->
     await ran(world, plain, RunState.FAILED, RunState.FAILED)
     until = await resumption(world).run_once()
     assert until is not None
-    assert (await current(world)).pause == Pause(keep=False, until=until, note=(await current(world)).pause.note)  # type: ignore[union-attr]
+    assert (await current(world)).pause == Pause(PauseMode.DROP, until=until, note=(await current(world)).pause.note)  # type: ignore[union-attr]
 
     world.clock.set(until)
     await resumption(world).run_once()

@@ -74,10 +74,24 @@ FROM generate_series(1, 5000) n;
 INSERT INTO wakes (schedule, cell, generation, at, due_at)
 SELECT format('default.app.s%s', n), '', 1, now() + interval '1 day', now() + interval '1 day'
 FROM generate_series(1, 5000) n;
+INSERT INTO preferences SELECT format('n%s', n), '{}' FROM generate_series(1, 5000) n;
+INSERT INTO namespaces SELECT format('n%s', n), now() FROM generate_series(1, 5000) n;
+INSERT INTO programs SELECT format('n%s.app.p', n), format('n%s.app', n), '{}', now(), now()
+FROM generate_series(1, 5000) n;
 INSERT INTO jobs_spent SELECT DISTINCT schedule, 0, 100000 FROM jobs_history;
+INSERT INTO backfills (id, schedule, request, state, max_active, newest_first, items, skipped, active, created_at,
+    changed_at, ended_at, fed_at)
+SELECT format('default.app.s%s.backfill-%s', n % 100, n), format('default.app.s%s', n % 100), '{}',
+    CASE WHEN n > 10 THEN 'COMPLETED' ELSE 'RUNNING' END, 4, false, 100, 0, 0, now(), now(),
+    CASE WHEN n > 10 THEN now() END, now()
+FROM generate_series(1, 5000) n;
+INSERT INTO backfill_items
+SELECT format('default.app.s%s.backfill-%s', n % 100, n), item,
+    CASE WHEN item > 20 THEN 'WAITING' WHEN item > 16 THEN 'ACTIVE' ELSE 'SUCCEEDED' END, '{}'
+FROM generate_series(1, 1000) n, generate_series(1, 100) item;
 """
 #: A partition with next to nothing in it may be scanned.
-ACTIVE = {"jobs", "runs", "meters", "deadlines"}
+ACTIVE = {"jobs", "runs", "meters", "deadlines", "preferences", "namespaces", "backfills", "backfill_items"}
 ARCHIVED = ACTIVE | {"jobs_history", "runs_history", "work_decisions", "audit_decisions"}
 
 
@@ -127,6 +141,10 @@ HOT = [
     ("jobs/jobs", "tallies", "'default.app.s1'"),
     ("jobs/jobs", "launch", "'default.app.s1.1.1000001'"),
     ("jobs/jobs", "typical", "'default.app.p1'"),
+    ("jobs/decisions", "lock_programs", "ARRAY['default.app.p1', 'default.app.p2']"),
+    ("catalog/preferences", "get", "'n7'"),
+    ("catalog/preferences", "of_runs", "'n7'"),
+    ("catalog/preferences", "lock", "'n7'"),
     ("jobs/decisions", "coalesced", "ARRAY['default.app.s1.1.1000001']"),
     ("jobs/decisions", "elders", "ARRAY['default.app.s1'], ARRAY['default.app.s2']"),
     ("jobs/decisions", "program_schedules", "ARRAY['default.app.p1']"),
@@ -139,8 +157,30 @@ HOT = [
         "jobs/submissions",
         "submit",
         "ARRAY['default.app.s1.submitted-t'], ARRAY['default.app.s1'], ARRAY['default.app.p1'], ARRAY[1], ARRAY[7], "
-        "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now(), ARRAY['default.app.s1.1.7'], ARRAY[true]",
+        "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now(), ARRAY['default.app.s1.1.7'], ARRAY[true], "
+        "ARRAY[now()], ARRAY['b']",
     ),
+    ("jobs/backfills", "schedule", "'default.app.s1'"),
+    ("jobs/backfills", "known", "'default.app.s1', 1000, '$.key', '{}', ARRAY['a', 'b']"),
+    ("jobs/backfills", "get", "'default.app.s1.backfill-1'"),
+    ("jobs/backfills", "lock", "'default.app.s1.backfill-1'"),
+    ("jobs/backfills", "recent", "NULL, 100, 'infinity', ''"),
+    ("jobs/backfills", "recent", "'default.app.s1', 100, 'infinity', ''"),
+    ("jobs/backfills", "items", "'default.app.s1.backfill-1', ARRAY['ACTIVE'], 0, 50"),
+    ("jobs/backfills", "command", "'default.app.s1.backfill-1', 'hold', 'x', NULL, now(), 'job.hold_ordered'"),
+    ("jobs/backfills", "to_feed", "100"),
+    ("jobs/backfills", "any_to_feed", ""),
+    ("jobs/backfills", "ended", "ARRAY['default.app.s1.backfill-1', 'default.app.s2.backfill-2']"),
+    ("jobs/backfills", "ended_before", "ARRAY['default.app.s1.0.1']"),
+    ("jobs/backfills", "next_oldest", "ARRAY['default.app.s1.backfill-1'], ARRAY[4]"),
+    ("jobs/backfills", "next_newest", "ARRAY['default.app.s1.backfill-1'], ARRAY[4]"),
+    ("jobs/backfills", "set_items", "ARRAY['default.app.s1.backfill-1'], ARRAY[21], ARRAY['ACTIVE']"),
+    (
+        "jobs/backfills",
+        "set_counts",
+        "now(), ARRAY['default.app.s1.backfill-1'], ARRAY[1], ARRAY[1], ARRAY[1], ARRAY[1]",
+    ),
+    ("jobs/backfills", "forget", "now() - interval '1 day'"),
     ("limits/clusters", "lock", "ARRAY['c'], ARRAY['{}']"),
     ("limits/clusters", "wake", "'c', '{}', 4"),
     ("limits/clusters", "wanted", "now(), now(), now()"),

@@ -73,7 +73,7 @@ async def holding(world: World, program: HttpJob | PublishJob, jobs: int, **fiel
     await world.execute(program)
     await world.satisfy(*(world.ready(one, n) for n in range(1, jobs + 1)))
     dead = Staffed(world)
-    while await world.launcher.run_once():  # without hands: all become PENDING
+    while await world.launcher.run_once():  # without an executor: all become PENDING
         pass
     taken, _ = await world.run_store.unclaimed(
         world.clock.now(), retry_at=[world.clock.now() + MINUTE], jitter=0, limit=jobs, inline_by=str(HERE)

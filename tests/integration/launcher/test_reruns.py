@@ -138,6 +138,24 @@ async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> 
         await rerun(world)
 
 
+async def test_a_rerun_after_a_changed_definition_has_the_old_events_and_the_new_definition(world: World) -> None:
+    first = await failed(world, schedule("s", properties={"p": "old"}))
+    await world.define(schedule("s", properties={"p": "new"}), generation=2)
+    await world.execute(PublishJob(EventName("default", "done")))
+
+    job = await rerun(world)
+
+    assert job == f"{JOB}.rerun-1"
+    await decide(world)
+    assert (await world.runs.get(f"{job}.r1")).arguments["p"] == "new"
+    assert (await world.runs.get(RUN)).arguments["p"] == "old"
+    claimed = await world.run_store.claim(f"{job}.r1", runner="h:1:1", log_path=None, now=world.clock.now())
+    assert claimed is not None
+    assert claimed.program.executable == PublishJob(EventName("default", "done"))
+    assert claimed.ready is not None
+    assert (claimed.ready.generation, claimed.ready.contributions) == (2, first.contributions)
+
+
 async def test_a_rerun_waits_by_itself_whatever_the_overlap_is(world: World) -> None:
     for overlap in Overlap:
         await world.pool.execute("TRUNCATE jobs, runs, group_slots CASCADE")

@@ -223,7 +223,7 @@ async def its_schedule_was_paused_before_its_run_began(world: World) -> None:
     await judged(world, stuck())
     now, ref = world.clock.now(), stuck().ref
     await PostgresCatalogStore(world.pool).change(
-        ref.owner, [ref], lambda app: change.pause(app, ref, Pause(keep=True), now=now), now=now
+        ref.owner, [ref], lambda app: change.pause(app, ref, Pause(), now=now), now=now
     )
     assert await world.run_store.claim(f"{JOB}.r1", runner="far:1:1", log_path="/log", now=now) is None
 

@@ -249,7 +249,7 @@ async def test_a_paused_schedule_keeps_the_job_and_a_disabled_one_refuses_it(wor
     async def changed(decision: Any) -> None:
         await catalog.change(PLAIN.ref.owner, [PLAIN.ref], decision, now=world.clock.now())
 
-    await changed(lambda app: change.pause(app, PLAIN.ref, Pause(keep=True), now=world.clock.now()))
+    await changed(lambda app: change.pause(app, PLAIN.ref, Pause(), now=world.clock.now()))
     await submit(world, PLAIN, "t")
     assert await decide(world) == {"submitted-t": "PENDING_CONSTRAINT"}
     await changed(lambda app: change.enable(app, PLAIN.ref, now=world.clock.now()))

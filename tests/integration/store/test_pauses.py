@@ -10,7 +10,7 @@ import pytest
 from streamsched.catalog.resumption import Resumption
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.names import AppRef
-from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.signals.signal import Put
 from streamsched.domain.triggers.trigger import Cron
 from streamsched.ports.catalog import Action
@@ -39,10 +39,10 @@ async def test_a_pause_that_keeps_listens_on_and_says_how_long_and_why(relaying_
     await relaying_scheduler.catalog.deploy(app(schedule()))
     until = relaying_scheduler.clock.now() + HOUR
 
-    found = await relaying_scheduler.catalog.pause(WEEKLY, Pause(keep=True, until=until, note="disks are moved"))
+    found = await relaying_scheduler.catalog.pause(WEEKLY, Pause(until=until, note="disks are moved"))
 
     assert not found.record.enabled
-    assert found.record.pause == Pause(keep=True, until=until, note="disks are moved")
+    assert found.record.pause == Pause(until=until, note="disks are moved")
     assert (found.record.generation, found.record.kept_from, found.record.stands_from) == (2, 1, 1)
     assert (await relaying_scheduler.signals())[-1:] == [Put(WEEKLY, 2, False, FLIGHTS, keep=True)]
     (line, _) = await relaying_scheduler.reader.history("schedule", str(WEEKLY))
@@ -56,15 +56,15 @@ async def test_it_stays_paused_when_its_definition_changes_and_can_be_paused_oth
 ) -> None:
     catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule()))
-    await catalog.pause(WEEKLY, Pause(keep=True, note="a"))
+    await catalog.pause(WEEKLY, Pause(note="a"))
 
     changed = await catalog.update(schedule(description="new"), keep=True)
-    assert (changed.record.pause, changed.record.kept_from) == (Pause(keep=True, note="a"), 1)
+    assert (changed.record.pause, changed.record.kept_from) == (Pause(note="a"), 1)
 
-    longer = await catalog.pause(WEEKLY, Pause(keep=True, note="b"))
-    assert (longer.record.pause, longer.record.kept_from) == (Pause(keep=True, note="b"), 1)
+    longer = await catalog.pause(WEEKLY, Pause(note="b"))
+    assert (longer.record.pause, longer.record.kept_from) == (Pause(note="b"), 1)
     with pytest.raises(ConflictError, match="already paused"):
-        await catalog.pause(WEEKLY, Pause(keep=True, note="b"))
+        await catalog.pause(WEEKLY, Pause(note="b"))
 
     dropped = await catalog.disable(WEEKLY)
     assert (dropped.record.pause, dropped.record.kept_from) == (None, None)
@@ -81,7 +81,7 @@ async def test_ticks_go_on_under_a_pause_that_keeps_and_one_that_is_due_is_not_l
     ((leaf, first),) = await due(relaying_scheduler)
     relaying_scheduler.clock.set(first + timedelta(seconds=30))  # type: ignore[operator]
 
-    await catalog.pause(WEEKLY, Pause(keep=True))
+    await catalog.pause(WEEKLY, Pause())
     assert await due(relaying_scheduler) == [(leaf, first)]
 
     await catalog.enable(WEEKLY)
@@ -99,9 +99,9 @@ async def test_a_pause_ends_by_itself_once_however_many_look(relaying_scheduler:
     catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c")))
     end = relaying_scheduler.clock.now() + HOUR
-    await catalog.pause(schedule("a").ref, Pause(keep=True, until=end))
-    await catalog.pause(schedule("b").ref, Pause(keep=False, until=end + HOUR))
-    await catalog.pause(schedule("c").ref, Pause(keep=True))
+    await catalog.pause(schedule("a").ref, Pause(until=end))
+    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR))
+    await catalog.pause(schedule("c").ref, Pause())
 
     assert await resumption(relaying_scheduler).run_once() == end
     relaying_scheduler.clock.set(end - timedelta(microseconds=1))
@@ -121,9 +121,9 @@ async def test_who_resumes_or_prolongs_by_hand_is_not_overruled(relaying_schedul
     await catalog.deploy(app(schedule("a"), schedule("b")))
     end = relaying_scheduler.clock.now() + HOUR
     for name in "ab":
-        await catalog.pause(schedule(name).ref, Pause(keep=False, until=end))
+        await catalog.pause(schedule(name).ref, Pause(PauseMode.DROP, until=end))
     await catalog.enable(schedule("a").ref)
-    await catalog.pause(schedule("b").ref, Pause(keep=False, until=end + HOUR))
+    await catalog.pause(schedule("b").ref, Pause(PauseMode.DROP, until=end + HOUR))
     relaying_scheduler.clock.set(end)
 
     assert await resumption(relaying_scheduler).run_once() == end + HOUR
@@ -135,7 +135,7 @@ async def test_a_row_that_another_release_left_behind_says_nothing(relaying_sche
     """A release that knows no pauses enables: it raises the generation and leaves the pause and what was kept."""
     catalog = relaying_scheduler.catalog
     await catalog.deploy(app(schedule()))
-    await catalog.pause(WEEKLY, Pause(keep=True, until=relaying_scheduler.clock.now() + HOUR))
+    await catalog.pause(WEEKLY, Pause(until=relaying_scheduler.clock.now() + HOUR))
     await relaying_scheduler.pool.execute("UPDATE schedules SET generation = generation + 1, enabled = true")
     relaying_scheduler.clock.advance(2 * HOUR)
 
@@ -151,12 +151,12 @@ async def test_all_schedules_of_an_app_at_once(relaying_scheduler: CatalogProces
     await catalog.deploy(app(schedule("a"), schedule("b"), schedule("c")))
     await catalog.disable(schedule("c").ref)
 
-    paused = await catalog.pause_app(APP, Pause(keep=True, note="upgrade"))
+    paused = await catalog.pause_app(APP, Pause(note="upgrade"))
     assert {str(each.after.definition.ref.name): each.action for each in paused.applied.change.schedules} == {
         "a": Action.PAUSED,
         "b": Action.PAUSED,
     }
-    assert (await catalog.pause_app(APP, Pause(keep=True))).applied.change.schedules == ()
+    assert (await catalog.pause_app(APP, Pause())).applied.change.schedules == ()
 
     resumed = await catalog.enable_app(APP)
     assert {str(each.after.definition.ref.name): each.action for each in resumed.change.schedules} == {
@@ -172,4 +172,4 @@ async def test_a_pause_that_would_be_over_is_refused(relaying_scheduler: Catalog
     await relaying_scheduler.catalog.deploy(app(schedule()))
 
     with pytest.raises(InvalidError, match="after now"):
-        await relaying_scheduler.catalog.pause(WEEKLY, Pause(keep=False, until=relaying_scheduler.clock.now()))
+        await relaying_scheduler.catalog.pause(WEEKLY, Pause(PauseMode.DROP, until=relaying_scheduler.clock.now()))

@@ -37,7 +37,7 @@ records = st.builds(
     definitions,
     st.integers(1, 5),
     st.booleans(),
-    st.none() | st.just(Pause(keep=True)),
+    st.none() | st.just(Pause()),
 )
 
 

@@ -32,7 +32,7 @@ def record(
 
 def keeping(trigger: Trigger, generation: int = 1, *, kept_from: int | None = None) -> ScheduleRecord:
     """Paused, and keeping what comes."""
-    return replace(record(trigger, generation, enabled=False, kept_from=kept_from), pause=Pause(keep=True))
+    return replace(record(trigger, generation, enabled=False, kept_from=kept_from), pause=Pause())
 
 
 def reported(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:

@@ -87,7 +87,7 @@ def test_a_later_generation_that_dropped_the_event_is_named() -> None:
         "generation 4 is disabled since 2026-03-01 13:00:00Z"
         in sentences(trace(COUNTED, current=CurrentSchedule(later)))[1]
     )
-    kept = replace(later, kept_from=1, pause=Pause(keep=True))
+    kept = replace(later, kept_from=1, pause=Pause())
     assert sentences(trace(COUNTED, current=CurrentSchedule(kept)))[1].endswith("its leaf; the schedule is paused")
     assert "deleted since" in sentences(trace(COUNTED, current=CurrentSchedule(replace(later, deleted_at=NOON))))[1]
     assert "deleted since" in sentences(trace(COUNTED, current=None))[1]

@@ -25,3 +25,11 @@ def test_an_unreadable_import_file_is_a_one_line_error(tmp_path: Path, file: str
 
     assert found.exit_code == 2
     assert found.output.startswith(f"error: FILE: {tmp_path / file} cannot be opened: {words}")
+
+
+@pytest.mark.parametrize("options", [("--drain", "--backlog"), ("--keep", "--drain"), ("--drop", "--backlog")])
+def test_a_pause_has_one_mode(options: tuple[str, str]) -> None:
+    found = CliRunner().invoke(make_app(), ["schedule", "pause", "a.s", *options, "--url", "http://127.0.0.1:1"])
+
+    assert found.exit_code == 2
+    assert "at most one of --keep, --drop, --drain and --backlog" in " ".join(found.output.split())

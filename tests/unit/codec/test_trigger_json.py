@@ -100,7 +100,7 @@ ONE = {"type": "PARTITION", "dataset": "default.lines", "numPartitions": 1}
             {"type": "MOON"},
             "$.trigger.type: is no trigger we know: 'MOON' "
             "(known: AND, AT, AT_LEAST, EVENT, EVERY, OR, PARTITION, PER, PROGRAM_STATUS, QUIET, SILENCE, "
-            "STREAM_SIZE, THEN, TIME, TOTAL, UNLESS, WITHIN)",
+            "SINCE_LAST_RUN, STREAM_SIZE, THEN, TIME, TOTAL, UNLESS, WITHIN)",
         ),
         (
             {"type": "AND", "triggers": [ONE, {**ONE, "numPartitions": 0}]},

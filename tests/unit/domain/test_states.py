@@ -1,4 +1,4 @@
-"""The state machines of jobs and runs: walked, compared with the database's lists, and drawn.
+"""The state machines of jobs, runs, backfills and tasks: walked, compared with the database's lists, and drawn.
 
 `docs/reference/states.md` is made from the tables; `make docs` writes it again.
 """
@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.domain.backfills import backfill
 from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.jobs import job, run
+from streamsched.domain.tasks import task
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "reference" / "states.md"
@@ -29,7 +31,7 @@ Advance = Callable[[Any, Any], StrEnum]
 
 
 class Machine:
-    """One of the two, so that every test is given both."""
+    """One of the machines, so that every test is given each."""
 
     def __init__(self, noun: str, states: type[StrEnum], facts: type[StrEnum], *, module: Any) -> None:
         self.noun, self.states, self.facts = noun, states, facts
@@ -44,10 +46,12 @@ class Machine:
 
 JOB = Machine("job", job.JobState, job.JobFact, module=job)
 RUN = Machine("run", run.RunState, run.RunFact, module=run)
-both = pytest.mark.parametrize("machine", [JOB, RUN], ids=repr)
+BACKFILL = Machine("backfill", backfill.BackfillState, backfill.BackfillFact, module=backfill)
+TASK = Machine("task", task.TaskState, task.TaskFact, module=task)
+each_machine = pytest.mark.parametrize("machine", [JOB, RUN, BACKFILL, TASK], ids=repr)
 
 
-@both
+@each_machine
 def test_every_state_is_reached_from_the_first_and_leads_to_an_end(machine: Machine) -> None:
     def closure(pairs: set[tuple[StrEnum, StrEnum]], seeds: set[StrEnum]) -> set[StrEnum]:
         reached = set(seeds)
@@ -60,19 +64,19 @@ def test_every_state_is_reached_from_the_first_and_leads_to_an_end(machine: Mach
     assert closure({(after, before) for before, after in steps}, set(machine.terminal)) == set(machine.states)
 
 
-@both
+@each_machine
 def test_the_ends_are_exactly_the_states_without_a_way_on(machine: Machine) -> None:
     left = {before for before, _ in machine.table}
     assert machine.terminal == set(machine.states) - left
     assert {state for state in machine.states if getattr(state, "terminal", False)} == machine.terminal
 
 
-@both
+@each_machine
 def test_every_fact_can_be_reported_to_some_state(machine: Machine) -> None:
     assert {fact for _, fact in machine.table} == set(machine.facts)
 
 
-@both
+@each_machine
 @given(data=st.data())
 def test_a_walk_never_leaves_the_table_and_a_refused_fact_changes_nothing(
     machine: Machine, data: st.DataObject
@@ -112,7 +116,22 @@ def test_the_database_accepts_exactly_the_states_of_a_run() -> None:
     assert _listed("runs") == set(run.RunState)
 
 
-@pytest.mark.parametrize(("table", "machine"), [("jobs", JOB), ("runs", RUN)], ids=["jobs", "runs"])
+def test_the_database_accepts_exactly_the_states_of_a_backfill_and_its_items() -> None:
+    assert _listed("backfills") == set(backfill.BackfillState)
+    assert _listed("backfill_items") == set(backfill.ItemState)
+
+
+def test_the_database_accepts_exactly_the_states_of_a_task() -> None:
+    """In flight is told by its lane; ends, also those of a tick, are in the history."""
+    assert _listed("tasks") == set(task.TaskState) - task.TERMINAL - {task.TaskState.IN_FLIGHT}
+    assert _listed("tasks_history") == task.TERMINAL
+
+
+@pytest.mark.parametrize(
+    ("table", "machine"),
+    [("jobs", JOB), ("runs", RUN), ("backfills", BACKFILL)],
+    ids=["jobs", "runs", "backfills"],
+)
 def test_the_database_knows_which_states_are_ends(table: str, machine: Machine) -> None:
     """`(ended_at IS NOT NULL) = (state …)`: either form, of ends or of the states before them."""
     body = next(
@@ -139,7 +158,7 @@ def _page() -> str:
         [
             "# States",
             "",
-            "Made from the tables in `streamsched/domain/jobs/`; `make docs` writes it again.",
+            "Made from the tables in `streamsched/domain/`; `make docs` writes it again.",
             "",
             "## A job: one satisfaction of one schedule",
             "",
@@ -154,6 +173,20 @@ def _page() -> str:
             + ".",
             "",
             _diagram(RUN),
+            "",
+            "## A backfill: many jobs of one schedule",
+            "",
+            "Each of its jobs is an item: `WAITING` until the job is made, `ACTIVE` until that has ended, then",
+            "`SUCCEEDED`, `FAILED`, or `DROPPED` when it ended without a run.",
+            "",
+            _diagram(BACKFILL),
+            "",
+            "## A task: an item with a due time in a lane of a queue",
+            "",
+            "A row in the database is `WAITING` or `RETRYING`; it is `IN_FLIGHT` while its lane names it. Ended "
+            "tasks are in the history.",
+            "",
+            _diagram(TASK),
             "",
         ]
     )

@@ -17,11 +17,11 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.submission import rerun_job_id, submitted_job_id
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
-from streamsched.domain.schedules.arguments import arguments
+from streamsched.domain.schedules.arguments import LONGEST_VALUE, arguments
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
-from streamsched.domain.schedules.submission_request import LONGEST_VALUE, RerunRequest, SubmissionRequest
+from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.triggers.composite import AllOf
 from streamsched.domain.triggers.correlation import Per

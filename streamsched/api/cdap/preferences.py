@@ -1,0 +1,46 @@
+"""CDAP's preferences of a namespace. CDAP's other levels (instance, app, program) do not exist here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, PreferencesDep
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.preferences import NamespaceDep
+from streamsched.codec.json.scalar import texts
+from streamsched.domain.schedules.preferences import changed_preferences
+
+router = APIRouter(prefix="/preferences")
+
+ResolvedQuery = Annotated[
+    bool, Query(description="With the preferences of the levels above; there are none, so it is the same.")
+]
+
+
+@router.get("", summary="Get the preferences of a namespace")
+async def get_preferences(
+    namespace: NamespaceDep, preferences: PreferencesDep, *, resolved: ResolvedQuery = False
+) -> Response:
+    """An object of texts; empty when the namespace has none."""
+    return rendered(dict((await preferences.get(namespace)).arguments))
+
+
+@router.put("", summary="Set the preferences of a namespace")
+async def set_preferences(
+    namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
+) -> Response:
+    """Replaces all of them by the body, an object of texts; numbers and booleans become texts."""
+    wanted = texts(body, "$")
+    await preferences.change(namespace, lambda _: changed_preferences({}, wanted, "$"), "", now=clock.now())
+    return Response()
+
+
+@router.delete("", summary="Delete the preferences of a namespace")
+async def delete_preferences(namespace: NamespaceDep, preferences: PreferencesDep, clock: ClockDep) -> Response:
+    """Removes all of them; a namespace without any stays as it is."""
+    await preferences.change(namespace, lambda _: {}, "", now=clock.now())
+    return Response()

@@ -1,0 +1,191 @@
+"""Backfills: many jobs of one schedule over a span, as one object."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.deps import BackfillsDep, ClockDep
+from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.submissions import IdempotencyKey
+from streamsched.codec.backfills import request_from_json
+from streamsched.domain.backfills.backfill import BackfillFact, ItemState
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.submissions import BackfillCounts, BackfillJob, BackfillRecord, PlannedJob
+
+router = APIRouter(prefix="/v1", tags=["backfills"])
+
+#: Requests of a person to a backfill, and what they do.
+_FACTS = {"pause": BackfillFact.PAUSED, "resume": BackfillFact.RESUMED, "cancel": BackfillFact.CANCELLED}
+
+
+@router.post("/schedules/{schedule}/backfills", summary="Start a backfill")
+async def start_backfill(
+    schedule: str,
+    body: BodyObject,
+    backfills: BackfillsDep,
+    clock: ClockDep,
+    *,
+    dry_run: Annotated[bool, Query(description="Return the jobs that would be made, and make none.")] = False,
+    limit: Limit = 100,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Makes jobs of the schedule for a span, at most `maxActive` (1 to 1000, default 4) at a time, after all other
+    waiting jobs: 202 `{"id", …, "repeated"}`. The body has one span:
+
+    - `from` and `to`, for a schedule with a clock: its ticks between two instants or dates (in the zone of the clock),
+      both included;
+    - `keys`, for a correlating schedule: an object with the values of each column, `"2013-01-01..2013-01-31"`,
+      `"a,b"` or a list of texts. Several columns make all combinations;
+    - `dataset` and `partitions`, for a schedule that waits for partitions: a list of their keys, or of objects as in
+      events. A job for each key of a `per`, otherwise for as many partitions as the trigger waits for.
+
+    Optional: `only` `missing` (default: what no run of the schedule was about), `failed` (whose latest run failed) or
+    `all`; `order` `oldest` (default) or `newest`; `mute`: the status of the runs is given to no schedule; `arguments`,
+    which override all others; `reason`, who asks and why; `confirmed`, required for more than 10,000 jobs. A span of
+    more than 100,000 is refused. With `dryRun` the answer is 200 with the numbers and the first `limit` jobs: logical
+    time, key, arguments, what is `known` of it (missing, active, failed, succeeded) and the `latest` such job. 409 when
+    the schedule is disabled.
+    """
+    token = secrets.token_hex(8) if idempotency_key is None else idempotency_key
+    request = request_from_json(ScheduleRef.parse(schedule), token, body)
+    if dry_run:
+        plan = await backfills.plan(request, now=clock.now(), limit=limit)
+        return rendered({"counts": _counts_view(plan.counts), "jobs": [_planned_view(job) for job in plan.jobs]})
+    found, repeated = await backfills.start(request, now=clock.now())
+    headers = {"Location": f"/v1/backfills/{found.id}"}
+    return rendered({**_view(found), "repeated": repeated}, status=HTTPStatus.ACCEPTED, headers=headers)
+
+
+@router.get("/backfills", summary="List backfills")
+async def list_backfills(
+    backfills: BackfillsDep,
+    *,
+    schedule: Annotated[str | None, Query(description="Only backfills of this schedule, `namespace.app.name`.")] = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, newest first. Ended backfills are kept as long as jobs are (STREAMSCHED_JOBS_KEEP)."""
+    ref = None if schedule is None else ScheduleRef.parse(schedule)
+    found = await backfills.recent(schedule=ref, limit=limit + 1, before=read_moment_cursor(after))
+    return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
+
+
+@router.get("/schedules/{schedule}/backfills", summary="List the backfills of a schedule")
+async def list_backfills_of_schedule(
+    schedule: str, backfills: BackfillsDep, *, after: After = "", limit: Limit = 100
+) -> Response:
+    """A page, newest first."""
+    return await list_backfills(backfills, schedule=schedule, after=after, limit=limit)
+
+
+@router.get("/backfills/{backfill}", summary="Get a backfill")
+async def get_backfill(backfill: str, backfills: BackfillsDep) -> Response:
+    """What was asked for, its state, and how many of its jobs are in which state."""
+    return rendered(_view(await backfills.get(backfill)))
+
+
+@router.get("/backfills/{backfill}/jobs", summary="List the jobs of a backfill")
+async def list_jobs_of_backfill(
+    backfill: str,
+    backfills: BackfillsDep,
+    *,
+    state: Annotated[list[ItemState] | None, Query(description="Only jobs in this state; can be repeated.")] = None,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, in the order of the span, those that do not exist yet (`WAITING`) included. `DROPPED`: the job ended
+    without a run.
+    """
+    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
+        raise DecodeError("$.after", "is no cursor of this list")
+    found = await backfills.jobs(backfill, states=state or (), limit=limit + 1, after=int(after or 0))
+    return rendered(page("jobs", found, limit, _job_view, lambda each: str(each.number)))
+
+
+@router.post("/backfills/{backfill}/pause", summary="Pause a backfill")
+async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
+    """Makes no further jobs, and holds those that wait; active runs go on. 409 when it has ended. `reason` (optional)
+    is stored in the history.
+    """
+    return await _change("pause", backfill, body, backfills, clock)
+
+
+@router.post("/backfills/{backfill}/resume", summary="Resume a backfill")
+async def resume(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
+    """Releases its held jobs and makes further ones. 409 when it has ended."""
+    return await _change("resume", backfill, body, backfills, clock)
+
+
+@router.post("/backfills/{backfill}/cancel", summary="Cancel a backfill")
+async def cancel(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
+    """Makes no further jobs, and ends those that wait; active runs go on. 409 when it is completed."""
+    return await _change("cancel", backfill, body, backfills, clock)
+
+
+async def _change(order: str, backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
+    found = await backfills.change(backfill, _FACTS[order], reason_of(body), now=clock.now())
+    return rendered(_view(found), status=HTTPStatus.ACCEPTED)
+
+
+def _view(backfill: BackfillRecord) -> dict[str, Any]:
+    return {
+        "id": backfill.id,
+        "schedule": str(backfill.schedule),
+        "state": backfill.state,
+        "stateReason": backfill.reason,
+        "counts": _counts_view(backfill.counts),
+        "createdAt": backfill.created_at,
+        "changedAt": backfill.changed_at,
+        "endedAt": backfill.ended_at,
+        **backfill.request,
+    }
+
+
+def _counts_view(counts: BackfillCounts) -> dict[str, int]:
+    return {
+        "jobs": counts.items,
+        "skipped": counts.skipped,
+        "waiting": counts.waiting,
+        "active": counts.active,
+        "succeeded": counts.succeeded,
+        "failed": counts.failed,
+        "dropped": counts.dropped,
+    }
+
+
+def _item_view(ready: ReadyJob) -> dict[str, Any]:
+    submission = ready.submission
+    return {
+        "job": ready.id,
+        "logicalTime": None if submission is None else submission.logical_at,
+        "key": ready.key or None,
+        "events": sum(part.count for part in ready.contributions),
+    }
+
+
+def _planned_view(job: PlannedJob) -> dict[str, Any]:
+    return {
+        **_item_view(job.ready),
+        "arguments": dict(job.arguments),
+        "known": job.known,
+        "latest": job.latest or None,
+    }
+
+
+def _job_view(job: BackfillJob) -> dict[str, Any]:
+    return {
+        "number": job.number,
+        **_item_view(job.ready),
+        "state": job.state,
+        "outcome": job.outcome or None,
+        "reason": job.reason or None,
+    }

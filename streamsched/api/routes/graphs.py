@@ -1,0 +1,175 @@
+"""Graphs: the nodes of an app's tasks, submitted, explained and cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, DryRunQuery, GraphsDep, JobsDep
+from streamsched.api.paging import Limit
+from streamsched.api.rendering import rendered
+from streamsched.codec.graph.task import task_to_json
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
+from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.selection import everything, selected, span
+from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
+from streamsched.domain.jobs.job import JobCommand
+from streamsched.domain.limits import check_most
+from streamsched.domain.names import AppRef
+from streamsched.graph.submission import NodeReport, SubmissionPlan
+from streamsched.ports.graph.nodes import NodeView
+
+router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+
+#: Most ended nodes and parents that a response lists by name.
+_SHOWN = 100
+
+
+@router.get("/{namespace}/{app}", summary="Get a graph")
+async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
+    """The tasks, parents before children, and the number of nodes by task and state. 404 for an app without tasks."""
+    ref = AppRef(namespace, app)
+    stored, graph = await graphs.graph(ref)
+    counts: dict[str, dict[str, int]] = {}
+    for (task, state), number in (await graphs.counts(ref)).items():
+        counts.setdefault(task, {})[state.value] = number
+    tasks = [{"name": name, **task_to_json(graph.task(name)), "nodes": counts.get(name, {})} for name in graph.order]
+    return rendered({"app": str(ref), "generation": stored.generation, "tasks": tasks})
+
+
+@router.get("/{namespace}/{app}/nodes", summary="List nodes")
+async def list_nodes(
+    namespace: str,
+    app: str,
+    graphs: GraphsDep,
+    *,
+    task: Annotated[str | None, Query(description="Only nodes of this task.")] = None,
+    state: Annotated[NodeState | None, Query(description="Only nodes in this state.")] = None,
+    after_task: Annotated[str, Query(description="`task` of the last node of the page before.")] = "",
+    after_job_id: Annotated[str, Query(description="`jobId` of the last node of the page before.")] = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page of nodes, by task and job id."""
+    after = NodeId(after_task, after_job_id)
+    found = await graphs.listed(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
+    return rendered({"nodes": [_node(each) for each in found]})
+
+
+@router.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", summary="Get a node")
+async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: GraphsDep) -> Response:
+    """A node, and of each group of parents those that are missing, with their state: null of one that does not exist.
+    `state` is null for a job id that was never asked for.
+    """
+    return rendered(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
+
+
+@router.post("/{namespace}/{app}/submit", summary="Submit job ids")
+async def submit(
+    namespace: str, app: str, body: BodyObject, graphs: GraphsDep, *, dry_run: DryRunQuery = False
+) -> Response:
+    """Runs job ids of a task, and before them all ancestors that have not completed: 202. The body has `task`, and
+    `jobIds`, or by component `values` (lists), `ranges` (`"20140101..20140131"`) and `all` (a list of components),
+    whose combinations are submitted. `again`: those that have ended run again, and what failed above them; what depends
+    on them waits again. Idempotent without `again`.
+    """
+    ref = AppRef(namespace, app)
+    fields = Fields(body)
+    name, again = fields.text("task"), fields.optional_boolean("again") or False
+    _, graph = await graphs.graph(ref)
+    job_ids = _job_ids(graph.task(name), fields)
+    fields.done()
+    targets = [NodeId(name, each) for each in job_ids]
+    plan = await graphs.submit(ref, targets, again=again, dry_run=dry_run)
+    status = HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED
+    return rendered({"task": name, "submitted": len(targets), **_plan(plan)}, status=status)
+
+
+@router.post("/{namespace}/{app}/cancel", summary="Cancel nodes")
+async def cancel(
+    namespace: str, app: str, body: BodyObject, *, graphs: GraphsDep, jobs: JobsDep, clock: ClockDep
+) -> Response:
+    """Fails the nodes `jobIds` of `task` that wait for parents, and requests the cancellation of the jobs of those that
+    are queued: 202 `{"cancelled", "running"}`. `running` are jobs that have a run, which is stopped by its own route.
+    """
+    fields = Fields(body)
+    name, job_ids = fields.text("task"), fields.text_list("jobIds")
+    reason = fields.optional_text("reason") or ""
+    fields.done()
+    check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
+    found = await graphs.cancel(AppRef(namespace, app), [NodeId(name, each) for each in job_ids], reason)
+    cancelled, running = [], []
+    for job in found:
+        try:
+            await jobs.command(job, JobCommand.CANCEL, reason, now=clock.now())
+            cancelled.append(job)
+        except (ConflictError, NotFoundError):
+            running.append(job)
+    return rendered({"cancelled": cancelled, "running": running}, status=HTTPStatus.ACCEPTED)
+
+
+def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:
+    """Raises:
+    InvalidError: neither job ids nor values, or both; too many.
+    """
+    listed = fields.text_list("jobIds")
+    values: dict[str, tuple[str, ...]] = {}
+    if (found := fields.optional_object("values")) is not None:
+        values |= {name: found.text_list(name) for name in found.names()}
+    values |= {name: span(text, f"$.ranges.{name}") for name, text in fields.texts("ranges").items()}
+    values |= {name: everything(task, name) for name in fields.text_list("all")}
+    if bool(listed) == bool(values):
+        raise InvalidError("$.jobIds", "give job ids, or values of their components")
+    check_most(len(listed), MOST_VALUES, "$.jobIds", "job ids")
+    return listed or selected(task, values)
+
+
+def _plan(plan: SubmissionPlan) -> Mapping[str, Any]:
+    ended = [{"task": node.task, "jobId": node.job_id, "state": state} for node, state in plan.ended.items()]
+    return {
+        "created": dict(plan.created),
+        "reset": dict(plan.reset),
+        "joined": plan.joined,
+        "skipped": plan.skipped,
+        "ended": ended[:_SHOWN],
+        "endedInAll": len(ended),
+        "jobs": plan.jobs,
+    }
+
+
+def _node(view: NodeView) -> Mapping[str, Any]:
+    node = view.node
+    return {
+        "task": node.id.task,
+        "jobId": node.id.job_id,
+        "state": node.state,
+        "runState": view.run_state if node.state is NodeState.QUEUED else None,
+        "job": view.job,
+        "round": node.round,
+        "reason": view.reason,
+        "createdAt": view.created_at,
+        "changedAt": view.changed_at,
+    }
+
+
+def _report(report: NodeReport) -> Mapping[str, Any]:
+    groups = []
+    for group, states in report.groups:
+        missing = [(parent, state) for parent, state in states.items() if state is not NodeState.COMPLETED]
+        groups.append(
+            {
+                "group": group.name,
+                "parents": len(states),
+                "missing": len(missing),
+                "lacks": [
+                    {"task": each.task, "jobId": each.job_id, "state": state} for each, state in missing[:_SHOWN]
+                ],
+            }
+        )
+    known = {"task": report.node.task, "jobId": report.node.job_id, "state": None, "job": None, "reason": ""}
+    return {**known, **({} if report.view is None else _node(report.view)), "valid": report.valid, "groups": groups}

@@ -1,0 +1,75 @@
+"""Preferences of a namespace: arguments of every run of its programs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, PreferencesDep
+from streamsched.api.rendering import rendered
+from streamsched.api.views import preference_view
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.names import check_namespace
+from streamsched.domain.schedules.preferences import changed_preferences
+
+router = APIRouter(prefix="/v1/namespaces/{namespace}/preferences", tags=["namespaces"])
+
+
+def named_namespace(namespace: str) -> str:
+    """The namespace of the path.
+
+    Raises:
+        InvalidError: it is no name of a namespace.
+    """
+    check_namespace(namespace)
+    return namespace
+
+
+NamespaceDep = Annotated[str, Depends(named_namespace)]
+
+
+@router.get("", summary="Get the preferences of a namespace")
+async def get_preferences(namespace: NamespaceDep, preferences: PreferencesDep) -> Response:
+    """Its `arguments`, and when and for which `reason` they last changed. Empty when it has none. `deployed`: whether
+    an app was ever deployed to the namespace.
+    """
+    return rendered(preference_view(await preferences.get(namespace)))
+
+
+@router.put("", summary="Set the preferences of a namespace")
+async def set_preferences(
+    namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
+) -> Response:
+    """Replaces all preferences by `arguments`, an object of texts. Jobs that become runs afterwards have them; runs
+    that exist keep their arguments. `reason` (optional) is stored in the history.
+    """
+    fields = Fields(body)
+    fields.required("arguments")
+    wanted, reason = fields.texts("arguments"), fields.optional_text("reason") or ""
+    fields.done()
+    changed = await preferences.change(namespace, lambda _: changed_preferences({}, wanted), reason, now=clock.now())
+    return rendered(preference_view(changed))
+
+
+@router.patch("", summary="Change some preferences of a namespace")
+async def change_preferences(
+    namespace: NamespaceDep, body: BodyObject, preferences: PreferencesDep, clock: ClockDep
+) -> Response:
+    """Sets each of `arguments`, and removes those whose value is null; the others stay. Otherwise as PUT."""
+    fields = Fields(body)
+    given, reason = fields.object("arguments"), fields.optional_text("reason") or ""
+    changes = {name: given.optional_text(name) for name in given.names()}
+    fields.done()
+    changed = await preferences.change(
+        namespace, lambda before: changed_preferences(before, changes), reason, now=clock.now()
+    )
+    return rendered(preference_view(changed))
+
+
+@router.delete("", summary="Delete the preferences of a namespace")
+async def delete_preferences(namespace: NamespaceDep, preferences: PreferencesDep, clock: ClockDep) -> Response:
+    """Removes all of them; a namespace without any stays as it is."""
+    return rendered(preference_view(await preferences.change(namespace, lambda _: {}, "", now=clock.now())))

@@ -1,0 +1,111 @@
+"""Queues of tasks: their policies, and the registration of tasks."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyBytes, BodyObject, reason_of, reasoned
+from streamsched.api.deps import ClockDep, QueuesDep, TasksDep
+from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.tasks.views import queue_view, registered_view, task_view
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads
+from streamsched.codec.tasks.queue import policy_from_json
+from streamsched.codec.tasks.task import request_from_json
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.tasks.queue import MOST_TASKS
+
+router = APIRouter(prefix="/v1/queues", tags=["tasks"])
+
+LaneQuery = Annotated[str | None, Query(description="Only tasks of this lane.")]
+EndedQuery = Annotated[bool, Query(description="Ended tasks and ticks, newest first, instead of live tasks.")]
+
+
+@router.get("", summary="List queues")
+async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by name. `tasks` and `inFlight` are counted up to 10000; `readyAt` is when the first lane is
+    ready.
+    """
+    found = await queues.page(after=after, limit=limit + 1)
+    return rendered(page("queues", found, limit, queue_view, lambda each: each.queue.name))
+
+
+@router.get("/{queue}", summary="Get a queue")
+async def get_queue(queue: str, queues: QueuesDep) -> Response:
+    """The queue with its policy."""
+    return rendered(queue_view(await queues.get(queue)))
+
+
+@router.put("/{queue}", summary="Create or change a queue")
+async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
+    """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
+    `{"type": "worker"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay", "longest", "jitter"}` or
+    `{"type": "period", "period"}`), `grace`, `dedupe`, `maxInFlight`, `rate`, `burst`, `identity`. A member that is
+    absent has its default. `reason` (optional) is stored in the history. 409 when `identity` would change, or there are
+    1000 other queues.
+    """
+    reason, content = reasoned(body)
+    policy = policy_from_json(Fields(content))
+    return rendered(queue_view(await queues.set(queue, policy, reason, now=clock.now())))
+
+
+@router.post("/{queue}/tasks", summary="Register tasks")
+async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: ClockDep) -> Response:
+    """Registers one task, an object, or up to 1000, a list of them: all or none. Each has a `key`, and optionally
+    `lane` (default: one of its own), `due` or `after` (default: now), `data` (any JSON), `text` or `base64`,
+    `contentType`, `recurrence`, `retry` and `onExisting` (`keep_started`, `refuse`, `overwrite`). 202 with `tasks`, in
+    the same order: `id`, `generation` and `verdict`: `made`, `replaced`, or, when nothing was stored, `started`,
+    `ended` or `exists`. A repeat is safe. 400 when a task is invalid or due longer ago than the queue's grace.
+    """
+    content = loads(body or b"{}")
+    now = clock.now()
+    many = content if isinstance(content, list) else [content]
+    if len(many) > MOST_TASKS:
+        raise InvalidError("$", f"must have at most {MOST_TASKS} tasks but has {len(many)}")
+    try:
+        requests = [request_from_json(Fields(each, f"$[{index}]"), now) for index, each in enumerate(many)]
+        found = await tasks.register(queue, requests, now=now)
+    except InvalidError as exc:
+        if isinstance(content, list):
+            raise
+        raise InvalidError(exc.path.replace("$[0]", "$", 1), exc.reason) from exc
+    return rendered({"tasks": [registered_view(each) for each in found]}, status=HTTPStatus.ACCEPTED)
+
+
+@router.get("/{queue}/tasks", summary="List tasks of a queue")
+async def list_tasks(
+    queue: str,
+    queues: QueuesDep,
+    tasks: TasksDep,
+    *,
+    lane: LaneQuery = None,
+    ended: EndedQuery = False,
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page of the tasks that have not ended, by due time. 404 when there is no such queue."""
+    await queues.get(queue)
+    cursor = read_moment_cursor(after)
+    if ended:
+        if lane is not None:
+            raise InvalidError("lane", "is only for tasks that have not ended")
+        found = await tasks.ended(queue, after=cursor, limit=limit + 1)
+        return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.ended_at, each.id)))  # type: ignore[arg-type]
+    found = await tasks.live(queue, lane=lane, after=cursor, limit=limit + 1)
+    return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
+
+
+@router.post("/{queue}/{order}", summary="Pause or resume a queue")
+async def command(
+    queue: str, order: Literal["pause", "resume"], body: BodyObject, queues: QueuesDep, clock: ClockDep
+) -> Response:
+    """Pauses: tasks are registered, none is started, and those in flight go on; or resumes. `reason` (optional) is
+    stored in the history.
+    """
+    changed: Any = await queues.pause(queue, order == "pause", reason_of(body), now=clock.now())
+    return rendered(queue_view(changed))

@@ -1,0 +1,80 @@
+"""Single tasks: their state, why they wait, and commands."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.deps import ClockDep, TasksDep
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.tasks.views import reason_view, task_view
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.tasks.queue import optional_duration
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import check_instant, later
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+#: Ends that are shown with a task.
+_ENDS = 20
+
+
+@router.get("/{task}", summary="Get a task")
+async def get_task(task: str, tasks: TasksDep) -> Response:
+    """The task, or its end, with its latest attempts; `ends`: the ends of its ticks and of earlier registrations,
+    newest first, at most 20.
+    """
+    found = await tasks.get(task)
+    ends = await tasks.ends(task, limit=_ENDS)
+    return rendered({**task_view(found), "ends": [task_view(each) for each in ends]})
+
+
+@router.get("/{task}/why", summary="Explain why a task waits")
+async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
+    """The task, and the reasons why it is not started, each with the earliest time it can change; none when it has
+    ended.
+    """
+    found, reasons = await tasks.why(task, now=clock.now())
+    return rendered({**task_view(found), "reasons": [reason_view(each) for each in reasons]})
+
+
+@router.post("/{task}/cancel", summary="Cancel a task")
+async def cancel(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
+    """Ends a task that was not started; 409 otherwise. `reason` (optional) is stored in the history."""
+    return rendered(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
+
+
+@router.post("/{task}/drop", summary="Drop a task")
+async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
+    """Ends a task in any state, so that its lane goes on; a delivery on its way is stopped within seconds. 409 when it
+    has ended otherwise. `reason` (optional) is stored in the history.
+    """
+    return rendered(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
+
+
+@router.post("/{task}/run", summary="Make a task due now")
+async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
+    """The task is due now, or tried again now; it still waits for those before it in its lane. 409 when it is in flight
+    or has ended. `reason` (optional) is stored in the history.
+    """
+    now = clock.now()
+    return rendered(task_view(await tasks.move(task, now, reason_of(body), now=now)))
+
+
+@router.post("/{task}/move", summary="Move a task to another time")
+async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
+    """The task is due at `due`, or `after` a duration from now. 409 when it is in flight or has ended. `reason`
+    (optional) is stored in the history.
+    """
+    fields = Fields(body)
+    due_at, after = fields.optional_instant("due"), optional_duration(fields, "after")
+    reason = fields.optional_text("reason") or ""
+    fields.done()
+    now = clock.now()
+    if (due_at is None) == (after is None):
+        raise InvalidError("$.due", "or `after` is required, and they exclude each other")
+    due_at = later(now, after) if after is not None else due_at
+    assert due_at is not None
+    check_instant(due_at, "$.due")
+    return rendered(task_view(await tasks.move(task, due_at, reason, now=now)))

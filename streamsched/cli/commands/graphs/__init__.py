@@ -1,0 +1,1 @@
+"""Commands of graphs of tasks, and the import of other systems' definitions."""

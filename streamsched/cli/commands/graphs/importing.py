@@ -1,0 +1,63 @@
+"""`streamsched import`: definitions of other systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamsched.cli.commands.deploy import origin_of
+from streamsched.cli.confirmation import DryRunOption
+from streamsched.cli.group import new_group
+from streamsched.cli.naming import field_path, full_app, short
+from streamsched.cli.output import console
+from streamsched.cli.server import UrlOption, ask
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched import`."""
+    app = new_group("Imports definitions of other systems.")
+    app.command()(stolos)
+    return app
+
+
+def stolos(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A tasks.json.")],
+    *,
+    app: Annotated[str, typer.Option("--app", help="The app to deploy, [namespace.]app.")] = "stolos",
+    template: Annotated[
+        str, typer.Option(help="Job id of tasks without one, in place of STOLOS_JOB_ID_DEFAULT_TEMPLATE.")
+    ] = "{date}_{client_id}_{collection_name}",
+    delimiter: Annotated[str, typer.Option(help="STOLOS_JOB_ID_DELIMITER: one character.")] = "_",
+    max_retry: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs of a job that fails.")] = 5,
+    dry_run: DryRunOption = False,
+    url: UrlOption = "",
+) -> None:
+    """Deploys the tasks of a Stolos `tasks.json` as a graph, and reports what means something else here."""
+    from streamsched.codec.graph.stolos import stolos_from_json
+    from streamsched.codec.schedules.schedule import app_to_json
+    from streamsched.define.app import App
+    from streamsched.define.loading import read_data
+    from streamsched.define.retries import retry
+    from streamsched.domain.names import AppRef
+
+    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter)
+    ref = AppRef.parse(full_app(app))
+    built = App(ref.app, namespace=ref.namespace)
+    for each in found.tasks:
+        name = each.task.name
+        if each.command is not None:
+            built.bash(name, each.command)
+        else:
+            built.spark(name, main=str(file.resolve().parent / (each.main or "")), conf=dict(each.conf))
+        built.add_task(each.task, name, retry=retry(max_retry) if max_retry > 1 else None)
+    body = app_to_json(built.definition())
+    out = console()
+    for difference in found.differences:
+        out.print(f"{field_path(difference.path)}: {difference.text}", markup=False)
+    if dry_run:
+        out.print(f"{len(found.tasks)} tasks; nothing was deployed", markup=False)
+        return
+    ask("PUT", f"/v1/apps/{ref.namespace}/{ref.app}", url=url, params={"origin": origin_of(str(file))}, body=body)
+    out.print(f"[bold]{short(str(ref))}[/] is deployed: {len(found.tasks)} tasks")

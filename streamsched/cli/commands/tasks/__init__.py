@@ -1,0 +1,1 @@
+"""Commands of queues, lanes and tasks."""

@@ -1,0 +1,186 @@
+"""`streamsched queue`: queues of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.arguments import pairs
+from streamsched.cli.group import new_group
+from streamsched.cli.output import Format, FormatOption, console, print_json, print_record, print_table
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.errors import InvalidError
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
+
+#: Members that describe what is in a queue, not its policy.
+_CONTENT = frozenset({"name", "paused", "tasks", "inFlight", "readyAt"})
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched queue`."""
+    app = new_group("Manages queues of tasks: where tasks go, how they are retried, how many at a time.")
+    app.command("list")(list_queues)
+    app.command("show")(show)
+    app.command("set")(set_queue)
+    app.command("pause")(pause)
+    app.command("resume")(resume)
+    return app
+
+
+def list_queues(
+    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
+) -> None:
+    """Lists queues with their targets, tasks, and when the first lane is ready."""
+    queues, more = listed("/v1/queues", "queues", url=url, output=output, after=after, limit=limit)
+    if output is Format.JSON:
+        print_json(queues)
+        return
+    rows = [{**each, "target": target_text(each["target"]), "paused": each["paused"] or None} for each in queues]
+    columns = (
+        Column("name", kind=ColumnKind.ID),
+        Column("target", kind=ColumnKind.TEXT, breakable=True),
+        "tasks",
+        Column("inFlight", "in flight"),
+        Column("readyAt", "ready"),
+        "paused",
+    )
+    print_table(rows, columns, empty="no queues yet: make one with `streamsched queue set`")
+    print_more(more)
+
+
+def show(queue: QueueName, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Shows a queue with its policy."""
+    _print(ask("GET", _path(queue), url=url), output)
+
+
+def set_queue(
+    queue: QueueName,
+    *,
+    http: Annotated[str, typer.Option(help="Target: URL to which each task is sent by POST.")] = "",
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Header of the requests; can be repeated.")
+    ] = None,
+    timeout: Annotated[str, typer.Option(help="Longest wait for a response, such as 30s.")] = "",
+    publish: Annotated[str, typer.Option(help="Target: name of the event as which each task is published.")] = "",
+    worker: Annotated[bool, typer.Option("--worker", help="Target: connected workers.")] = False,
+    retries: Annotated[
+        int | None, typer.Option(min=0, help="Attempts after the first. Default of a new queue: 100.")
+    ] = None,
+    retry_delay: Annotated[
+        str, typer.Option(help="Wait after the first failure; doubles with each. Default of a new queue: 20s.")
+    ] = "",
+    retry_period: Annotated[str, typer.Option(help="Retry without a bound, at this period.")] = "",
+    grace: Annotated[str, typer.Option(help="Refuse tasks that were due longer ago than this.")] = "",
+    dedupe: Annotated[
+        str, typer.Option(help="How long ended tasks are recognised as repeats. Default of a new queue: 14d.")
+    ] = "",
+    max_in_flight: Annotated[int | None, typer.Option(min=1, help="Most tasks in flight at a time.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Most deliveries per second on average.")] = None,
+    burst: Annotated[int | None, typer.Option(min=1, help="Most deliveries at once within the rate.")] = None,
+    policy: Annotated[str, typer.Option(metavar="JSON", help="The whole policy as JSON, instead of options.")] = "",
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Creates a queue or changes its policy. Options that are not given stay as they are."""
+    if policy:
+        try:
+            body: dict[str, Any] = dict(json.loads(policy))
+        except (ValueError, TypeError) as exc:
+            raise InvalidError("--policy", f"is no JSON object: {exc}") from exc
+    else:
+        found = ask("GET", "/v1/queues", url=url, params={"after": queue[:-1], "limit": 1000})["queues"]
+        body = next((_policy(each) for each in found if each["name"] == queue), {})
+    body |= _target(http, header, timeout, publish, worker=worker, known=body.get("target"))
+    if retry_period:
+        body["retry"] = {"type": "period", "period": retry_period}
+    if retries is not None or retry_delay:
+        former = body.get("retry", {})
+        kept = former if former.get("type") == "backoff" else {}
+        body["retry"] = {**kept, "type": "backoff", **_given(retries=retries, delay=retry_delay or None)}
+    body |= _given(
+        grace=grace or None, dedupe=dedupe or None, maxInFlight=max_in_flight, rate=rate, burst=burst, reason=reason
+    )
+    _print(ask("PUT", _path(queue), url=url, body=body), output)
+
+
+def pause(
+    queue: QueueName, *, reason: ReasonOption = "", output: FormatOption = Format.TABLE, url: UrlOption = ""
+) -> None:
+    """Pauses a queue: tasks are registered and none is started."""
+    _command(queue, "pause", reason, output, url)
+
+
+def resume(
+    queue: QueueName, *, reason: ReasonOption = "", output: FormatOption = Format.TABLE, url: UrlOption = ""
+) -> None:
+    """Resumes a queue."""
+    _command(queue, "resume", reason, output, url)
+
+
+def target_text(target: Mapping[str, Any]) -> str:
+    """A target for people."""
+    return " ".join(str(target[name]) for name in ("type", "url", "event") if name in target)
+
+
+def _command(queue: str, order: str, reason: str, output: Format, url: str) -> None:
+    found = ask("POST", f"{_path(queue)}/{order}", url=url, body={"reason": reason} if reason else {})
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        state = "paused" if found["paused"] else "not paused"
+        console().print(
+            f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight", markup=False
+        )
+
+
+def _path(queue: str) -> str:
+    return f"/v1/queues/{quote(queue, safe='')}"
+
+
+def _print(found: Mapping[str, Any], output: Format) -> None:
+    if output is Format.JSON:
+        print_json(found)
+    else:
+        shown = {**found, "target": target_text(found["target"])}
+        shown["retry"] = ", ".join(f"{name} {value}" for name, value in found["retry"].items() if name != "type")
+        print_record(shown)
+
+
+def _policy(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name not in _CONTENT}
+
+
+def _given(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _target(
+    http: str,
+    header: list[str] | None,
+    timeout: str,
+    publish: str,
+    *,
+    worker: bool,
+    known: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    if sum(map(bool, (http, publish, worker))) > 1:
+        raise typer.BadParameter("give one of --http, --publish and --worker")
+    if publish:
+        return {"target": {"type": "publish", "event": publish}}
+    if worker:
+        return {"target": {"type": "worker"}}
+    own = _given(url=http or None, timeout=timeout or None, headers=pairs(header) if header else None)
+    if not own:
+        if known is None:
+            raise typer.BadParameter("a new queue needs a target: --http, --publish or --worker")
+        return {}
+    kept = known if known is not None and known["type"] == "http" else {}
+    return {"target": {**kept, "type": "http", **own}}

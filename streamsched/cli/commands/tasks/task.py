@@ -1,0 +1,207 @@
+"""`streamsched task`: tasks of queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.commands.tasks.queue import QueueName
+from streamsched.cli.group import new_group
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    coloured,
+    console,
+    moment,
+    print_json,
+    print_record,
+    print_table,
+)
+from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
+from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+
+Task = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, printed by `task add` and `task list`.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched task`."""
+    app = new_group("Adds tasks to queues, and shows, ends and moves them.")
+    for name, command in (
+        ("add", add),
+        ("list", list_tasks),
+        ("show", show),
+        ("why", why),
+        ("cancel", cancel),
+        ("drop", drop),
+        ("run", run),
+        ("move", move),
+    ):
+        app.command(name)(command)
+    return app
+
+
+def add(
+    queue: QueueName,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="Names the task in its lane; a repeat with the same key is one task.")
+    ],
+    *,
+    lane: Annotated[str, typer.Option(help="Tasks of one lane go one after another. Default: a lane of its own.")] = "",
+    due: Annotated[str, typer.Option(help="Earliest start, such as 2026-03-01T06:00:00Z. Default: now.")] = "",
+    after: Annotated[str, typer.Option("--after", help="Earliest start, this long from now, such as 10m.")] = "",
+    data: Annotated[str, typer.Option(metavar="JSON", help="What is delivered, as JSON.")] = "",
+    text: Annotated[str, typer.Option(help="What is delivered, as text.")] = "",
+    every: Annotated[str, typer.Option(help="Deliver again at this interval, such as 1h.")] = "",
+    cron: Annotated[str, typer.Option(help="Deliver again by a cron expression of five fields.")] = "",
+    zone: Annotated[str, typer.Option(help="IANA zone of the cron expression. Default: UTC.")] = "",
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of deliveries. Default: no limit.")] = None,
+    misfire: Annotated[str, typer.Option(help="Missed deliveries: all, one (the newest) or skip.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task that was started, too.")] = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Adds a task to a queue. Until it is started, another one with the same lane and key replaces it."""
+    if every and cron:
+        raise typer.BadParameter("give one of --every and --cron")
+    body: dict[str, Any] = {"key": key, "lane": lane, "due": due, "after": after, "text": text}
+    body = {name: value for name, value in body.items() if value}
+    if data:
+        try:
+            body["data"] = json.loads(data)
+        except ValueError as exc:
+            raise typer.BadParameter(f"--data is not JSON: {exc}; use --text for a text") from exc
+    if every or cron:
+        rhythm = {"type": "EVERY", "interval": every} if every else {"type": "TIME", "cronExpression": cron}
+        if zone:
+            rhythm["timeZone"] = zone
+        recurrence = {"rhythm": rhythm, "repeats": repeats, "misfire": misfire or None}
+        body["recurrence"] = {name: value for name, value in recurrence.items() if value is not None}
+    elif repeats or misfire or zone:
+        raise typer.BadParameter("--repeats, --misfire and --zone need --every or --cron")
+    if overwrite:
+        body["onExisting"] = "overwrite"
+    (found,) = ask("POST", f"/v1/queues/{quote(queue, safe='')}/tasks", url=url, body=body)["tasks"]
+    if output is Format.JSON:
+        print_json(found)
+        return
+    note = {
+        "made": "",
+        "replaced": ": replaced the one that was not started",
+        "started": ": nothing was stored, it was started already",
+        "ended": ": nothing was stored, it has ended already",
+    }[found["verdict"]]
+    console().print(f"{found['id']}{note}", markup=False)
+
+
+def list_tasks(
+    queue: QueueName,
+    *,
+    lane: Annotated[str, typer.Option(help="Only tasks of this lane.")] = "",
+    ended: Annotated[bool, typer.Option("--ended", help="Ended tasks, newest first.")] = False,
+    after: AfterOption = "",
+    limit: LimitOption = None,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the tasks of a queue that have not ended, by due time, or those that have."""
+    params = {"lane": lane, "ended": "true" if ended else ""}
+    path = f"/v1/queues/{quote(queue, safe='')}/tasks"
+    tasks, more = listed(path, "tasks", url=url, output=output, after=after, limit=limit, params=params)
+    if output is Format.JSON:
+        print_json(tasks)
+        return
+    columns = (
+        Column("id", kind=ColumnKind.ID),
+        Column("lane", kind=ColumnKind.TEXT, breakable=True),
+        Column("key", kind=ColumnKind.TEXT, breakable=True),
+        "state",
+        Column("endedAt" if ended else "nextAt", "ended" if ended else "next"),
+        Column("failures", optional=1),
+        Column("reason", kind=ColumnKind.TEXT, optional=2),
+    )
+    rows = [{**each, "failures": each["failures"] or None, "reason": each["reason"] or None} for each in tasks]
+    print_table(rows, columns, empty="no such tasks")
+    print_more(more)
+
+
+def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Shows a task with its latest attempts."""
+    found = ask("GET", _path(task), url=url)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    _print(found)
+    for each in found["attempts"]:
+        line = f"  attempt {each['attempt']} {each['result']} {moment(each['endedAt'])}: {each['reason']}"
+        console().print(line.removesuffix(": "), markup=False)
+
+
+def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Explains why a task waits, and until when."""
+    found = ask("GET", f"{_path(task)}/why", url=url)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    console().print(f"[bold]{found['id']}[/] is {coloured(found['state'])}")
+    print_reasons(found["reasons"])
+    if found["endedAt"]:
+        reason = f": {found['reason']}" if found["reason"] else ""
+        console().print(f"  ended {moment(found['endedAt'])}{reason}", markup=False)
+
+
+def cancel(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Ends a task that was not started."""
+    _command(task, "cancel", {}, reason, url)
+
+
+def drop(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Ends a task in any state, such as one that holds up its lane."""
+    _command(task, "drop", {}, reason, url)
+
+
+def run(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+    """Makes a task due now; it still waits for those before it in its lane."""
+    _command(task, "run", {}, reason, url)
+
+
+def move(
+    task: Task,
+    *,
+    due: Annotated[str, typer.Option(help="New due time, such as 2026-03-01T06:00:00Z.")] = "",
+    after: Annotated[str, typer.Option("--after", help="New due time, this long from now, such as 10m.")] = "",
+    reason: ReasonOption = "",
+    url: UrlOption = "",
+) -> None:
+    """Gives a task another due time."""
+    if bool(due) == bool(after):
+        raise typer.BadParameter("give either --due or --after")
+    _command(task, "move", {"due": due} if due else {"after": after}, reason, url)
+
+
+def print_reasons(reasons: list[dict[str, Any]]) -> None:
+    """Prints reasons for waiting."""
+    for each in reasons:
+        console().print(f"  {each['text']}", markup=False)
+
+
+def _command(task: str, order: str, body: Mapping[str, Any], reason: str, url: str) -> None:
+    found = ask("POST", f"{_path(task)}/{order}", url=url, body={**body, **({"reason": reason} if reason else {})})
+    until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
+    console().print(f"{found['id']} is {coloured(found['state'])}{until}")
+
+
+def _path(task: str) -> str:
+    return f"/v1/tasks/{quote(task, safe='')}"
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    shown = {name: value for name, value in found.items() if name not in ("attempts", "ends", "recurrence", "retry")}
+    for name in ("recurrence", "retry"):
+        if found[name] is not None:
+            shown[name] = json.dumps(found[name])
+    print_record(shown)

@@ -1,0 +1,149 @@
+"""Requests for backfills as JSON, of the API and as they are stored.
+
+    {"from": text, "to": text}                                             ticks of a clock, or
+    {"keys": {column: "2013-01-01..2013-01-31" | [value, …], …}}           keys, or
+    {"dataset": name, "partitions": [{"key", "values"?, "bytes"?, "rows"?} | key, …]}
+    and "only"?, "order"?, "maxActive"?, "mute"?, "arguments"?, "reason"?, "confirmed"?
+
+Partitions are stored as their number and a digest: the items have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from streamsched.codec.events.native import dumps, fact_from_json, fact_to_json, plain
+from streamsched.codec.json.reading import Fields, kind
+from streamsched.domain.backfills.backfill import BackfillOrder, Only
+from streamsched.domain.backfills.key_values import KeyValues, NumberRange, PeriodRange, parse_values
+from streamsched.domain.backfills.request import (
+    DEFAULT_ACTIVE,
+    MOST_ITEMS,
+    BackfillRequest,
+    KeySpan,
+    PartitionSpan,
+    Span,
+    TickSpan,
+)
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.events.event import PartitionsAdded
+from streamsched.domain.limits import MOST_PARTS, check_most
+from streamsched.domain.names import DatasetRef, ScheduleRef
+from streamsched.domain.time.grain import named
+
+_PARTITIONS: Final = "partitions.added"
+
+
+def request_from_json(schedule: ScheduleRef, token: str, body: Mapping[str, Any]) -> BackfillRequest:
+    """Decodes a request of the API.
+
+    Raises:
+        InvalidError: a field is wrong; has its path.
+    """
+    fields = Fields(body)
+    request = BackfillRequest(
+        schedule,
+        token,
+        _span(fields, schedule),
+        fields.optional_choice("only", Only) or Only.MISSING,
+        fields.optional_choice("order", BackfillOrder) or BackfillOrder.OLDEST,
+        fields.optional_integer("maxActive", minimum=1) or DEFAULT_ACTIVE,
+        fields.optional_boolean("mute") or False,
+        fields.texts("arguments"),
+        fields.optional_text("reason") or "",
+        fields.optional_boolean("confirmed") or False,
+    )
+    fields.done()
+    return request
+
+
+def request_to_json(request: BackfillRequest) -> dict[str, Any]:
+    """What was asked for, as it is stored and shown; equal for requests that ask for the same."""
+    return {
+        **_span_to_json(request.span),
+        "only": request.only,
+        "order": request.order,
+        "maxActive": request.max_active,
+        "mute": request.muted,
+        "arguments": dict(request.arguments),
+        "reason": request.reason,
+    }
+
+
+def same_request(stored: Mapping[str, Any], request: BackfillRequest) -> bool:
+    """Whether a stored request asks for the same; the reason may differ."""
+    return {**stored, "reason": ""} == {**plain(request_to_json(request)), "reason": ""}
+
+
+def _span(fields: Fields, schedule: ScheduleRef) -> Span:
+    given = [name for name in ("from", "to", "keys", "dataset", "partitions") if fields.has(name)]
+    if given in (["from", "to"], ["from"], ["to"]):
+        return TickSpan(fields.text("from"), fields.text("to"))
+    if given == ["keys"]:
+        inner = fields.object("keys")
+        check_most(len(inner.names()), MOST_PARTS, "$.keys", "columns")
+        if not inner.names():
+            fields.fail("keys", "names no column")
+        return KeySpan({name: _values(inner, name) for name in inner.names()})
+    if given and set(given) <= {"dataset", "partitions"}:
+        return _partitions(fields, schedule)
+    raise DecodeError(
+        "$", f"must have one span: `from` and `to`, or `keys`, or `dataset` and `partitions`; it has {_listed(given)}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names) or "none"
+
+
+def _values(fields: Fields, name: str) -> KeyValues:
+    value = fields.required(name)
+    if isinstance(value, str):
+        return parse_values(value, fields.at(name))
+    if not isinstance(value, list):
+        fields.fail(name, f"must be a text or a list of texts but is {kind(value)}")
+    values = fields.text_list(name)
+    check_most(len(values), MOST_ITEMS, fields.at(name), "values")
+    return KeyValues((values,))
+
+
+def _partitions(fields: Fields, schedule: ScheduleRef) -> PartitionSpan:
+    dataset = DatasetRef.parse(fields.text("dataset"), schedule.namespace)
+    listed = [value for value, _ in fields.list("partitions")]
+    check_most(len(listed), MOST_ITEMS, "$.partitions", "partitions")
+    if not listed:
+        fields.fail("partitions", "is empty")
+    try:
+        fact = fact_from_json(_PARTITIONS, {"dataset": str(dataset), "partitions": listed}, "$")
+    except DecodeError as exc:
+        raise DecodeError(exc.path.replace("$.data.", "$.", 1), exc.reason) from exc
+    assert isinstance(fact, PartitionsAdded)
+    return PartitionSpan(dataset, fact.partitions)
+
+
+def _span_to_json(span: Span) -> dict[str, Any]:
+    match span:
+        case TickSpan(begin=begin, end=end):
+            return {"from": begin, "to": end}
+        case KeySpan(columns=columns):
+            return {"keys": {name: _values_to_json(values) for name, values in columns.items()}}
+        case PartitionSpan(dataset=dataset, partitions=partitions):
+            _, data = fact_to_json(PartitionsAdded(dataset, partitions, len(partitions)))
+            digest = sha256(dumps(data["partitions"])).hexdigest()
+            return {"dataset": str(dataset), "partitions": {"count": len(partitions), "sha256": digest}}
+
+
+def _values_to_json(values: KeyValues) -> list[str]:
+    """Values and ranges, in order."""
+    found: list[str] = []
+    for part in values.parts:
+        match part:
+            case PeriodRange(first=first, last=last, grain=grain):
+                found.append(f"{named(first, grain)}..{named(last, grain)}")
+            case NumberRange(first=first, last=last, digits=digits):
+                found.append(f"{first:0{digits}d}..{last:0{digits}d}")
+            case _:
+                found += part
+    return found

@@ -1,0 +1,211 @@
+"""Tasks of a graph as JSON, by name:
+
+{"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_",
+  "depends_on"?: ENTRY or {group: ENTRY or [ENTRY, …]}, "autofill_values"?: {component: [value, …] or "min:max[:step]"},
+  "valid_if_or"?: {component: [value, …], "_func"?: name}}}
+
+ENTRY: {"task": [name, …], component: [value, …] or "all", "job_id"?: [job id, …]} or
+{"task": [name, …], "function": name}. A value is a text or a whole number, which becomes its decimal digits. The upper
+bound of a range is excluded, as in Python: "3" is 0, 1, 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamsched.codec.json.reading import Fields, below, kind, shown
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
+from streamsched.domain.graph.task import (
+    ALL,
+    DEFAULT_GROUP,
+    MOST_VALUES,
+    DependencyGroup,
+    Entry,
+    TaskTemplate,
+    ValidIf,
+    Values,
+)
+from streamsched.domain.limits import check_most
+
+#: The field of an entry that names the tasks: ours, and that of a `tasks.json`.
+TASK_FIELD: Final = "task"
+FUNCTION: Final = "_func"
+_RANGE: Final = re.compile(r"\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18})\s*)?)?")
+
+
+def tasks_from_json(value: object, path: str = "$.tasks") -> tuple[TaskTemplate, ...]:
+    """The tasks, in the order of the document. They are not compared with each other; `domain.graph.graph.Graph` does.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: the path is that of the field.
+    """
+    fields = Fields(value, path)
+    return tuple(task_from_json(name, fields.object(name)) for name in fields.names())
+
+
+def task_from_json(name: str, fields: Fields) -> TaskTemplate:
+    """One task.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: the path is that of the field.
+    """
+    kinds = {} if (found := fields.optional_object("components")) is None else component_kinds(found)
+    delimiter = fields.optional_text("delimiter")
+    text = fields.text("job_id")
+    template = JobTemplate.parse(text, DELIMITER if delimiter is None else delimiter, kinds, fields.at("job_id"))
+    task = TaskTemplate(
+        name,
+        template,
+        groups_from_json(fields.optional("depends_on"), fields.at("depends_on")),
+        autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values")),
+        valid_if_from_json(fields.optional("valid_if_or"), fields.at("valid_if_or")),
+    )
+    fields.done()
+    return task
+
+
+def component_kinds(fields: Fields) -> dict[str, ComponentKind]:
+    """The kinds of components by name."""
+    return {name: fields.choice(name, ComponentKind) for name in fields.names()}
+
+
+def groups_from_json(value: object, path: str, *, word: str = TASK_FIELD) -> tuple[DependencyGroup, ...]:
+    """The groups of a `depends_on`; none for null. `word`: the field that names the tasks."""
+    if value is None:
+        return ()
+    fields = Fields(value, path)
+    if word in fields.names():
+        return (DependencyGroup(DEFAULT_GROUP, (_entry(fields, word),)),)
+    groups = []
+    for name in fields.names():
+        found, where = fields.required(name), fields.at(name)
+        if isinstance(found, Mapping):
+            groups.append(DependencyGroup(name, (_entry(Fields(found, where), word),)))
+        elif isinstance(found, list | tuple):
+            entries = (Fields(each, below(where, index)) for index, each in enumerate(found))
+            groups.append(DependencyGroup(name, tuple(_entry(each, word) for each in entries)))
+        else:
+            raise DecodeError(
+                where, f"must be a group, an object or a list of objects with field '{word}', but is {kind(found)}"
+            )
+    return tuple(groups)
+
+
+def _entry(fields: Fields, word: str) -> Entry:
+    tasks = fields.required(word)
+    if not isinstance(tasks, list | tuple):
+        raise DecodeError(fields.at(word), f"must be a list of names of tasks but is {kind(tasks)}")
+    names = fields.text_list(word)
+    function = fields.optional_text("function")
+    job_ids = _values(fields.required("job_id"), fields.at("job_id")) if fields.has("job_id") else None
+    others = [name for name in fields.names() if name not in (word, "function", "job_id")]
+    values = {name: _listed(fields.required(name), fields.at(name)) for name in others}
+    return Entry(names, values, job_ids, function)
+
+
+def _listed(value: object, path: str) -> Values:
+    if isinstance(value, str):
+        if value != ALL.value:
+            raise DecodeError(path, f'must be a list of values or the text "all" but is {shown(value)}')
+        return ALL
+    return _values(value, path)
+
+
+def _values(value: object, path: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise DecodeError(path, f"must be a list of values but is {kind(value)}")
+    check_most(len(value), MOST_VALUES, path, "values")
+    return tuple(_value(each, below(path, index)) for index, each in enumerate(value))
+
+
+def _value(value: object, path: str) -> str:
+    match value:
+        case bool():
+            raise DecodeError(path, "must be a text or a whole number but is a boolean")
+        case int():
+            if abs(value) >= 10**40:
+                raise DecodeError(path, "is a number of more than 40 digits; write it as a text")
+            return str(value)
+        case str():
+            return value
+        case _:
+            raise DecodeError(path, f"must be a text or a whole number but is {kind(value)}")
+
+
+def autofill_from_json(value: object, path: str) -> dict[str, tuple[str, ...]]:
+    """The values of components by name: lists, and ranges written out; none for null."""
+    if value is None:
+        return {}
+    fields = Fields(value, path)
+    return {name: _filling(fields.required(name), fields.at(name)) for name in fields.names()}
+
+
+def _filling(value: object, path: str) -> tuple[str, ...]:
+    if not isinstance(value, str):
+        return _values(value, path)
+    found = _RANGE.fullmatch(value)
+    if found is None:
+        raise DecodeError(
+            path, f'must be a list of values or a range such as "1:5" or "0:100:10" but is {shown(value)}'
+        )
+    first, last, step = (None if each is None else int(each) for each in found.groups())
+    assert first is not None
+    if step == 0:
+        raise DecodeError(path, "has step 0")
+    numbers = range(first) if last is None else range(first, last, 1 if step is None else step)
+    if not numbers:
+        raise DecodeError(path, f"is a range without values: {shown(value)}")
+    if numbers[-1] - numbers[0] > MOST_VALUES * abs(numbers.step):  # len() fails for the largest
+        raise DecodeError(path, f"has more than {MOST_VALUES} values")
+    return tuple(map(str, numbers))
+
+
+def valid_if_from_json(value: object, path: str) -> ValidIf | None:
+    """Which job ids have work to do; None for null: all."""
+    if value is None:
+        return None
+    fields = Fields(value, path)
+    function = fields.optional_text(FUNCTION)
+    names = [name for name in fields.names() if name != FUNCTION]
+    return ValidIf({name: _values(fields.required(name), fields.at(name)) for name in names}, function)
+
+
+def task_to_json(task: TaskTemplate) -> dict[str, Any]:
+    """The task as a plain JSON value; what is empty is left out."""
+    template = task.template
+    valid = task.valid_if
+    return {
+        "job_id": str(template),
+        **({} if template.delimiter == DELIMITER else {"delimiter": template.delimiter}),
+        **({"components": {name: each.value for name, each in template.kinds.items()}} if template.kinds else {}),
+        **({"depends_on": _groups_to_json(task.groups)} if task.groups else {}),
+        **({"autofill_values": {name: list(each) for name, each in task.autofill.items()}} if task.autofill else {}),
+        **(
+            {}
+            if valid is None
+            else {
+                "valid_if_or": {
+                    **{name: list(each) for name, each in valid.values.items()},
+                    **({} if valid.function is None else {FUNCTION: valid.function}),
+                }
+            }
+        ),
+    }
+
+
+def _groups_to_json(groups: tuple[DependencyGroup, ...]) -> dict[str, Any]:
+    if len(groups) == 1 and groups[0].name == DEFAULT_GROUP and len(groups[0].entries) == 1:
+        return _entry_to_json(groups[0].entries[0])
+    return {group.name: [_entry_to_json(entry) for entry in group.entries] for group in groups}
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    return {
+        TASK_FIELD: list(entry.tasks),
+        **{name: ALL.value if each is ALL else list(each) for name, each in entry.values.items()},  # type: ignore[arg-type]
+        **({} if entry.job_ids is None else {"job_id": list(entry.job_ids)}),
+        **({} if entry.function is None else {"function": entry.function}),
+    }

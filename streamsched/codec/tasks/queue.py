@@ -1,0 +1,174 @@
+"""The policy of a queue as JSON. Only `target` is required.
+
+{"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
+         | {"type": "publish", "event": "default.name"} | {"type": "worker"},
+ "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
+        | {"type": "period", "period": "30s"},
+ "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
+ "identity": "key" | "key_and_due"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final, assert_never
+
+from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.domain.names import EventName
+from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target, TaskIdentity, TopicTarget, WorkerTarget
+from streamsched.domain.tasks.task_retry import BackoffRetry, PeriodRetry, TaskRetry
+from streamsched.domain.time.duration import duration_text, parse_duration
+
+
+def policy_to_json(policy: QueuePolicy) -> dict[str, Any]:
+    """The canonical JSON."""
+    return {
+        "target": _target_to_json(policy.target),
+        "retry": retry_to_json(policy.retry),
+        "grace": None if policy.grace is None else duration_text(policy.grace),
+        "dedupe": duration_text(policy.dedupe),
+        "maxInFlight": policy.max_in_flight,
+        "rate": policy.rate,
+        "burst": policy.burst,
+        "identity": policy.identity.value,
+    }
+
+
+def policy_from_json(fields: Fields) -> QueuePolicy:
+    """Decodes a policy; missing fields have their defaults.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    given: dict[str, Any] = {"target": _target(fields.object("target"))}
+    retry = fields.optional_object("retry")
+    if retry is not None:
+        given["retry"] = retry_from_json(retry)
+    _set(given, "grace", optional_duration(fields, "grace"))
+    _set(given, "dedupe", optional_duration(fields, "dedupe"))
+    _set(given, "max_in_flight", fields.optional_integer("maxInFlight"))
+    _set(given, "rate", optional_number(fields, "rate"))
+    _set(given, "burst", fields.optional_integer("burst"))
+    _set(given, "identity", fields.optional_choice("identity", TaskIdentity))
+    fields.done()
+    with anchored(fields.path):
+        return QueuePolicy(**given)
+
+
+def retry_to_json(retry: TaskRetry) -> dict[str, Any]:
+    """The canonical JSON of a retry policy."""
+    match retry:
+        case BackoffRetry():
+            return {
+                "type": "backoff",
+                "retries": retry.retries,
+                "delay": duration_text(retry.delay),
+                "longest": duration_text(retry.longest),
+                "jitter": retry.jitter,
+            }
+        case PeriodRetry():
+            return {"type": "period", "period": duration_text(retry.period)}
+        case _:
+            assert_never(retry)
+
+
+def retry_from_json(fields: Fields) -> TaskRetry:
+    """Raises:
+    DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    return _one_of(fields, {"backoff": _backoff, "period": _period})
+
+
+def optional_duration(fields: Fields, name: str) -> timedelta | None:
+    """A duration, or None when the field is absent.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    text = fields.optional_text(name)
+    return None if text is None else parse_duration(text, fields.at(name))
+
+
+def optional_number(fields: Fields, name: str) -> float | None:
+    """A number, or None when the field is absent.
+
+    Raises:
+        DecodeError: with the path of the field.
+    """
+    value = fields.optional(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        fields.fail(name, f"must be a number but is {shown(value)}")
+    return value
+
+
+def _backoff(fields: Fields) -> TaskRetry:
+    given: dict[str, Any] = {}
+    _set(given, "retries", fields.optional_integer("retries"))
+    _set(given, "delay", optional_duration(fields, "delay"))
+    _set(given, "longest", optional_duration(fields, "longest"))
+    _set(given, "jitter", optional_number(fields, "jitter"))
+    fields.done()
+    with anchored(fields.path):
+        return BackoffRetry(**given)
+
+
+def _period(fields: Fields) -> TaskRetry:
+    period = parse_duration(fields.text("period"), fields.at("period"))
+    fields.done()
+    with anchored(fields.path):
+        return PeriodRetry(period)
+
+
+def _target_to_json(target: Target) -> dict[str, Any]:
+    match target:
+        case HttpTarget(url=url, timeout=timeout, headers=headers):
+            return {"type": "http", "url": url, "timeout": duration_text(timeout), "headers": dict(headers)}
+        case TopicTarget(event=event):
+            return {"type": "publish", "event": str(event)}
+        case WorkerTarget():
+            return {"type": "worker"}
+        case _:
+            assert_never(target)
+
+
+def _target(fields: Fields) -> Target:
+    return _one_of(fields, {"http": _http, "publish": _publish, "worker": _worker})
+
+
+def _http(fields: Fields) -> Target:
+    given: dict[str, Any] = {"url": fields.text("url"), "headers": fields.texts("headers")}
+    _set(given, "timeout", optional_duration(fields, "timeout"))
+    fields.done()
+    with anchored(fields.path):
+        return HttpTarget(**given)
+
+
+def _publish(fields: Fields) -> Target:
+    event = fields.text("event")
+    fields.done()
+    with anchored(fields.at("event")):
+        return TopicTarget(EventName.parse(event))
+
+
+def _worker(fields: Fields) -> Target:
+    fields.done()
+    return WorkerTarget()
+
+
+_Read = Callable[[Fields], Any]
+_TYPE: Final = "type"
+
+
+def _one_of(fields: Fields, kinds: Mapping[str, _Read]) -> Any:
+    """Reads an object by its `type`."""
+    named = fields.text(_TYPE)
+    read = kinds.get(named)
+    if read is None:
+        return fields.fail(_TYPE, f"must be one of {', '.join(kinds)} but is {shown(named)}")
+    return read(fields)
+
+
+def _set(given: dict[str, Any], name: str, value: object) -> None:
+    if value is not None:
+        given[name] = value

@@ -1,0 +1,146 @@
+"""Registrations of tasks, and the stored options of a task, as JSON.
+
+    {"key": "welcome", "lane": "customer-7", "due": "2026-03-01T06:00:00Z" | "after": "10m",
+     "data": any JSON | "text": "…" | "base64": "…", "contentType": "application/json",
+     "recurrence": {"rhythm": {"type": "TIME" | "EVERY", …}, "repeats": n, "until": instant | "ttl": "1d",
+                    "misfire": "all" | "one" | "skip", "window": "6h"},
+     "retry": {…}, "onExisting": "keep_started" | "refuse" | "overwrite"}
+
+Only `key` is required. `ttl` counts from the due time, or from now without one.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.tasks.queue import optional_duration, retry_from_json, retry_to_json
+from streamsched.codec.triggers import time_leaf
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.tasks.recurrence import Recurrence
+from streamsched.domain.tasks.task import OnExisting, TaskRequest
+from streamsched.domain.tasks.task_retry import TaskRetry
+from streamsched.domain.time.duration import duration_text
+from streamsched.domain.triggers.trigger import Cron, Every
+
+_JSON: Final = "application/json"
+
+
+def request_from_json(fields: Fields, now: datetime) -> TaskRequest:
+    """Decodes a registration made at `now`.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    key, lane = fields.text("key"), fields.optional_text("lane") or ""
+    due_at, after = fields.optional_instant("due"), optional_duration(fields, "after")
+    if after is not None:
+        if due_at is not None:
+            fields.fail("after", "and `due` exclude each other")
+        due_at = later(now, after)
+    data, content_type = _data(fields)
+    recurring = fields.optional_object("recurrence")
+    recurrence = None if recurring is None else _recurrence(recurring, due_at or now)
+    retry = fields.optional_object("retry")
+    own = None if retry is None else retry_from_json(retry)
+    on_existing = fields.optional_choice("onExisting", OnExisting) or OnExisting.KEEP_STARTED
+    fields.done()
+    with anchored(fields.path):
+        return TaskRequest(
+            key=key,
+            lane=lane,
+            due_at=due_at,
+            data=data,
+            content_type=content_type,
+            recurrence=recurrence,
+            retry=own,
+            on_existing=on_existing,
+        )
+
+
+def options_to_json(recurrence: Recurrence | None, retry: TaskRetry | None) -> dict[str, Any] | None:
+    """The stored options of a task; None for a task without any."""
+    if recurrence is None and retry is None:
+        return None
+    return {
+        "recurrence": None if recurrence is None else _recurrence_to_json(recurrence),
+        "retry": None if retry is None else retry_to_json(retry),
+    }
+
+
+def options_from_json(value: object) -> tuple[Recurrence | None, TaskRetry | None]:
+    """The inverse of `options_to_json`.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: it was stored by a later release.
+    """
+    if value is None:
+        return None, None
+    fields = Fields(value)
+    recurring, retry = fields.optional_object("recurrence"), fields.optional_object("retry")
+    return (
+        None if recurring is None else _recurrence(recurring, None),
+        None if retry is None else retry_from_json(retry),
+    )
+
+
+def _data(fields: Fields) -> tuple[bytes, str]:
+    """The data with its media type: at most one of `data`, `text` and `base64`."""
+    given = [name for name in ("data", "text", "base64") if fields.has(name)]
+    if len(given) > 1:
+        fields.fail(given[1], f"and `{given[0]}` exclude each other")
+    value, text, coded = fields.optional("data"), fields.optional_text("text"), fields.optional_text("base64")
+    kind = fields.optional_text("contentType")
+    if text is not None:
+        return text.encode(errors="replace"), "text/plain; charset=utf-8" if kind is None else kind
+    if coded is not None:
+        try:
+            return b64decode(coded, validate=True), "application/octet-stream" if kind is None else kind
+        except (binascii.Error, ValueError):
+            fields.fail("base64", "is not base64")
+    if value is None:
+        return b"", kind or ""
+    return orjson.dumps(value), _JSON if kind is None else kind
+
+
+def _recurrence_to_json(recurrence: Recurrence) -> dict[str, Any]:
+    return {
+        "rhythm": time_leaf.to_json(recurrence.rhythm),
+        "repeats": recurrence.repeats,
+        "until": None if recurrence.until is None else recurrence.until.isoformat(),
+        "misfire": recurrence.misfire.value,
+        "window": None if recurrence.window is None else duration_text(recurrence.window),
+    }
+
+
+def _recurrence(fields: Fields, from_: datetime | None) -> Recurrence:
+    rhythm = _rhythm(fields.object("rhythm"))
+    repeats, until = fields.optional_integer("repeats"), fields.optional_instant("until")
+    ttl = optional_duration(fields, "ttl")
+    if ttl is not None:
+        if until is not None or from_ is None:
+            fields.fail("ttl", "and `until` exclude each other")
+        until = later(from_, ttl)
+    misfire = fields.optional_choice("misfire", Misfire) or Misfire.ALL
+    window = optional_duration(fields, "window")
+    fields.done()
+    with anchored(fields.path):
+        return Recurrence(rhythm, repeats, until, misfire, window)
+
+
+def _rhythm(fields: Fields) -> Cron | Every:
+    match fields.text("type"):
+        case "TIME":
+            leaf: Cron | Every = time_leaf.cron(fields, None)
+        case "EVERY":
+            leaf = time_leaf.every(fields, None)
+        case _:
+            fields.fail("type", "must be TIME or EVERY")
+    fields.done()
+    return leaf

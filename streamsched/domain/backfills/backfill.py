@@ -1,0 +1,132 @@
+"""A backfill: many jobs of one schedule over a span, as one object. Its state machine is the table `TRANSITIONS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+
+
+class BackfillState(StrEnum):
+    """COMPLETED: all its jobs have ended, successfully or not."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    CANCELLED = "CANCELLED"
+    COMPLETED = "COMPLETED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class BackfillFact(StrEnum):
+    """The events of a backfill's state machine."""
+
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CANCELLED = "cancelled"
+    EXHAUSTED = "all its jobs have ended"
+
+
+TRANSITIONS: Final[Mapping[tuple[BackfillState, BackfillFact], BackfillState]] = MappingProxyType(
+    {
+        (BackfillState.RUNNING, BackfillFact.PAUSED): BackfillState.PAUSED,
+        (BackfillState.RUNNING, BackfillFact.CANCELLED): BackfillState.CANCELLED,
+        (BackfillState.RUNNING, BackfillFact.EXHAUSTED): BackfillState.COMPLETED,
+        (BackfillState.PAUSED, BackfillFact.RESUMED): BackfillState.RUNNING,
+        (BackfillState.PAUSED, BackfillFact.CANCELLED): BackfillState.CANCELLED,
+        (BackfillState.PAUSED, BackfillFact.EXHAUSTED): BackfillState.COMPLETED,
+    }
+)
+
+TERMINAL: Final = frozenset({BackfillState.CANCELLED, BackfillState.COMPLETED})
+
+
+def advance(state: BackfillState, fact: BackfillFact) -> BackfillState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("backfill", state, fact) from None
+
+
+class ItemState(StrEnum):
+    """The state of one job of a backfill. WAITING: it does not exist yet. DROPPED: it ended without a run."""
+
+    WAITING = "WAITING"
+    ACTIVE = "ACTIVE"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    DROPPED = "DROPPED"
+
+
+def settled(job: JobState, last_run: RunState | None) -> ItemState:
+    """The state of an item by the state of its job and of the last run of that."""
+    if not job.terminal:
+        return ItemState.ACTIVE
+    match last_run:
+        case None:
+            return ItemState.DROPPED
+        case RunState.COMPLETED:
+            return ItemState.SUCCEEDED
+        case RunState.FAILED | RunState.KILLED | RunState.LOST:
+            return ItemState.FAILED
+        case RunState.PENDING | RunState.STARTING | RunState.RUNNING | RunState.SUSPENDED:
+            return ItemState.ACTIVE
+
+
+class BackfillOrder(StrEnum):
+    """Which jobs of a backfill come first."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+class KnownOutcome(StrEnum):
+    """What is known of an item before the backfill, from the latest job of the schedule with its ticks, key or
+    partitions. MISSING: there is none, or it ended without a run.
+    """
+
+    MISSING = "missing"
+    ACTIVE = "active"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+
+
+class Only(StrEnum):
+    """Which items become jobs."""
+
+    MISSING = "missing"
+    FAILED = "failed"
+    ALL = "all"
+
+    def takes(self, known: KnownOutcome) -> bool:
+        match self:
+            case Only.MISSING:
+                return known is KnownOutcome.MISSING
+            case Only.FAILED:
+                return known is KnownOutcome.FAILED
+            case Only.ALL:
+                return True
+
+
+def known_of(states: Mapping[str, ItemState], marks: tuple[str, ...]) -> KnownOutcome:
+    """What is known of an item with these marks (ticks, keys, partitions), given the state of the latest job of each
+    mark. It is missing when one of its marks is, and failed when a job of one of them failed.
+    """
+    found = {states.get(mark, ItemState.DROPPED) for mark in marks}
+    if not found or found & {ItemState.DROPPED, ItemState.WAITING}:
+        return KnownOutcome.MISSING
+    if ItemState.FAILED in found:
+        return KnownOutcome.FAILED
+    return KnownOutcome.ACTIVE if ItemState.ACTIVE in found else KnownOutcome.SUCCEEDED

@@ -1,0 +1,135 @@
+"""Job-id templates: the components of a task's job ids and their order.
+
+>>> template = JobTemplate.parse("{date}_{client}")
+>>> template.parts("20140101_client1")
+('20140101', 'client1')
+>>> template.job_id(("20140101", "client1"))
+'20140101_client1'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Final, Self
+
+from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.limits import abridged, check_most
+
+DELIMITER: Final = "_"
+#: Most components of a template, and most characters of a job id: it is in keys of tables.
+MOST_COMPONENTS: Final = 20
+LONGEST_JOB_ID: Final = 200
+#: Names that mean something else in `depends_on`.
+RESERVED: Final = frozenset({"task", "app_name", "job_id", "function"})
+
+_COMPONENT: Final = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
+_DIGITS: Final = re.compile(r"-?(0|[1-9][0-9]*)")
+_DATE: Final = re.compile(r"[0-9]{8}")
+
+
+class ComponentKind(StrEnum):
+    """What the values of a component are: any text, a whole number, or a day as YYYYMMDD."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    DATE = "date"
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """Components in order, joined by a delimiter of one character. Only the last value may contain the delimiter, so
+    that a job id has one reading. A job id is a text: `01` and `1` are two values of a component, also of an integer
+    one, which accepts only the second.
+
+    Attributes:
+        kinds: by component; text where none is given.
+    """
+
+    components: tuple[str, ...]
+    delimiter: str = DELIMITER
+    kinds: Mapping[str, ComponentKind] = field(default_factory=dict)
+
+    @classmethod
+    def parse(
+        cls, text: str, delimiter: str = DELIMITER, kinds: Mapping[str, ComponentKind] | None = None, path: str = "$"
+    ) -> Self:
+        """Reads `{date}_{client}`.
+
+        Raises:
+            InvalidDefinitionError: it is not components joined by the delimiter, or one occurs twice; at `path`.
+        """
+        if len(delimiter) != 1 or delimiter in "{}" or not delimiter.isprintable():
+            raise InvalidDefinitionError(path, f"has delimiter {abridged(delimiter)}; it is one character, not a brace")
+        components = tuple(found[1] for found in _COMPONENT.finditer(text))
+        if not components or delimiter.join(f"{{{name}}}" for name in components) != text:
+            raise InvalidDefinitionError(
+                path, f"must be components joined by '{delimiter}', as {{date}}{delimiter}{{client}}: {abridged(text)}"
+            )
+        check_most(len(components), MOST_COMPONENTS, path, "components")
+        for name in components:
+            if components.count(name) > 1:
+                raise InvalidDefinitionError(path, f"names component '{name}' twice")
+            if name in RESERVED:
+                raise InvalidDefinitionError(path, f"names component '{name}', which has another meaning in depends_on")
+        chosen = {} if kinds is None else {name: kinds[name] for name in components if name in kinds}
+        return cls(components, delimiter, chosen)
+
+    def __str__(self) -> str:
+        return self.delimiter.join(f"{{{name}}}" for name in self.components)
+
+    def parts(self, job_id: str, path: str = "$") -> tuple[str, ...]:
+        """The values of a job id, in the order of the components.
+
+        Raises:
+            InvalidError: it does not fit the template.
+        """
+        if len(job_id) > LONGEST_JOB_ID:
+            raise InvalidError(path, f"must have at most {LONGEST_JOB_ID} characters but has {len(job_id)}")
+        values = tuple(job_id.split(self.delimiter, len(self.components) - 1))
+        if len(values) < len(self.components):
+            raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}")
+        for index, value in enumerate(values):
+            if (problem := self.problem(index, value)) is not None:
+                raise InvalidError(path, f"{abridged(job_id)} does not fit the template {self}: {problem}")
+        return values
+
+    def job_id(self, parts: Sequence[str]) -> str:
+        """The job id of these values, which `fits` accepts."""
+        return self.delimiter.join(parts)
+
+    def fits(self, index: int, value: str) -> bool:
+        """Whether the component at `index` can have the value."""
+        return self.problem(index, value) is None
+
+    def problem(self, index: int, value: str) -> str | None:
+        """Why the component at `index` cannot have the value; None when it can."""
+        name = self.components[index]
+        if not value:
+            return f"'{name}' is empty"
+        if not value.isprintable():
+            return f"'{name}' holds control characters: {abridged(value)}"
+        if self.delimiter in value and index < len(self.components) - 1:
+            return (
+                f"'{name}' holds the delimiter '{self.delimiter}', which only the last component may: {abridged(value)}"
+            )
+        match self.kinds.get(name, ComponentKind.TEXT):
+            case ComponentKind.INTEGER if not _DIGITS.fullmatch(value) or value == "-0":
+                return f"'{name}' must be a whole number, without leading zeros, but is {abridged(value)}"
+            case ComponentKind.DATE if not _is_day(value):
+                return f"'{name}' must be a day as YYYYMMDD but is {abridged(value)}"
+            case _:
+                return None
+
+
+def _is_day(value: str) -> bool:
+    if not _DATE.fullmatch(value):
+        return False
+    try:
+        date(int(value[:4]), int(value[4:6]), int(value[6:]))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""A node: one task at one job id. Its state machine is the table `TRANSITIONS`.
+
+A queued node has a job, which waits for its constraints and runs like any other; whether it waits or runs is the job's
+state and not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import IllegalTransitionError
+
+
+class NodeState(StrEnum):
+    """WAITING: for parents. QUEUED: its job waits or runs. UPSTREAM_FAILED, UPSTREAM_SKIPPED: each of its groups has a
+    parent that failed or was skipped.
+    """
+
+    WAITING = "WAITING"
+    QUEUED = "QUEUED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    UPSTREAM_FAILED = "UPSTREAM_FAILED"
+    UPSTREAM_SKIPPED = "UPSTREAM_SKIPPED"
+
+
+class NodeFact(StrEnum):
+    """The events of a node's state machine."""
+
+    READY = "a group of parents completed"
+    UPSTREAM_FAILED = "each group has a parent that failed"
+    UPSTREAM_SKIPPED = "each group has a parent that was skipped"
+    UNBLOCKED = "a parent is to run again"
+    SUCCEEDED = "its job succeeded"
+    FAILED = "its job failed"
+    REPLACED = "its schedule changed before its job started"
+    SKIPPED = "it has no work to do"
+    CANCELLED = "cancelled by hand"
+    RESET = "it or a parent is to run again"
+
+
+TRANSITIONS: Final[Mapping[tuple[NodeState, NodeFact], NodeState]] = MappingProxyType(
+    {
+        (NodeState.WAITING, NodeFact.READY): NodeState.QUEUED,
+        (NodeState.WAITING, NodeFact.UPSTREAM_FAILED): NodeState.UPSTREAM_FAILED,
+        (NodeState.WAITING, NodeFact.UPSTREAM_SKIPPED): NodeState.UPSTREAM_SKIPPED,
+        (NodeState.WAITING, NodeFact.SKIPPED): NodeState.SKIPPED,
+        (NodeState.WAITING, NodeFact.CANCELLED): NodeState.FAILED,
+        (NodeState.QUEUED, NodeFact.SUCCEEDED): NodeState.COMPLETED,
+        (NodeState.QUEUED, NodeFact.FAILED): NodeState.FAILED,
+        (NodeState.QUEUED, NodeFact.REPLACED): NodeState.WAITING,
+        (NodeState.COMPLETED, NodeFact.RESET): NodeState.WAITING,
+        (NodeState.FAILED, NodeFact.RESET): NodeState.WAITING,
+        (NodeState.SKIPPED, NodeFact.RESET): NodeState.WAITING,
+        (NodeState.UPSTREAM_FAILED, NodeFact.UNBLOCKED): NodeState.WAITING,
+        (NodeState.UPSTREAM_SKIPPED, NodeFact.UNBLOCKED): NodeState.WAITING,
+    }
+)
+
+#: A job id has reached its end until it is asked for again.
+ENDED: Final = frozenset(NodeState) - {NodeState.WAITING, NodeState.QUEUED}
+
+
+def advance(state: NodeState, fact: NodeFact) -> NodeState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("node", state, fact) from None
+
+
+class ParentOutcome(StrEnum):
+    """What a node is to its children."""
+
+    MISSING = "missing"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+def parent_outcome(state: NodeState) -> ParentOutcome:
+    """What a node in this state is to its children. One that does not exist is missing."""
+    match state:
+        case NodeState.COMPLETED:
+            return ParentOutcome.COMPLETE
+        case NodeState.FAILED | NodeState.UPSTREAM_FAILED:
+            return ParentOutcome.FAILED
+        case NodeState.SKIPPED | NodeState.UPSTREAM_SKIPPED:
+            return ParentOutcome.SKIPPED
+        case NodeState.WAITING | NodeState.QUEUED:
+            return ParentOutcome.MISSING

@@ -1,0 +1,190 @@
+"""How nodes move: by their parents, by the end of their job, and by people. Pure.
+
+Each node counts its parents by group. A parent's change is counted once, in the transaction that marks the
+parent as `reported`; the difference between its state and what it reported is the work that is left.
+
+>>> from streamsched.domain.graph.graph import ParentGroup
+>>> a, b = NodeId("a", "1"), NodeId("b", "1")
+>>> child = new_node(NodeId("c", "1"), [ParentGroup(0, "default", (a, b))], {a: ParentOutcome.COMPLETE})
+>>> child.state, child.groups
+(<NodeState.WAITING: 'WAITING'>, {0: GroupCount(missing=1, failed=0, skipped=0)})
+>>> shifted(child, [Shift(0, ParentOutcome.MISSING, ParentOutcome.COMPLETE)]).state
+<NodeState.QUEUED: 'QUEUED'>
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from streamsched.domain.graph.graph import ParentGroup
+from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, advance, parent_outcome
+from streamsched.domain.graph.task import NodeId
+
+_BLOCKED: Final = frozenset({NodeState.UPSTREAM_FAILED, NodeState.UPSTREAM_SKIPPED})
+_OWN_END: Final = frozenset({NodeState.COMPLETED, NodeState.FAILED})
+
+
+class GroupCount(NamedTuple):
+    """The parents of one group.
+
+    Attributes:
+        missing: those that are not complete, for whatever reason.
+        failed, skipped: those of them that failed or were skipped, themselves or upstream.
+    """
+
+    missing: int
+    failed: int = 0
+    skipped: int = 0
+
+
+class Shift(NamedTuple):
+    """The change of one parent in one group."""
+
+    group: int
+    before: ParentOutcome
+    after: ParentOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A node as it is stored.
+
+    Attributes:
+        groups: the count of each group that applies, by its index; empty for a node without parents.
+        reported: the standing that its children have counted.
+        round: number of its jobs so far; the last of them is current while it is queued.
+        again: while it is queued, a parent was asked to run again: it does not count as complete at its job's end.
+    """
+
+    id: NodeId
+    state: NodeState = NodeState.WAITING
+    groups: Mapping[int, GroupCount] = field(default_factory=dict)
+    reported: ParentOutcome = ParentOutcome.MISSING
+    round: int = 0
+    again: bool = False
+
+    @property
+    def unreported(self) -> bool:
+        """Whether its children have to count it anew."""
+        return parent_outcome(self.state) is not self.reported
+
+
+def new_node(
+    node: NodeId, parents: Iterable[ParentGroup], reported: Mapping[NodeId, ParentOutcome], *, valid: bool = True
+) -> GraphNode:
+    """A node that is created: skipped, queued, waiting or blocked.
+
+    Args:
+        parents: of the groups that apply.
+        reported: what existing parents have reported; others are missing.
+        valid: whether it has work to do.
+    """
+    made = GraphNode(node, groups=counted(parents, reported))
+    return _settled(made) if valid else replace(made, state=advance(made.state, NodeFact.SKIPPED))
+
+
+def counted(parents: Iterable[ParentGroup], reported: Mapping[NodeId, ParentOutcome]) -> dict[int, GroupCount]:
+    """The counts of a node's groups, from what its parents have reported."""
+    found = {}
+    for group in parents:
+        by = Counter(reported.get(parent, ParentOutcome.MISSING) for parent in group.parents)
+        found[group.group] = GroupCount(
+            len(group.parents) - by[ParentOutcome.COMPLETE], by[ParentOutcome.FAILED], by[ParentOutcome.SKIPPED]
+        )
+    return found
+
+
+def shifted(node: GraphNode, shifts: Iterable[Shift]) -> GraphNode:
+    """The node after changes of its parents. One that had completed or failed waits again when a complete parent is to
+    run again and no group is complete; one that is queued does so when its job has ended.
+    """
+    groups, reopened = dict(node.groups), False
+    for group, before, after in shifts:
+        if group not in groups:  # the definition changed; it will be counted anew
+            continue
+        count = groups[group]
+        groups[group] = GroupCount(
+            count.missing + (before is ParentOutcome.COMPLETE) - (after is ParentOutcome.COMPLETE),
+            count.failed + (after is ParentOutcome.FAILED) - (before is ParentOutcome.FAILED),
+            count.skipped + (after is ParentOutcome.SKIPPED) - (before is ParentOutcome.SKIPPED),
+        )
+        reopened |= before is ParentOutcome.COMPLETE and after is not ParentOutcome.COMPLETE
+    return _moved(replace(node, groups=groups), reopened=reopened)
+
+
+def recounted(node: GraphNode, groups: Mapping[int, GroupCount]) -> GraphNode:
+    """The node after its task's dependencies changed. What has completed or failed stays so."""
+    return _moved(replace(node, groups=groups), reopened=False)
+
+
+def _moved(node: GraphNode, *, reopened: bool) -> GraphNode:
+    lacking = bool(node.groups) and all(count.missing for count in node.groups.values())
+    if node.state is NodeState.WAITING:
+        return _settled(node)
+    if node.state in _BLOCKED:
+        fact = _fact(node.groups)
+        if fact is not None and fact.name == node.state.name:
+            return node
+        return _settled(replace(node, state=advance(node.state, NodeFact.UNBLOCKED)))
+    if reopened and lacking and node.state in _OWN_END:
+        return _settled(replace(node, state=advance(node.state, NodeFact.RESET)))
+    if reopened and lacking and node.state is NodeState.QUEUED:
+        return replace(node, again=True)
+    return node
+
+
+def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
+    """The queued node after the end of its job: SUCCEEDED, FAILED or REPLACED.
+
+    Raises:
+        IllegalTransitionError: it is not queued.
+    """
+    after = replace(node, state=advance(node.state, fact), again=False)
+    if fact is NodeFact.REPLACED:
+        return _settled(after)
+    return _settled(replace(after, state=advance(after.state, NodeFact.RESET))) if node.again else after
+
+
+def reset(node: GraphNode) -> GraphNode:
+    """The node, to run again: it waits for its parents, or is queued. One that waits or is queued stays so.
+
+    Raises:
+        IllegalTransitionError: never for a stored node.
+    """
+    if node.state in (NodeState.WAITING, NodeState.QUEUED):
+        return node
+    fact = NodeFact.UNBLOCKED if node.state in _BLOCKED else NodeFact.RESET
+    return _settled(replace(node, state=advance(node.state, fact)))
+
+
+def cancelled(node: GraphNode) -> GraphNode:
+    """The waiting node, failed. A queued one fails by the cancellation of its job.
+
+    Raises:
+        IllegalTransitionError: it does not wait.
+    """
+    return replace(node, state=advance(node.state, NodeFact.CANCELLED))
+
+
+def _settled(node: GraphNode) -> GraphNode:
+    """The waiting node in the state that its counts give."""
+    fact = _fact(node.groups)
+    if fact is None:
+        return node
+    rounds = node.round + (fact is NodeFact.READY)
+    return replace(node, state=advance(node.state, fact), round=rounds)
+
+
+def _fact(groups: Mapping[int, GroupCount]) -> NodeFact | None:
+    """Ready when a group is complete or there is none; blocked when no group can become complete: by failure if a
+    parent failed. None: it waits.
+    """
+    counts = groups.values()
+    if not counts or any(not count.missing for count in counts):
+        return NodeFact.READY
+    if any(not count.failed and not count.skipped for count in counts):
+        return None
+    return NodeFact.UPSTREAM_FAILED if any(count.failed for count in counts) else NodeFact.UPSTREAM_SKIPPED

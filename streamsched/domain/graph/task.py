@@ -1,0 +1,168 @@
+"""Tasks of a graph as their owner defines them: job-id templates, and dependencies between templates.
+
+`depends_on` is groups of entries. One complete group lets a job id run (OR); a group is complete when all parents of
+all its entries are (AND).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.job_template import JobTemplate
+from streamsched.domain.limits import abridged, check_most
+
+#: The name of the group of a `depends_on` that names no groups.
+DEFAULT_GROUP: Final = "default"
+#: Most values of one list, and most parents or children that one entry gives a job id.
+MOST_VALUES: Final = 100_000
+#: Most tasks of a graph, and most groups or entries of a task.
+MOST_TASKS: Final = 10_000
+MOST_GROUPS: Final = 100
+
+#: Whether a job id of the task has work to do, from the values of its components.
+Validity = Callable[[str, Mapping[str, str]], bool]
+
+
+class All(Enum):
+    """In place of a list of values: all `autofill_values` of the parent's component."""
+
+    ALL = "all"
+
+
+ALL: Final = All.ALL
+Values = tuple[str, ...] | All
+
+
+class NodeId(NamedTuple):
+    """A task at one job id, within one app."""
+
+    task: str
+    job_id: str
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.job_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPair:
+    """Two functions on job ids that are each other's inverse: `parents` of a child's, `children` of a parent's."""
+
+    parents: Callable[[str], Iterable[str]]
+    children: Callable[[str], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a group.
+
+    Attributes:
+        tasks: the parents' tasks.
+        values: lists of values by component. Of a component of the child: the values with which the entry applies to a
+            job id. Of a component of the parent: all of them are parents. A component of both that is not listed has
+            the same value on both sides.
+        job_ids: job ids of the parents, instead of those that the values give; None: those.
+        function: the name of a pair of functions that gives the parents, instead of values.
+    """
+
+    tasks: tuple[str, ...]
+    values: Mapping[str, Values] = field(default_factory=dict)
+    job_ids: tuple[str, ...] | None = None
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyGroup:
+    """Entries that a job id needs together."""
+
+    name: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidIf:
+    """Which job ids have work to do: one of the listed values of any component, or those that the function accepts.
+    Others are skipped.
+    """
+
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTemplate:
+    """A task of a graph.
+
+    Attributes:
+        groups: alternatives, in the order in which they are defined; none for a task without parents.
+        autofill: the values that a component has. They are the children's values that a parent's job id does not give,
+            and a job id with another value has no parents. An empty list restricts nothing.
+    """
+
+    name: str
+    template: JobTemplate
+    groups: tuple[DependencyGroup, ...] = ()
+    autofill: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    valid_if: ValidIf | None = None
+
+
+def at(path: str, name: str | int) -> str:
+    """The path of a member of the value at `path`."""
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if name.replace("-", "_").isidentifier() else f"{path}['{name}']"
+
+
+def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str) -> None:
+    """Checks what concerns the task alone: names of groups, lists of values, and components that exist.
+
+    Raises:
+        InvalidDefinitionError: the path is within the task at `path`.
+    """
+    check_most(len(task.groups), MOST_GROUPS, f"{path}.depends_on", "groups")
+    names = [group.name for group in task.groups]
+    for group in task.groups:
+        if names.count(group.name) > 1:
+            raise InvalidDefinitionError(at(f"{path}.depends_on", group.name), "is defined twice")
+        if group.name in known:
+            raise InvalidDefinitionError(
+                at(f"{path}.depends_on", group.name), "has the name of a task; name the group otherwise"
+            )
+    for name, values in task.autofill.items():
+        _check_listed(task, name, values, at(f"{path}.autofill_values", name))
+    if task.valid_if is not None:
+        for name, values in task.valid_if.values.items():
+            _check_listed(task, name, values, at(f"{path}.valid_if_or", name))
+        if not any(task.valid_if.values.values()) and task.valid_if.function is None:
+            raise InvalidDefinitionError(f"{path}.valid_if_or", "names no value, so every job id would be skipped")
+
+
+def _check_listed(task: TaskTemplate, name: str, values: tuple[str, ...], path: str) -> None:
+    if name not in task.template.components:
+        raise InvalidDefinitionError(path, f"is no component of the template {task.template}")
+    check_values(values, path)
+    check_fit(task.template, name, values, path)
+
+
+def check_values(values: tuple[str, ...], path: str) -> None:
+    """Raises:
+    InvalidDefinitionError: there are too many values, or one twice.
+    """
+    check_most(len(values), MOST_VALUES, path, "values")
+    if len(set(values)) < len(values):
+        seen: set[str] = set()
+        twice = next(each for each in values if each in seen or seen.add(each))  # type: ignore[func-returns-value]
+        raise InvalidDefinitionError(path, f"names {abridged(twice)} twice")
+
+
+def check_fit(template: JobTemplate, name: str, values: Iterable[str], path: str) -> None:
+    """Raises:
+    InvalidDefinitionError: the component cannot have one of the values.
+    """
+    index = template.components.index(name)
+    for number, value in enumerate(values):
+        if (problem := template.problem(index, value)) is not None:
+            raise InvalidDefinitionError(f"{path}[{number}]", f"cannot be a value there: {problem}")

@@ -1,0 +1,140 @@
+"""An attempt to deliver a task, its end, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from streamsched.domain.errors import storable_text
+from streamsched.domain.limits import later
+from streamsched.domain.tasks.recurrence import Recurrence, next_tick
+from streamsched.domain.tasks.task import TaskFact, TaskState, advance
+from streamsched.domain.tasks.task_retry import TaskRetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedTask:
+    """A task in flight, as its owner was given it.
+
+    Attributes:
+        generation: of the registration that is delivered; a later registration has a higher one.
+        failures: attempts of this delivery that failed.
+        planned_at: planned time of the tick that is delivered; of a task that is delivered once, its due time.
+        fired: ticks that are done.
+        started_at: when this attempt started (UTC).
+    """
+
+    id: str
+    queue: str
+    lane: str
+    lane_id: str
+    partition: int
+    key: str
+    generation: int
+    due_at: datetime
+    planned_at: datetime
+    fired: int
+    failures: int
+    started_at: datetime
+    data: bytes = b""
+    content_type: str = ""
+    recurrence: Recurrence | None = None
+    retry: TaskRetry | None = None
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self.failures + 1
+
+    @property
+    def token(self) -> str:
+        """The same for all attempts of a delivery, another for each tick and each registration."""
+        return f"{self.id}.{self.generation}.{self.fired}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The receiver has done the task."""
+
+    at: datetime
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """The receiver failed, refused the task, or did not answer."""
+
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The attempt ended without the receiver: none is connected, or its owner stops. It uses up no attempt."""
+
+    at: datetime
+    reason: str
+
+
+AttemptEnd = Acknowledged | AttemptFailed | Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnds:
+    """The task is over."""
+
+    state: TaskState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRetries:
+    """The task stays the head of its lane and is tried again at `at` (UTC), with so many failures so far."""
+
+    at: datetime
+    failures: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTicks:
+    """This tick is done, as `state` says; the next one is planned for `planned_at` (UTC)."""
+
+    planned_at: datetime
+    fired: int
+    state: TaskState
+    reason: str
+
+
+AfterAttempt = TaskEnds | TaskRetries | TaskTicks
+
+
+def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry) -> AfterAttempt:
+    """What follows from the end of an attempt. Pure. `retry`: the queue's policy, for a task without its own."""
+    match end:
+        case Acknowledged(detail=detail):
+            return _after_tick(task, TaskState.SUCCEEDED, storable_text(detail))
+        case Interrupted(at=at, reason=reason):
+            advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
+            return TaskRetries(at, task.failures, storable_text(reason))
+        case AttemptFailed(at=at, reason=reason):
+            failures = task.failures + 1
+            wait = (task.retry or retry).wait(task.token, failures)
+            if wait is None:
+                return _after_tick(task, TaskState.FAILED, storable_text(reason))
+            advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
+            return TaskRetries(later(at, max(wait, timedelta(0))), failures, storable_text(reason))
+        case _:
+            assert_never(end)
+
+
+def _after_tick(task: StartedTask, state: TaskState, reason: str) -> TaskEnds | TaskTicks:
+    following = None
+    if task.recurrence is not None:
+        following = next_tick(task.recurrence, task.fired + 1, task.planned_at)
+    if following is not None:
+        advance(TaskState.IN_FLIGHT, TaskFact.TICKED)
+        return TaskTicks(following, task.fired + 1, state, reason)
+    fact = TaskFact.SUCCEEDED if state is TaskState.SUCCEEDED else TaskFact.EXHAUSTED
+    return TaskEnds(advance(TaskState.IN_FLIGHT, fact), reason)

@@ -1,0 +1,109 @@
+"""Names of queues, lanes and tasks, and the ids derived from them.
+
+An id is a function of the names, so a repeated registration finds the first, and two processes never disagree about the
+partition of a lane.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Final
+
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import LONGEST_NAME
+
+#: The number of partitions of lanes, so the largest number of processes that deliver tasks. ADR 81.
+PARTITIONS: Final = 16
+#: The longest lane and the longest key, in characters: an index entry holds 2704 bytes.
+LONGEST_KEY: Final = 600
+
+_QUEUE: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*")
+_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskLane:
+    """A lane: tasks of one queue that go one after another.
+
+    >>> TaskLane("mail", "customer-7").partition == TaskLane("mail", "customer-7").partition
+    True
+
+    Raises:
+        InvalidError: a name is empty, too long, or cannot be stored.
+    """
+
+    queue: str
+    name: str
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue, "$.queue")
+        _check_text(self.name, "$.lane")
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal digits."""
+        return _digest(self.queue, self.name)
+
+    @property
+    def partition(self) -> int:
+        """From 0 to `PARTITIONS` - 1; the same in every process and release."""
+        return partition_of(self.id)
+
+
+def partition_of(lane_id: str) -> int:
+    """The partition of a lane, by its id."""
+    return int(lane_id[:8], 16) % PARTITIONS
+
+
+def task_id(lane: TaskLane, key: str, due_at: datetime | None = None) -> str:
+    """32 hexadecimal digits: the id of a task by its key in its lane, and also by its due time where that belongs to
+    the identity (`QueuePolicy.identity`).
+
+    Raises:
+        InvalidError: the key is empty, too long, or cannot be stored.
+    """
+    check_task_key(key)
+    return _digest(lane.queue, lane.name, key, "" if due_at is None else due_at.astimezone(UTC).isoformat())
+
+
+def check_task_key(key: str) -> None:
+    """Raises:
+    InvalidError: it is empty, longer than `LONGEST_KEY`, or cannot be stored.
+    """
+    _check_text(key, "$.key")
+
+
+def check_queue_name(name: str, path: str = "$") -> None:
+    """Raises:
+    InvalidError: it is not 1 to 255 letters, digits, `_`, `-` and `.`, beginning with one of the first three.
+    """
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _QUEUE.fullmatch(name):
+        raise InvalidError(
+            path, f"must be 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.', and not begin with '-' or '.'"
+        )
+
+
+def _check_text(text: str, path: str) -> None:
+    if not text:
+        raise InvalidError(path, "must not be empty")
+    if len(text) > LONGEST_KEY:
+        raise InvalidError(path, f"must have at most {LONGEST_KEY} characters but has {len(text)}")
+    if "\0" in text or not _encodable(text):
+        raise InvalidError(path, "must not contain NUL or a lone surrogate")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _digest(*parts: str) -> str:
+    """A hash of the parts, each with its length, so that no two lists of parts have the same text."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return blake2b(text.encode(), digest_size=_BYTES).hexdigest()

@@ -1,0 +1,148 @@
+"""Recurring tasks: when a task is due again.
+
+Ticks are computed from the planned time of the tick before, never from the time of its delivery, so they do not drift:
+
+    given                        ticks
+    recurrence alone             each tick of the rhythm after the registration, never at the registration itself
+    … with a due time            the due time, then each tick of the rhythm after it; the due time need not be a tick
+    … with `repeats`             the first so many of those; a tick that was given up counts, a missed one does not
+    … with `until`               those up to it, the instant itself included
+
+A tick is delivered when it is due or later, never earlier. Ticks that were missed while no process could deliver them
+follow the misfire policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, assert_never
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import check_count, check_duration, check_instant
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire
+from streamsched.domain.ticks.misfire import ON_TIME
+from streamsched.domain.triggers.trigger import Cron, Every
+
+#: The most repeats: PostgreSQL's `integer`.
+MOST_REPEATS: Final = 2**31 - 1
+
+_TICK: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """A rhythm with its end and its policy for missed ticks.
+
+    Attributes:
+        rhythm: cron in any dialect, or an interval of real time.
+        repeats: number of ticks; None: no limit.
+        until: no tick is planned after this instant (UTC); None: no limit.
+        misfire: ALL delivers each missed tick, one after another; ONE the newest; SKIP the newest if it is at most a
+            minute late.
+        window: ticks missed by more than this are skipped under ALL and ONE; None: no limit.
+
+    Raises:
+        InvalidDefinitionError: with the path of the field.
+    """
+
+    rhythm: Cron | Every
+    repeats: int | None = None
+    until: datetime | None = None
+    misfire: Misfire = Misfire.ALL
+    window: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.rhythm.jitter:
+            raise InvalidDefinitionError("$.rhythm.jitter", "is not available for tasks")
+        if isinstance(self.rhythm, Cron):
+            check_cron(self.rhythm)
+        if self.repeats is not None:
+            check_count(self.repeats, "$.repeats", most=MOST_REPEATS)
+        if self.until is not None:
+            check_instant(self.until, "$.until")
+        if self.window is not None:
+            check_duration(self.window, "$.window")
+            if self.misfire is Misfire.SKIP:
+                raise InvalidDefinitionError("$.window", "is set, but missed ticks are skipped")
+
+
+def first_tick(recurrence: Recurrence, due_at: datetime | None, registered_at: datetime) -> datetime | None:
+    """The first tick of a recurring task (UTC); None when it has none."""
+    first = due_at or next_fire(recurrence.rhythm, registered_at, created_at=registered_at)
+    return _within(recurrence, first)
+
+
+def next_tick(recurrence: Recurrence, fired: int, last_planned: datetime) -> datetime | None:
+    """The tick after the one planned for `last_planned`, when `fired` ticks are done; None when that was the last one.
+    Pure: it depends on nothing else, so every process plans the same ticks.
+    """
+    if recurrence.repeats is not None and fired >= recurrence.repeats:
+        return None
+    return _within(recurrence, next_fire(recurrence.rhythm, last_planned, created_at=last_planned))
+
+
+class TickPlan(NamedTuple):
+    """What to do about a due tick.
+
+    Attributes:
+        deliver: planned time of the tick to deliver now; None: none.
+        wait_for: with nothing to deliver, the next tick; None: there is none, the task is over.
+        missed: whether ticks were skipped.
+    """
+
+    deliver: datetime | None
+    wait_for: datetime | None = None
+    missed: bool = False
+
+
+def plan_tick(recurrence: Recurrence, planned: datetime, now: datetime) -> TickPlan:
+    """Decides which tick to deliver when the one planned for `planned` is reached at `now`."""
+    if planned > now:
+        return TickPlan(None, planned)
+    match recurrence.misfire:
+        case Misfire.ALL:
+            chosen = _first_from(recurrence, planned, _oldest(recurrence.window, now))
+        case Misfire.ONE:
+            chosen = _not_before(_newest(recurrence, planned, now), _oldest(recurrence.window, now))
+        case Misfire.SKIP:
+            chosen = _not_before(_newest(recurrence, planned, now), now - ON_TIME)
+        case _:
+            assert_never(recurrence.misfire)
+    if chosen is not None and chosen <= now:
+        return TickPlan(chosen, missed=chosen > planned)
+    return TickPlan(None, _within(recurrence, _after(recurrence, planned, now)), missed=True)
+
+
+def _oldest(window: timedelta | None, now: datetime) -> datetime | None:
+    return None if window is None else now - max(window, ON_TIME)
+
+
+def _not_before(tick: datetime, oldest: datetime | None) -> datetime | None:
+    return tick if oldest is None or tick >= oldest else None
+
+
+def _first_from(recurrence: Recurrence, planned: datetime, oldest: datetime | None) -> datetime | None:
+    """The first tick of the task not before `oldest`."""
+    if oldest is None or planned >= oldest:
+        return planned
+    return _within(recurrence, _after(recurrence, planned, oldest - _TICK))
+
+
+def _newest(recurrence: Recurrence, planned: datetime, now: datetime) -> datetime:
+    """The last tick of the task that is due."""
+    until = now if recurrence.until is None else min(now, recurrence.until)
+    found = previous_fire(recurrence.rhythm, until + _TICK, created_at=planned)
+    return planned if found is None else max(planned, found.astimezone(UTC))
+
+
+def _after(recurrence: Recurrence, planned: datetime, instant: datetime) -> datetime | None:
+    """The first tick of the task after `planned` and after an instant."""
+    return next_fire(recurrence.rhythm, max(planned, instant), created_at=planned)
+
+
+def _within(recurrence: Recurrence, tick: datetime | None) -> datetime | None:
+    if tick is None or (recurrence.until is not None and tick > recurrence.until):
+        return None
+    return tick.astimezone(UTC)

@@ -1,0 +1,150 @@
+"""A task: an item with a due time in a lane of a queue, delivered at least once, never early, until it is acknowledged
+or its attempts are used up. Its state machine is the table `TRANSITIONS`.
+
+In a lane at most one task is in flight. The others wait in the order of `TaskPosition`: a started task first (it is in
+flight or waits for its retry, and there is at most one), then by due time and key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from streamsched.domain.errors import IllegalTransitionError, InvalidError
+from streamsched.domain.limits import check_instant
+from streamsched.domain.tasks.recurrence import Recurrence
+from streamsched.domain.tasks.task_retry import TaskRetry
+
+#: The most bytes of a task's data.
+MOST_DATA: Final = 256 * 1024
+_LONGEST_TYPE: Final = 255
+
+
+class TaskState(StrEnum):
+    """WAITING: not started. RETRYING: started, and waits for its next attempt. IN_FLIGHT: being delivered."""
+
+    WAITING = "WAITING"
+    IN_FLIGHT = "IN_FLIGHT"
+    RETRYING = "RETRYING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+    CANCELLED = "CANCELLED"
+    DROPPED = "DROPPED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+class TaskFact(StrEnum):
+    """The events of a task's state machine."""
+
+    STARTED = "delivery started"
+    SUCCEEDED = "acknowledged"
+    TICKED = "its next tick follows"
+    FAILED = "attempt failed"
+    INTERRUPTED = "its owner ended"
+    EXHAUSTED = "failed for the last time"
+    EXPIRED = "no tick is left"
+    REPLACED = "registered again"
+    CANCELLED = "cancelled by hand"
+    DROPPED = "dropped by hand"
+
+
+TRANSITIONS: Final[Mapping[tuple[TaskState, TaskFact], TaskState]] = MappingProxyType(
+    {
+        (TaskState.WAITING, TaskFact.STARTED): TaskState.IN_FLIGHT,
+        (TaskState.WAITING, TaskFact.REPLACED): TaskState.WAITING,
+        (TaskState.WAITING, TaskFact.CANCELLED): TaskState.CANCELLED,
+        (TaskState.WAITING, TaskFact.DROPPED): TaskState.DROPPED,
+        (TaskState.IN_FLIGHT, TaskFact.SUCCEEDED): TaskState.SUCCEEDED,
+        (TaskState.IN_FLIGHT, TaskFact.TICKED): TaskState.WAITING,
+        (TaskState.IN_FLIGHT, TaskFact.FAILED): TaskState.RETRYING,
+        (TaskState.IN_FLIGHT, TaskFact.INTERRUPTED): TaskState.RETRYING,
+        (TaskState.IN_FLIGHT, TaskFact.EXHAUSTED): TaskState.FAILED,
+        (TaskState.IN_FLIGHT, TaskFact.EXPIRED): TaskState.EXPIRED,
+        (TaskState.IN_FLIGHT, TaskFact.REPLACED): TaskState.WAITING,
+        (TaskState.IN_FLIGHT, TaskFact.DROPPED): TaskState.DROPPED,
+        (TaskState.RETRYING, TaskFact.STARTED): TaskState.IN_FLIGHT,
+        (TaskState.RETRYING, TaskFact.REPLACED): TaskState.WAITING,
+        (TaskState.RETRYING, TaskFact.DROPPED): TaskState.DROPPED,
+    }
+)
+
+TERMINAL: Final = frozenset(
+    {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.EXPIRED, TaskState.CANCELLED, TaskState.DROPPED}
+)
+
+
+def advance(state: TaskState, fact: TaskFact) -> TaskState:
+    """The state after `fact`.
+
+    Raises:
+        IllegalTransitionError: the table has no such row; nothing changed.
+    """
+    try:
+        return TRANSITIONS[state, fact]
+    except KeyError:
+        raise IllegalTransitionError("task", state, fact) from None
+
+
+class TaskPosition(NamedTuple):
+    """A task's place in its lane; the lowest is the head of the lane, the only one that may be started."""
+
+    not_started: bool
+    due_at: datetime
+    key: str
+
+
+class OnExisting(StrEnum):
+    """What a registration does about an earlier task of the same identity.
+
+    KEEP_STARTED replaces one that was not started, and does nothing about one that was, or that ended within the dedupe
+    horizon. REFUSE stores nothing while there is a live one. OVERWRITE replaces a live one in any state.
+    """
+
+    KEEP_STARTED = "keep_started"
+    REFUSE = "refuse"
+    OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRequest:
+    """A registration.
+
+    Attributes:
+        lane: name of the lane; empty: a lane of its own, named as its key.
+        due_at: earliest start (UTC); None: now, or the first tick of its recurrence.
+        data: what is delivered, as it is.
+        content_type: media type of the data, for an HTTP target.
+        recurrence: None: it is delivered once.
+        retry: None: that of the queue.
+
+    Raises:
+        InvalidError: the data is too large, the content type or the due time is invalid.
+    """
+
+    key: str
+    lane: str = ""
+    due_at: datetime | None = None
+    data: bytes = b""
+    content_type: str = ""
+    recurrence: Recurrence | None = None
+    retry: TaskRetry | None = None
+    on_existing: OnExisting = OnExisting.KEEP_STARTED
+
+    def __post_init__(self) -> None:
+        if len(self.data) > MOST_DATA:
+            raise InvalidError("$.data", f"must have at most {MOST_DATA} bytes but has {len(self.data)}")
+        kind = self.content_type
+        if len(kind) > _LONGEST_TYPE or not kind.isascii() or not all(each.isprintable() for each in kind):
+            raise InvalidError(
+                "$.contentType", f"must be at most {_LONGEST_TYPE} printable ASCII characters, as in application/json"
+            )
+        if self.due_at is not None:
+            check_instant(self.due_at, "$.due")

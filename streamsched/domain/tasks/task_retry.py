@@ -1,0 +1,76 @@
+"""Retries of tasks: bounded with a growing, jittered wait, or without a bound at a fixed period.
+
+    >>> PeriodRetry(timedelta(seconds=30)).wait("t", 1)
+    datetime.timedelta(seconds=30)
+    >>> BackoffRetry(retries=0).wait("t", 1) is None
+    True
+
+A wait counts from the end of the failed attempt. The task keeps its place: later tasks of its lane wait too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from zlib import crc32
+
+from streamsched.domain.backoff import doubled
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import check_count, check_duration
+
+#: The most retries of a bounded policy.
+MOST_RETRIES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffRetry:
+    """At most `retries` attempts after the first.
+
+    Attributes:
+        delay: the wait after the first failure; doubles with each further one.
+        longest: the largest wait.
+        jitter: the part of a wait that is drawn, from 0 to 1: with 0.5 a wait of 20 s lasts from 10 s to 20 s. It is a
+            hash of task and attempt, so it is the same after a restart.
+    """
+
+    retries: int = 100
+    delay: timedelta = timedelta(seconds=20)
+    longest: timedelta = timedelta(seconds=120)
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count(self.retries, "$.retries", least=0, most=MOST_RETRIES)
+        check_duration(self.delay, "$.delay", zero=True)
+        check_duration(self.longest, "$.longest", zero=True)
+        if self.longest < self.delay:
+            raise InvalidDefinitionError("$.longest", f"must not be shorter than the delay, {self.delay}")
+        if isinstance(self.jitter, bool) or not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidDefinitionError("$.jitter", "must be a number from 0 to 1")
+
+    def wait(self, token: str, failures: int) -> timedelta | None:
+        """The wait after so many failed attempts (at least 1); None: there is no further attempt. `token` names the
+        task.
+        """
+        if failures > self.retries:
+            return None
+        drawn = crc32(f"{token}:{failures}".encode()) / 0xFFFFFFFF
+        return doubled(self.delay, failures - 1, longest=self.longest) * (1 - self.jitter * drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodRetry:
+    """Attempts without a bound, `period` after each failure."""
+
+    period: timedelta
+
+    def __post_init__(self) -> None:
+        check_duration(self.period, "$.period")
+
+    def wait(self, token: str, failures: int) -> timedelta:
+        """The wait after a failed attempt: always the period."""
+        del token, failures
+        return self.period
+
+
+TaskRetry = BackoffRetry | PeriodRetry

@@ -1,0 +1,160 @@
+"""Submissions to graphs: a job id and everything it lacks. The plan says first what would run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.graph.ascent import Ascent
+from streamsched.domain.graph.graph import Graph, ParentGroup
+from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.task import NodeId, TaskTemplate
+from streamsched.domain.names import AppRef
+from streamsched.ports.clock import Clock
+from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGraph
+
+#: How often a change is tried again that a deployment overtook.
+_TRIES: Final = 5
+#: Nodes of which the store is asked for states in one statement.
+_PAGE: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionPlan:
+    """What a submission does, by task: nodes it creates, and nodes it resets to run again.
+
+    Attributes:
+        joined: nodes that wait or are queued already.
+        ended: nodes that have ended and are not to run again, with their state.
+        skipped: nodes it creates that have no work to do.
+        jobs: number of jobs made at once; None when nothing was stored.
+    """
+
+    created: Mapping[str, int]
+    reset: Mapping[str, int]
+    joined: int
+    ended: Mapping[NodeId, NodeState]
+    skipped: int
+    jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node with its parents by group, and their states; None of a parent that does not exist."""
+
+    node: NodeId
+    view: NodeView | None
+    valid: bool
+    groups: Sequence[tuple[ParentGroup, Mapping[NodeId, NodeState | None]]]
+
+
+class GraphDesk:
+    """What people ask of graphs."""
+
+    def __init__(self, nodes: NodeStore, clock: Clock) -> None:
+        self._nodes = nodes
+        self._clock = clock
+
+    async def graph(self, app: AppRef) -> tuple[StoredGraph, Graph]:
+        """Raises:
+        NotFoundError: the app has no tasks.
+        """
+        stored = await self._nodes.graph(app)
+        return stored, Graph(stored.tasks)
+
+    async def put(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> None:
+        """Stores the tasks of an app, whose schedules are stored already. An app without tasks that never had any has
+        no graph. Idempotent.
+        """
+        if not tasks:
+            try:
+                await self._nodes.graph(app)
+            except NotFoundError:
+                return
+        await self._nodes.put(app, tasks, now=self._clock.now())
+
+    async def counts(self, app: AppRef) -> Mapping[tuple[str, NodeState], int]:
+        """The number of nodes by task and state.
+
+        Raises:
+            NotFoundError: the app has no tasks.
+        """
+        await self._nodes.graph(app)
+        return await self._nodes.counts(app)
+
+    async def listed(
+        self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
+    ) -> Sequence[NodeView]:
+        """One page of nodes by task and job id, after that one."""
+        return await self._nodes.listed(app, task=task, state=state, after=after, limit=limit)
+
+    async def submit(
+        self, app: AppRef, targets: Sequence[NodeId], *, again: bool = False, dry_run: bool = False
+    ) -> SubmissionPlan:
+        """Makes the targets run, and before them all ancestors that have not completed. Idempotent. With `again`, the
+        targets run again when they have ended, and what failed above them too; what depends on them waits again.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: a job id does not fit its task, or too many nodes are needed.
+            ConflictError: deployments of the app overtook it again and again.
+        """
+        for attempt in range(_TRIES):
+            stored, graph = await self.graph(app)
+            ascent = Ascent(graph, targets, again=again)
+            while ascent.asked:
+                states: dict[NodeId, NodeState] = {}
+                for start in range(0, len(ascent.asked), _PAGE):
+                    states |= await self._nodes.states(app, ascent.asked[start : start + _PAGE])
+                ascent.answer(states)
+            invalid = frozenset(node for node in ascent.created if not graph.valid(node))
+            plan = SubmissionPlan(
+                Counter(node.task for node in ascent.created),
+                Counter(node.task for node in ascent.reset),
+                len(ascent.joined),
+                dict(ascent.ended),
+                len(invalid),
+            )
+            if dry_run:
+                return plan
+            try:
+                edges = Edges(parents=ascent.created, invalid=invalid)
+                jobs = await self._nodes.submit(stored, edges, list(ascent.reset), now=self._clock.now())
+            except ConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            return SubmissionPlan(plan.created, plan.reset, plan.joined, plan.ended, plan.skipped, jobs)
+        raise AssertionError("unreachable")
+
+    async def cancel(self, app: AppRef, nodes: Sequence[NodeId], reason: str) -> Sequence[str]:
+        """Fails nodes that wait; returns the jobs of those that are queued, which the caller cancels.
+
+        Raises:
+            NotFoundError: the app has no tasks.
+        """
+        stored = await self._nodes.graph(app)
+        said = f"cancelled by hand: {reason}" if reason else "cancelled by hand"
+        return await self._nodes.cancel(stored, nodes, said, now=self._clock.now())
+
+    async def report(self, app: AppRef, node: NodeId) -> NodeReport:
+        """Why a node is in its state, or what it would need.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: the job id does not fit the task.
+        """
+        _, graph = await self.graph(app)
+        graph.check(node, "$.job_id")
+        groups = graph.parents(node)
+        states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
+        views = await self._nodes.views(app, [node])
+        return NodeReport(
+            node,
+            views.get(node),
+            graph.valid(node),
+            [(group, {parent: states.get(parent) for parent in group.parents}) for group in groups],
+        )

@@ -1,0 +1,150 @@
+"""Graphs and their nodes in the store. Every change of nodes is one transaction under the lock of the app's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from streamsched.domain.graph.graph import ParentGroup
+from streamsched.domain.graph.node import NodeFact, NodeState
+from streamsched.domain.graph.progress import GraphNode
+from streamsched.domain.graph.task import NodeId, TaskTemplate
+from streamsched.domain.names import AppRef
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGraph:
+    """The tasks of an app. `generation` grows with each change of them."""
+
+    app: AppRef
+    generation: int
+    tasks: tuple[TaskTemplate, ...]
+
+
+class NodeEnd(NamedTuple):
+    """The end of a node's job, not yet counted. `number`: of the row that says so."""
+
+    number: int
+    app: str
+    node: NodeId
+    job: str
+    fact: NodeFact
+    reason: str
+
+
+class UnreportedNode(NamedTuple):
+    """A node that its children have not counted yet as it is, or whose parents are to be counted anew."""
+
+    app: str
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What the graph says about nodes that a transaction may touch. Edges are not stored, so they are given.
+
+    Attributes:
+        children: by node, each with the index of a group.
+        parents: of nodes that may have to be created or counted anew.
+        invalid: those of them that have no work to do.
+    """
+
+    children: Mapping[NodeId, Sequence[tuple[NodeId, int]]] = field(default_factory=dict)
+    parents: Mapping[NodeId, Sequence[ParentGroup]] = field(default_factory=dict)
+    invalid: frozenset[NodeId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node for readers. `run_state`: of the last run of its job; None without one."""
+
+    node: GraphNode
+    job: str | None
+    reason: str
+    created_at: datetime
+    changed_at: datetime
+    run_state: str | None = None
+
+
+class NodeStore(Protocol):
+    """Nodes by app, task and job id."""
+
+    async def put(self, app: AppRef, tasks: Sequence[TaskTemplate], *, now: datetime) -> int:
+        """Stores the tasks of an app in place of all former ones; returns the generation. Equal tasks change nothing.
+        Nodes stay; those of other tasks than before are counted anew.
+        """
+        ...
+
+    async def graph(self, app: AppRef) -> StoredGraph:
+        """Raises:
+        NotFoundError: the app has no tasks.
+        """
+        ...
+
+    async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The states of those that exist."""
+        ...
+
+    async def views(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeView]:
+        """Those that exist."""
+        ...
+
+    async def listed(
+        self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
+    ) -> Sequence[NodeView]:
+        """Nodes by task and job id, after that one."""
+        ...
+
+    async def counts(self, app: AppRef) -> Mapping[tuple[str, NodeState], int]:
+        """The number of nodes by task and state."""
+        ...
+
+    async def submit(self, graph: StoredGraph, edges: Edges, again: Sequence[NodeId], *, now: datetime) -> int:
+        """Creates the nodes of `edges.parents` that do not exist, resets those of `again` that have ended, and makes
+        the jobs of those that are ready; returns the number of jobs. Idempotent.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
+        ...
+
+    async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
+        """Fails those that wait; returns the jobs of those that are queued, which are to be cancelled.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
+        ...
+
+    async def ends(self, limit: int) -> Sequence[NodeEnd]:
+        """Ends of jobs, oldest first. Forgets those that are not the end of a current job of a node."""
+        ...
+
+    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
+        """Nodes that changed and that their children have not counted, longest waiting first."""
+        ...
+
+    async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
+        """Nodes whose parents were counted by a former generation of their graph."""
+        ...
+
+    async def move(
+        self, graph: StoredGraph, ends: Sequence[NodeEnd], nodes: Sequence[NodeId], edges: Edges, *, now: datetime
+    ) -> int:
+        """Stores the ends, and reports these nodes and `nodes` to their children: they count the change, are created
+        where a parent completed, and those that are ready get their jobs. One transaction; returns the number of jobs.
+
+        Raises:
+            ConflictError: the graph or a node changed meanwhile; nothing was stored.
+        """
+        ...
+
+    async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:
+        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
+        ...

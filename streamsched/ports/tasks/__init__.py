@@ -1,0 +1,1 @@
+"""What the delivery of tasks needs of the world."""

@@ -1,0 +1,37 @@
+"""What a `SinceLastRun` depends on: the jobs and runs of schedules, read in one statement and so from one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.domain.limits import later
+from streamsched.domain.ticks.since_last_run import RunActivity
+from streamsched.domain.triggers.leaf import since_last_run_of
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("catalog/last_runs")
+
+
+async def last_runs_of(
+    connection: Any, timers: Sequence[tuple[str, str, datetime]]
+) -> Mapping[tuple[str, str], RunActivity]:
+    """The last runs for these timers, by schedule and leaf id. Timers of other leaves are omitted.
+
+    A timer is schedule, leaf id and an instant: ends matter that are less than the leaf's duration before it.
+    """
+    wanted = [
+        (schedule, leaf, later(at, -duration))
+        for schedule, leaf, at in timers
+        if (duration := since_last_run_of(leaf)) is not None
+    ]
+    if not wanted:
+        return {}
+    rows = await connection.fetch(_SQL["last_runs"], *(list(column) for column in zip(*wanted, strict=True)))
+    return {
+        (row["schedule"], row["leaf"]): RunActivity(
+            row["active"], row["ended_at"], (row["generation"], row["sequence"])
+        )
+        for row in rows
+    }

@@ -1,0 +1,193 @@
+"""`ports.graph.nodes.NodeStore` on PostgreSQL. A transaction has a fixed number of statements, however many nodes it
+moves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from streamsched.codec.graph.task import task_to_json, tasks_from_json
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.graph.graph import ParentGroup
+from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, parent_outcome
+from streamsched.domain.graph.progress import Shift, cancelled, counted, ended, new_node, recounted, reset, shifted
+from streamsched.domain.graph.task import NodeId, TaskTemplate
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.limits import as_stored
+from streamsched.domain.names import AppRef
+from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, StoredGraph, UnreportedNode
+from streamsched.store.connections import translated
+from streamsched.store.graph.rows import SQL, NodeBatch, columns, lock, node_of
+
+
+class PostgresNodeStore:
+    """See `ports.graph.nodes.NodeStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def put(self, app: AppRef, tasks: Sequence[TaskTemplate], *, now: datetime) -> int:
+        text = json.dumps({task.name: task_to_json(task) for task in tasks}, ensure_ascii=False)
+        with translated():
+            generation: int = await self._pool.fetchval(SQL["put"], str(app), text, now)
+            await self._pool.execute(SQL["ring"])
+            return generation
+
+    async def graph(self, app: AppRef) -> StoredGraph:
+        with translated():
+            row = await self._pool.fetchrow(SQL["graph"], str(app))
+        if row is None:
+            raise NotFoundError("graph of app", str(app))
+        with as_stored():
+            return StoredGraph(app, row["generation"], tasks_from_json(json.loads(row["tasks"])))
+
+    async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        with translated():
+            rows = await self._pool.fetch(SQL["states"], str(app), *columns(nodes))
+        return {NodeId(row["task"], row["job_id"]): NodeState(row["state"]) for row in rows}
+
+    async def views(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeView]:
+        with translated():
+            rows = await self._pool.fetch(SQL["views"], str(app), *columns(nodes))
+        return {NodeId(row["task"], row["job_id"]): _view(row) for row in rows}
+
+    async def listed(
+        self, app: AppRef, *, task: str | None, state: NodeState | None, after: NodeId, limit: int
+    ) -> Sequence[NodeView]:
+        with translated():
+            rows = await self._pool.fetch(SQL["listed"], str(app), task, state, after.task, after.job_id, limit)
+        return [_view(row) for row in rows]
+
+    async def counts(self, app: AppRef) -> Mapping[tuple[str, NodeState], int]:
+        with translated():
+            rows = await self._pool.fetch(SQL["counts"], str(app))
+        return {(row["task"], NodeState(row["state"])): row["nodes"] for row in rows}
+
+    async def submit(self, graph: StoredGraph, edges: Edges, again: Sequence[NodeId], *, now: datetime) -> int:
+        async with self._batch(graph, now) as batch:
+            await batch.read([*edges.parents, *again])
+            await _create(batch, [node for node in edges.parents if node not in batch.nodes], edges)
+            for node in again:
+                if node in batch.nodes:
+                    batch.put(reset(batch.nodes[node]), "")
+            return await batch.write()
+
+    async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
+        async with self._batch(graph, now) as batch:
+            await batch.read(nodes)
+            found = [batch.nodes[node] for node in nodes if node in batch.nodes]
+            for node in found:
+                if node.state is NodeState.WAITING:
+                    batch.put(cancelled(node), reason)
+            await batch.write()
+            return [job for node in found if node.state is NodeState.QUEUED and (job := batch.job(node.id)) is not None]
+
+    async def ends(self, limit: int) -> Sequence[NodeEnd]:
+        with translated():
+            rows = await self._pool.fetch(SQL["ends"], limit)
+            found = {row["id"]: _end(row) for row in rows}
+            if over := [number for number, end in found.items() if end is None]:
+                await self._pool.execute(SQL["forget"], over)
+        return [end for end in found.values() if end is not None]
+
+    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
+        return await self._listed("unreported", limit)
+
+    async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
+        return await self._listed("outdated", limit)
+
+    async def _listed(self, query: str, limit: int) -> Sequence[UnreportedNode]:
+        with translated():
+            rows = await self._pool.fetch(SQL[query], limit)
+        return [UnreportedNode(row["app"], NodeId(row["task"], row["job_id"])) for row in rows]
+
+    async def move(
+        self, graph: StoredGraph, ends: Sequence[NodeEnd], nodes: Sequence[NodeId], edges: Edges, *, now: datetime
+    ) -> int:
+        movers = list(dict.fromkeys([*(end.node for end in ends), *nodes]))
+        async with self._batch(graph, now) as batch:
+            await batch.read(movers)
+            for end in {end.node: end for end in reversed(ends)}.values():  # the first of each node
+                node = batch.nodes.get(end.node)
+                if node is not None and node.state is NodeState.QUEUED and batch.job(end.node) == end.job:
+                    batch.put(ended(node, end.fact), end.reason)
+            shifts: dict[NodeId, list[Shift]] = {}
+            for mover in movers:
+                node = batch.nodes.get(mover)
+                if node is None or not node.unreported:
+                    continue
+                before, after = node.reported, parent_outcome(node.state)
+                batch.put(replace(node, reported=after))
+                for child, group in edges.children[mover]:
+                    shifts.setdefault(child, []).append(Shift(group, before, after))
+            await batch.read(shifts)
+            missing = []
+            for child, changes in shifts.items():
+                if child in batch.nodes:
+                    batch.put(shifted(batch.nodes[child], changes))
+                elif any(each.after is ParentOutcome.COMPLETE for each in changes):
+                    missing.append(child)
+            await _create(batch, missing, edges)
+            made = await batch.write()
+            await batch.connection.execute(SQL["forget"], [end.number for end in ends])
+            return made
+
+    async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:
+        async with self._batch(graph, now) as batch:
+            await batch.read(nodes)
+            reported = await batch.reported(_all(edges.parents.values()))
+            for node in nodes:
+                if node in batch.nodes:
+                    batch.put(recounted(batch.nodes[node], counted(edges.parents[node], reported)), anew=True)
+            return await batch.write()
+
+    @asynccontextmanager
+    async def _batch(self, graph: StoredGraph, now: datetime) -> AsyncIterator[NodeBatch]:
+        """A transaction under the lock of the graph."""
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await lock(connection, graph)
+                yield NodeBatch(connection, graph, now)
+
+
+async def _create(batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges) -> None:
+    """Raises:
+    ConflictError: the parents of one of them were not given.
+    """
+    if any(node not in edges.parents for node in nodes):
+        raise ConflictError("a node was deleted meanwhile; try again")
+    reported = await batch.reported(_all(edges.parents[node] for node in nodes))
+    for node in nodes:
+        batch.put(new_node(node, edges.parents[node], reported, valid=node not in edges.invalid))
+
+
+def _all(parents: Iterable[Sequence[ParentGroup]]) -> Iterable[NodeId]:
+    return (node for groups in parents for group in groups for node in group.parents)
+
+
+def _view(row: Any) -> NodeView:
+    return NodeView(node_of(row), row["job"], row["reason"], row["created_at"], row["changed_at"], row["run_state"])
+
+
+def _end(row: Any) -> NodeEnd | None:
+    """The end of a node's job; None when it is not, or not yet, the end of the current job of a queued node."""
+    if row["app"] is None:
+        return None
+    state, run = row["state"], row["run_state"]
+    if state in (JobState.LAUNCHED, JobState.PENDING_LAUNCH) and run is not None and RunState(run).terminal:
+        fact = NodeFact.SUCCEEDED if run == RunState.COMPLETED else NodeFact.FAILED
+        reason = "" if fact is NodeFact.SUCCEEDED else f"its run {run}: {row['run_reason']}"
+    elif state is not None and state != JobState.LAUNCHED and JobState(state).terminal:
+        fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row["enabled"] else NodeFact.FAILED
+        reason = f"its job {state}: {row['reason']}"
+    else:
+        return None
+    return NodeEnd(row["id"], row["app"], NodeId(row["task"], row["job_id"]), row["job"], fact, reason)

@@ -1,0 +1,94 @@
+-- Graphs and their nodes. See ports/graph/nodes.py.
+
+-- name: graph
+-- The tasks of an app, as it deployed them last.
+SELECT generation, tasks FROM graphs WHERE app = $1;
+
+-- name: put
+-- A new generation when the tasks differ.
+INSERT INTO graphs AS g (app, generation, tasks, updated_at) VALUES ($1, 1, $2, $3)
+ON CONFLICT (app) DO UPDATE SET
+    generation = g.generation + (g.tasks <> excluded.tasks)::integer, tasks = excluded.tasks,
+    updated_at = CASE WHEN g.tasks <> excluded.tasks THEN excluded.updated_at ELSE g.updated_at END
+RETURNING generation;
+
+-- name: lock
+-- Every change of an app's nodes waits for this lock.
+SELECT generation FROM graphs WHERE app = $1 FOR UPDATE;
+
+-- name: nodes
+-- Those of the given nodes that exist.
+SELECT n.* FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
+JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
+
+-- name: states
+-- What is needed of a parent, without the rest of the row.
+SELECT n.task, n.job_id, n.state, n.reported FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
+JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
+
+-- name: views
+-- Nodes with the state of the last run of their job.
+SELECT n.*, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
+FROM unnest($2::text[], $3::text[]) AS w (task, job_id)
+JOIN graph_nodes n ON n.app = $1 AND n.task = w.task AND n.job_id = w.job_id;
+
+-- name: listed
+-- One page by task and job id.
+SELECT n.*, (SELECT r.state FROM runs r WHERE r.job = n.job ORDER BY r.attempt DESC LIMIT 1) AS run_state
+FROM graph_nodes n
+WHERE app = $1 AND ($2::text IS NULL OR task = $2) AND ($3::text IS NULL OR state = $3) AND (task, job_id) > ($4, $5)
+ORDER BY task, job_id
+LIMIT $6;
+
+-- name: counts
+-- How many nodes of each task are in each state.
+SELECT task, state, count(*) AS nodes FROM graph_nodes WHERE app = $1 GROUP BY task, state;
+
+-- name: write
+-- New nodes, and changed ones in place of their former row.
+INSERT INTO graph_nodes AS n (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
+    changed_at)
+SELECT $1, w.task, w.job_id, w.state, w.reported, w.groups::integer[], w.round, w.again, $2, w.job, w.reason, $3, $3
+FROM unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::boolean[], $11::text[],
+    $12::text[]) AS w (task, job_id, state, reported, groups, round, again, job, reason)
+ON CONFLICT (app, task, job_id) DO UPDATE SET state = excluded.state, reported = excluded.reported, groups = excluded.groups,
+    round = excluded.round, again = excluded.again, generation = excluded.generation, job = excluded.job,
+    reason = excluded.reason, changed_at = excluded.changed_at;
+
+-- name: schedules
+-- The schedules of tasks as they are now. A change after this snapshot makes their new jobs obsolete.
+SELECT id, program, generation, enabled FROM schedules WHERE id = ANY($1::text[]) AND deleted_at IS NULL;
+
+-- name: ends
+-- Jobs of nodes that may have ended, oldest first, with the state of the job and of its last run. `app` is NULL when the
+-- job is not the current one of a queued node.
+SELECT e.id, e.job, n.app, n.task, n.job_id, j.state, j.reason, r.state AS run_state, r.reason AS run_reason,
+    coalesce(s.enabled AND s.deleted_at IS NULL, false) AS enabled
+FROM (SELECT id, job FROM node_ends ORDER BY id LIMIT $1) AS e
+LEFT JOIN graph_nodes n ON n.job = e.job AND n.state = 'QUEUED'
+LEFT JOIN jobs j ON j.id = e.job
+LEFT JOIN schedules s ON s.id = j.schedule
+LEFT JOIN LATERAL (
+    SELECT state, reason FROM runs WHERE job = e.job ORDER BY attempt DESC LIMIT 1
+) AS r ON true
+ORDER BY e.id;
+
+-- name: forget
+-- These ends are counted, or are none.
+DELETE FROM node_ends WHERE id = ANY($1::bigint[]);
+
+-- name: unreported
+-- Nodes whose children have not counted their state, longest waiting first.
+SELECT app, task, job_id FROM graph_nodes WHERE unreported ORDER BY changed_at LIMIT $1;
+
+-- name: outdated
+-- A few of each graph, so that one which cannot be counted does not hold up the others.
+SELECT n.app, n.task, n.job_id FROM graphs g CROSS JOIN LATERAL (
+    SELECT app, task, job_id FROM graph_nodes WHERE app = g.app AND generation < g.generation
+    ORDER BY generation LIMIT 100
+) AS n
+LIMIT $1;
+
+-- name: ring
+-- Notifies the loops that move nodes, at commit.
+SELECT pg_notify('graph', '');

@@ -1,0 +1,167 @@
+"""Nodes as rows: reading, writing, and making the jobs of those that are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.codec.records import launch
+from streamsched.domain.errors import ConflictError, InvalidError
+from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
+from streamsched.domain.graph.progress import GraphNode, GroupCount, ended
+from streamsched.domain.graph.release import node_job, schedule_of
+from streamsched.domain.graph.task import NodeId
+from streamsched.ports.graph.nodes import StoredGraph
+from streamsched.store.sql import queries
+
+SQL: Final = queries("graph/nodes")
+_SUBMISSIONS: Final = queries("jobs/submissions")
+_WIDTH: Final = 4
+
+
+def columns(nodes: Iterable[NodeId]) -> tuple[list[str], list[str]]:
+    """Tasks and job ids, as the queries take them."""
+    listed = list(nodes)
+    return [node.task for node in listed], [node.job_id for node in listed]
+
+
+def node_of(row: Any) -> GraphNode:
+    """The node of a row."""
+    flat = row["groups"]
+    return GraphNode(
+        NodeId(row["task"], row["job_id"]),
+        NodeState(row["state"]),
+        {flat[i]: GroupCount(*flat[i + 1 : i + _WIDTH]) for i in range(0, len(flat), _WIDTH)},
+        ParentOutcome(row["reported"]),
+        row["round"],
+        row["again"],
+    )
+
+
+async def lock(connection: Any, graph: StoredGraph) -> None:
+    """Waits for the lock of the app's graph.
+
+    Raises:
+        ConflictError: the graph is not of this generation any more.
+    """
+    generation = await connection.fetchval(SQL["lock"], str(graph.app))
+    if generation != graph.generation:
+        raise ConflictError(f"the tasks of app '{graph.app}' have changed; try again")
+
+
+class NodeBatch:
+    """The nodes that one transaction reads and writes; belongs to it."""
+
+    def __init__(self, connection: Any, graph: StoredGraph, now: datetime) -> None:
+        self.connection = connection
+        self._graph = graph
+        self._now = now
+        self._before: dict[NodeId, GraphNode] = {}
+        self._jobs: dict[NodeId, str | None] = {}
+        self._reasons: dict[NodeId, str] = {}
+        self._changed: dict[NodeId, None] = {}
+        self.nodes: dict[NodeId, GraphNode] = {}
+
+    async def read(self, nodes: Iterable[NodeId]) -> None:
+        """Reads those that exist and were not read before, in one statement."""
+        wanted = [node for node in dict.fromkeys(nodes) if node not in self.nodes]
+        if not wanted:
+            return
+        for row in await self.connection.fetch(SQL["nodes"], str(self._graph.app), *columns(wanted)):
+            node = node_of(row)
+            self.nodes[node.id] = self._before[node.id] = node
+            self._jobs[node.id], self._reasons[node.id] = row["job"], row["reason"]
+
+    async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
+        """What these nodes have reported, this transaction included, in one statement."""
+        wanted = list(dict.fromkeys(nodes))
+        rows = await self.connection.fetch(SQL["states"], str(self._graph.app), *columns(wanted)) if wanted else ()
+        found = {NodeId(row["task"], row["job_id"]): ParentOutcome(row["reported"]) for row in rows}
+        return {**found, **{node: self.nodes[node].reported for node in wanted if node in self.nodes}}
+
+    def job(self, node: NodeId) -> str | None:
+        """The latest job of a node that was read or made."""
+        return self._jobs.get(node)
+
+    def put(self, node: GraphNode, reason: str | None = None, *, anew: bool = False) -> None:
+        """Takes the node in place of the former one. `anew`: its parents were counted, so it is written anyway."""
+        if anew or self.nodes.get(node.id) != node:
+            self._changed[node.id] = None
+        self.nodes[node.id] = node
+        if reason is not None:
+            self._reasons[node.id] = reason
+
+    async def write(self) -> int:
+        """Writes what changed and makes the jobs of nodes that became ready; returns their number. A node whose
+        schedule does not stand fails instead.
+        """
+        ready = [self.nodes[node] for node in self._changed if self._released(self.nodes[node])]
+        made = await self._release(ready) if ready else 0
+        changed = [self.nodes[node] for node in self._changed]
+        if changed:
+            await self.connection.execute(
+                SQL["write"],
+                str(self._graph.app),
+                self._graph.generation,
+                self._now,
+                *columns(node.id for node in changed),
+                [node.state for node in changed],
+                [node.reported for node in changed],
+                [_flat(node.groups) for node in changed],
+                [node.round for node in changed],
+                [node.again for node in changed],
+                [self._jobs.get(node.id) for node in changed],
+                [self._reasons.get(node.id, "") for node in changed],
+            )
+            await self.connection.execute(SQL["ring"])
+        return made
+
+    def _released(self, node: GraphNode) -> bool:
+        before = self._before.get(node.id)
+        return node.round > (0 if before is None else before.round)
+
+    async def _release(self, ready: Sequence[GraphNode]) -> int:
+        app, tasks = self._graph.app, {task.name: task for task in self._graph.tasks}
+        names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
+        rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
+        enabled: Mapping[str, Any] = {row["id"]: row for row in rows if row["enabled"]}
+        jobs = []
+        for node in ready:
+            row = enabled.get(names[node.id.task])
+            if row is None or node.id.task not in tasks:
+                self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is not enabled")
+                continue
+            try:
+                job = node_job(app, tasks[node.id.task], node, generation=row["generation"], now=self._now)
+            except InvalidError as error:  # the template changed
+                self.put(ended(node, NodeFact.FAILED), error.reason)
+                continue
+            self._jobs[node.id] = job.id
+            self._reasons[node.id] = ""
+            jobs.append((job, row))
+        if not jobs:
+            return 0
+        size = len(jobs)
+        made = await self.connection.fetch(
+            _SUBMISSIONS["submit"],
+            [job.id for job, _ in jobs],
+            [str(job.schedule) for job, _ in jobs],
+            [row["program"] for _, row in jobs],
+            [job.generation for job, _ in jobs],
+            [job.sequence for job, _ in jobs],
+            [launch.encode(job).decode() for job, _ in jobs],
+            [None] * size,
+            [job.submission.origin if job.submission is not None else "" for job, _ in jobs],
+            self._now,
+            [None] * size,
+            [False] * size,
+            [job.queued_at for job, _ in jobs],
+            [None] * size,
+        )
+        return len(made)
+
+
+def _flat(groups: Mapping[int, GroupCount]) -> str:
+    """The counts as the text of an array."""
+    return "{" + ",".join(f"{group},{c.missing},{c.failed},{c.skipped}" for group, c in groups.items()) + "}"

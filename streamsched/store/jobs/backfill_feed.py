@@ -1,0 +1,159 @@
+"""`ports.submissions.BackfillFeed` on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import asyncpg
+
+from streamsched.codec.records import launch
+from streamsched.domain.backfills.backfill import BackfillFact, BackfillState, ItemState, settled
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.submission import backfill_job_id
+from streamsched.domain.limits import later
+from streamsched.ports.submissions import BackfillCounts, BackfillRecord
+from streamsched.store.connections import translated
+from streamsched.store.jobs.backfills import changed, record, submitted
+from streamsched.store.jobs.submissions import current_schedule, insert
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/backfills")
+#: Between the satisfactions of jobs made together, so that they start in the order of their backfill.
+_STEP: Final = timedelta(microseconds=1)
+
+
+class Item(NamedTuple):
+    """An item by its backfill and number."""
+
+    backfill: str
+    number: int
+
+
+class PostgresBackfillFeed:
+    """See `ports.submissions.BackfillFeed`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def feed(self, *, now: datetime, limit: int) -> int | None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await connection.fetch(_SQL["to_feed"], limit)
+                if not rows:
+                    return 0 if await connection.fetchval(_SQL["any_to_feed"]) else None
+                return await _feed(connection, rows, now, full=len(rows) == limit)
+
+    async def forget(self, *, before: datetime) -> int:
+        with translated():
+            status = await self._pool.execute(_SQL["forget"], before)
+        return int(status.rpartition(" ")[2])
+
+
+async def _feed(connection: Any, rows: Sequence[Any], now: datetime, *, full: bool) -> int:
+    """Feeds these locked backfills. `full`: there may be others, so the time of this check is stored."""
+    known = {row["id"]: record(row) for row in rows}
+    ended = await _ended(connection, list(known))
+    counts = {name: each.counts for name, each in known.items()}
+    for item, state in ended.items():
+        counts[item.backfill] = _moved(counts[item.backfill], state, former=ItemState.ACTIVE)
+    made = dict[Item, ItemState]()
+    for schedule in sorted({each.schedule for each in known.values() if each.state is BackfillState.RUNNING}):
+        own = [row for row in rows if row["schedule"] == str(schedule) and row["state"] == BackfillState.RUNNING]
+        try:
+            current = await current_schedule(connection, schedule)
+        except (ConflictError, NotFoundError) as refusal:
+            for row in own:
+                known[row["id"]] = await _stopped(connection, known[row["id"]], refusal, now)
+            continue
+        if current.draining:  # the backfill goes on when the schedule is resumed
+            continue
+        readies: list[ReadyJob] = []
+        for row in await _next(connection, own, counts):
+            item = _item(row)
+            try:
+                found = launch.decode(row["ready"].encode())
+            except Exception:  # noqa: BLE001 - a row may hold anything; the other items go on
+                made[item] = ItemState.DROPPED
+                continue
+            made[item] = ItemState.ACTIVE
+            request = known[item.backfill].request
+            at = later(now, len(made) * _STEP)
+            readies.append(submitted(found, request, current.generation, current.sequence, at))
+        await insert(connection, readies, current.program, now)
+    for item, state in made.items():
+        counts[item.backfill] = _moved(counts[item.backfill], state)
+    await _store(connection, {**ended, **made})
+    if full or ended or made:
+        columns = zip(*((n, c.active, c.succeeded, c.failed, c.dropped) for n, c in counts.items()), strict=True)
+        await connection.execute(_SQL["set_counts"], now, *(list(column) for column in columns))
+    for name, each in known.items():
+        if not each.state.terminal and counts[name].ended == counts[name].items:
+            await changed(connection, each, BackfillFact.EXHAUSTED, "", now)
+    return len(ended) + len(made)
+
+
+async def _stopped(
+    connection: Any, backfill: BackfillRecord, refusal: ConflictError | NotFoundError, now: datetime
+) -> BackfillRecord:
+    """A running backfill whose schedule takes no jobs: paused, or cancelled when the schedule was deleted."""
+    if isinstance(refusal, NotFoundError):
+        return await changed(connection, backfill, BackfillFact.CANCELLED, "its schedule was deleted", now)
+    why = "its schedule is disabled; enable it, then resume the backfill"
+    return await changed(connection, backfill, BackfillFact.PAUSED, why, now)
+
+
+async def _ended(connection: Any, backfills: Sequence[str]) -> Mapping[Item, ItemState]:
+    """The active items whose job has ended with all its runs."""
+    rows = await connection.fetch(_SQL["ended"], backfills)
+    found = {_item(row): _settled(row) for row in rows if row["state"] is not None}
+    gone = {backfill_job_id(*_item(row)): _item(row) for row in rows if row["state"] is None}
+    if gone:
+        moved = {row["id"]: row for row in await connection.fetch(_SQL["ended_before"], list(gone))}
+        for job, item in gone.items():
+            found[item] = _settled(moved[job]) if job in moved else ItemState.DROPPED
+    return {item: state for item, state in found.items() if state is not ItemState.ACTIVE}
+
+
+def _item(row: Any) -> Item:
+    return Item(row["backfill"], row["number"])
+
+
+def _settled(row: Any) -> ItemState:
+    return settled(JobState(row["state"]), None if row["run"] is None else RunState(row["run"]))
+
+
+async def _next(connection: Any, rows: Iterable[Any], counts: Mapping[str, BackfillCounts]) -> Sequence[Any]:
+    """The next items of these backfills, as many as each has room for."""
+    rooms = defaultdict[bool, dict[str, int]](dict)
+    for row in rows:
+        room = min(row["max_active"] - counts[row["id"]].active, counts[row["id"]].waiting)
+        if room > 0:
+            rooms[row["newest_first"]][row["id"]] = room
+    found: list[Any] = []
+    for newest, room in rooms.items():
+        query = _SQL["next_newest" if newest else "next_oldest"]
+        found += await connection.fetch(query, list(room), list(room.values()))
+    return found
+
+
+async def _store(connection: Any, states: Mapping[Item, ItemState]) -> None:
+    if states:
+        rows = [(*item, state) for item, state in states.items()]
+        await connection.execute(_SQL["set_items"], *(list(column) for column in zip(*rows, strict=True)))
+
+
+def _moved(counts: BackfillCounts, state: ItemState, *, former: ItemState = ItemState.WAITING) -> BackfillCounts:
+    """The counts after one item has moved from its former state to this one."""
+    return replace(
+        counts,
+        active=counts.active + (state is ItemState.ACTIVE) - (former is ItemState.ACTIVE),
+        succeeded=counts.succeeded + (state is ItemState.SUCCEEDED),
+        failed=counts.failed + (state is ItemState.FAILED),
+        dropped=counts.dropped + (state is ItemState.DROPPED),
+    )

@@ -1,0 +1,313 @@
+"""`ports.submissions.BackfillStore` on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, assert_never
+
+import asyncpg
+
+from streamsched.codec.backfills import request_to_json, same_request
+from streamsched.codec.json.scalar import loads
+from streamsched.codec.records import launch
+from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.domain.backfills.backfill import (
+    BackfillFact,
+    BackfillOrder,
+    BackfillState,
+    ItemState,
+    KnownOutcome,
+    advance,
+    known_of,
+    settled,
+)
+from streamsched.domain.backfills.items import BackfillItem, items_of
+from streamsched.domain.backfills.request import UNCONFIRMED, BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
+from streamsched.domain.decisions.decision import superseded
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
+from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.arguments import arguments
+from streamsched.domain.schedules.preferences import with_preferences
+from streamsched.domain.schedules.schedule import Program, Schedule
+from streamsched.ports.submissions import BackfillCounts, BackfillJob, BackfillPlan, BackfillRecord, PlannedJob
+from streamsched.store.connections import NEWEST, translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/backfills")
+#: Most backfills that have not ended.
+_UNFINISHED: Final = 1000
+#: The newest jobs of a schedule that are searched for earlier runs, and as many in the history.
+_EXAMINED: Final = 200_000
+#: The state that a person's request leads to.
+_TARGETS: Final[Mapping[BackfillFact, BackfillState]] = MappingProxyType(
+    {
+        BackfillFact.PAUSED: BackfillState.PAUSED,
+        BackfillFact.RESUMED: BackfillState.RUNNING,
+        BackfillFact.CANCELLED: BackfillState.CANCELLED,
+    }
+)
+#: Items stored by one statement.
+_ITEMS: Final = 10_000
+
+
+class PostgresBackfillStore:
+    """See `ports.submissions.BackfillStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def plan(self, request: BackfillRequest, *, now: datetime, limit: int) -> BackfillPlan:
+        with translated():
+            chosen = await self._choose(request, now)
+        numbered = list(enumerate(chosen.items, start=1))
+        if request.order is BackfillOrder.NEWEST:
+            numbered.reverse()
+        jobs: list[PlannedJob] = []
+        for number, item in numbered[:limit]:
+            found = item.ready(request.schedule, chosen.generation, request.id, number, now)
+            ready = submitted(found, request_to_json(request), found.generation, found.sequence, now)
+            given = arguments(chosen.program, chosen.schedule, ready)
+            latest = next((chosen.latest[mark] for mark in reversed(item.marks) if mark in chosen.latest), "")
+            jobs.append(PlannedJob(ready, given, chosen.known(item), latest))
+        return BackfillPlan(BackfillCounts(len(chosen.items), chosen.skipped), jobs)
+
+    async def start(self, request: BackfillRequest, *, now: datetime) -> tuple[BackfillRecord, bool]:
+        with translated():
+            if (known := await self._repeated(request)) is not None:
+                return known, True
+            chosen = await self._choose(request, now)
+            _check_size(request, chosen)
+            rows = await asyncio.to_thread(_encoded, request, chosen, now)
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(_SQL["unfinished"]) >= _UNFINISHED:
+                    raise ConflictError(f"{_UNFINISHED} backfills have not ended; wait for one, or cancel one")
+                made = await connection.fetchval(
+                    _SQL["insert"],
+                    *(request.id, str(request.schedule), request_to_json(request), BackfillState.RUNNING),
+                    *(request.max_active, request.order is BackfillOrder.NEWEST, len(rows), chosen.skipped),
+                    *(now, request.reason),
+                )
+                for start in range(0, len(rows) if made else 0, _ITEMS):
+                    numbers, readies = zip(*rows[start : start + _ITEMS], strict=True)
+                    items = request.id, ItemState.WAITING, list(numbers), list(readies)
+                    await connection.execute(_SQL["insert_items"], *items)
+            if made is None and (known := await self._repeated(request)) is not None:  # a repeat was faster
+                return known, True
+        return await self.get(request.id), False
+
+    async def get(self, backfill: str) -> BackfillRecord:
+        with translated():
+            row = await self._pool.fetchrow(_SQL["get"], backfill)
+        if row is None:
+            raise NotFoundError("backfill", backfill)
+        return record(row)
+
+    async def recent(
+        self, *, schedule: ScheduleRef | None = None, limit: int, before: tuple[datetime, str] | None = None
+    ) -> Sequence[BackfillRecord]:
+        name = None if schedule is None else str(schedule)
+        at, last = before or NEWEST
+        with translated():
+            rows = await self._pool.fetch(_SQL["recent"], name, limit, at, last)
+        return [record(row) for row in rows]
+
+    async def jobs(
+        self, backfill: str, *, states: Sequence[ItemState] = (), limit: int, after: int = 0
+    ) -> Sequence[BackfillJob]:
+        await self.get(backfill)
+        with translated():
+            rows = await self._pool.fetch(_SQL["items"], backfill, list(states), after, limit)
+        return [
+            BackfillJob(
+                row["number"],
+                ItemState(row["state"]),
+                launch.decode(row["ready"].encode()),
+                row["outcome"],
+                row["reason"],
+            )
+            for row in rows
+        ]
+
+    async def change(self, backfill: str, fact: BackfillFact, reason: str, *, now: datetime) -> BackfillRecord:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["lock"], backfill)
+                if row is None:
+                    raise NotFoundError("backfill", backfill)
+                current = record(row)
+                if current.state is _TARGETS.get(fact):
+                    return current
+                if current.state.terminal:
+                    raise ConflictError(f"backfill '{backfill}' is {current.state}")
+                return await changed(connection, current, fact, reason, now)
+
+    async def _choose(self, request: BackfillRequest, now: datetime) -> _Chosen:
+        """The items of a request that `only` takes."""
+        row = await self._pool.fetchrow(_SQL["schedule"], str(request.schedule))
+        if row is None:
+            raise NotFoundError("schedule", str(request.schedule))
+        schedule = stored_schedule_from_json(loads(row["definition"], "$"))
+        refused = superseded(
+            known=True,
+            current=row["generation"],
+            enabled=row["enabled"],
+            generation=row["generation"],
+            stands_from=row["stands_from"],
+        )
+        if refused is not None:
+            raise ConflictError(f"schedule '{request.schedule}' is disabled; enable it first")
+        request.check_arguments(schedule)
+        items = await asyncio.to_thread(
+            items_of,
+            schedule,
+            request.span,
+            generation=row["generation"],
+            created_at=row["created_at"],
+            now=now,
+        )
+        path, variables = _mark_path(request.span)
+        marks = list(dict.fromkeys(mark for item in items for mark in item.marks))
+        rows = await self._pool.fetch(_SQL["known"], str(request.schedule), _EXAMINED, path, variables, marks)
+        program = with_preferences(
+            stored_program_from_json(loads(row["program_definition"], "$")), loads(row["preferences"] or "{}", "$")
+        )
+        whole = _Chosen(
+            schedule,
+            program,
+            row["generation"],
+            items,
+            {each["mark"]: settled(JobState(each["state"]), _run_state(each["run"])) for each in rows},
+            {each["mark"]: each["id"] for each in rows},
+        )
+        kept = [item for item in items if request.only.takes(whole.known(item))]
+        return replace(whole, items=kept, skipped=len(items) - len(kept))
+
+    async def _repeated(self, request: BackfillRequest) -> BackfillRecord | None:
+        """The backfill of an earlier request with this token.
+
+        Raises:
+            ConflictError: that was a different request.
+        """
+        row = await self._pool.fetchrow(_SQL["get"], request.id)
+        if row is None:
+            return None
+        if not same_request(row["request"], request):
+            raise ConflictError(f"the idempotency key belongs to another request, which made backfill '{request.id}'")
+        return record(row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The items of a request, and what is known of them: by mark the state of its latest job, and its id."""
+
+    schedule: Schedule
+    program: Program
+    generation: int
+    items: Sequence[BackfillItem]
+    states: Mapping[str, ItemState]
+    latest: Mapping[str, str]
+    skipped: int = 0
+
+    def known(self, item: BackfillItem) -> KnownOutcome:
+        return known_of(self.states, item.marks)
+
+
+class _MarkPath(StrEnum):
+    """Where the marks of a stored satisfaction are."""
+
+    TICK = '$.events[*] ? (@.type == "tick").data.due_at'
+    KEY = "$.key"
+    PARTITION = '$.events[*] ? (@.type == "partitions.added" && @.data.dataset == $dataset).data.partitions[*].key'
+
+
+def _mark_path(span: Span) -> tuple[_MarkPath, Mapping[str, str]]:
+    match span:
+        case TickSpan():
+            return _MarkPath.TICK, {}
+        case KeySpan():
+            return _MarkPath.KEY, {}
+        case PartitionSpan(dataset=dataset):
+            return _MarkPath.PARTITION, {"dataset": str(dataset)}
+        case _:
+            assert_never(span)
+
+
+def submitted(found: ReadyJob, request: Mapping[str, Any], generation: int, sequence: int, now: datetime) -> ReadyJob:
+    """The job of an item at this time, with what the request (`request_to_json`) says about all jobs."""
+    assert found.submission is not None
+    submission = replace(
+        found.submission, reason=request["reason"], arguments=request["arguments"], muted=request["mute"]
+    )
+    return replace(found, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)
+
+
+def record(row: Any) -> BackfillRecord:
+    """A backfill from its row."""
+    return BackfillRecord(
+        row["id"],
+        ScheduleRef.parse(row["schedule"]),
+        row["request"],
+        BackfillState(row["state"]),
+        row["reason"],
+        BackfillCounts(
+            *(row[name] for name in ("items", "skipped", "active", "succeeded", "failed", "dropped")),
+        ),
+        row["created_at"],
+        row["changed_at"],
+        row["ended_at"],
+    )
+
+
+async def changed(
+    connection: Any, current: BackfillRecord, fact: BackfillFact, reason: str, now: datetime
+) -> BackfillRecord:
+    """Makes a transition of a locked backfill; its jobs that wait for constraints follow."""
+    state = advance(current.state, fact)
+    held = f"backfill {current.id} is paused"
+    match fact:
+        case BackfillFact.PAUSED:
+            command = JobCommand.HOLD, held, None, "hold"
+        case BackfillFact.RESUMED:
+            command = None, None, held, "release"
+        case BackfillFact.CANCELLED:
+            command = JobCommand.CANCEL, f"backfill {current.id} was cancelled", None, "cancel"
+        case BackfillFact.EXHAUSTED:
+            command = None
+        case _:
+            assert_never(fact)
+    if command is not None:
+        order, why, formerly, action = command
+        await connection.execute(_SQL["lock_program"], str(current.schedule))
+        await connection.execute(_SQL["command"], current.id, order, why, formerly, now, f"job.{action}_ordered")
+    ended_at = now if state.terminal else None
+    action = f"backfill.{state.lower()}" if fact is not BackfillFact.RESUMED else "backfill.resumed"
+    row = await connection.fetchrow(_SQL["change"], current.id, state, reason, now, ended_at, action)
+    return record(row)
+
+
+def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:
+    count = len(chosen.items)
+    if not count:
+        raise InvalidError("$.only", f"is {request.only}: none of {chosen.skipped} jobs of the span is left to make")
+    if count > UNCONFIRMED and not request.confirmed:
+        raise InvalidError(
+            "$.confirmed", f"is missing: the backfill would make {count} jobs, more than {UNCONFIRMED}; confirm it"
+        )
+
+
+def _encoded(request: BackfillRequest, chosen: _Chosen, now: datetime) -> list[tuple[int, str]]:
+    return [
+        (number, launch.encode(item.ready(request.schedule, chosen.generation, request.id, number, now)).decode())
+        for number, item in enumerate(chosen.items, start=1)
+    ]
+
+
+def _run_state(state: str | None) -> RunState | None:
+    return None if state is None else RunState(state)

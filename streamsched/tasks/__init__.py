@@ -1,0 +1,1 @@
+"""Owners of lanes: they deliver the tasks of their partitions."""

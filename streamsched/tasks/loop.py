@@ -1,0 +1,371 @@
+"""Delivers the tasks of the partitions that this process owns.
+
+The order in a step: ends are stored, which frees their lanes; then the heads of ready lanes are started, set-wise for
+each queue. Only what is in flight is in memory, so waiting tasks cost nothing. Everything else is in PostgreSQL, so
+whatever was due while no process ran is found by the same query as what becomes due now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, assert_never
+
+import structlog
+
+from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
+from streamsched.domain.tasks.attempt import (
+    Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
+    StartedTask,
+    TaskEnds,
+    after_attempt,
+)
+from streamsched.domain.tasks.queue import (
+    HttpTarget,
+    QueuePolicy,
+    Target,
+    TopicTarget,
+    WorkerTarget,
+)
+from streamsched.domain.tasks.recurrence import plan_tick
+from streamsched.domain.tasks.task import TaskState
+from streamsched.domain.tasks.task_retry import BackoffRetry
+from streamsched.ports.clock import Clock
+from streamsched.ports.notifier import TASKS, Notifier
+from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, Receiver, SkippedTicks
+from streamsched.ports.tasks.queues import QueueStore, QueueVersion
+from streamsched.process.run_forever import run_forever
+from streamsched.tasks.in_flight import HeldDeliveries
+from streamsched.tasks.ownership import Ownership
+from streamsched.tasks.publication import event_of
+
+log = structlog.get_logger()
+
+#: Tasks started for one queue, and ends stored, in one transaction.
+_AT_ONCE: Final = 500
+#: Longest pause, so a lost notification costs no more; also the interval of the check for outdated deliveries.
+_CHECK: Final = timedelta(seconds=2)
+#: Seconds that deliveries may go on when the process stops.
+_STOPPING_S: Final = 5.0
+#: Longest wait for a notification.
+_LISTEN_S: Final = 30.0
+#: An interrupted attempt is repeated whatever the policy.
+_UNUSED: Final = BackoffRetry()
+#: Shortest pause while a ready lane cannot start: its queue has no room, or another transaction holds the lane.
+_RETRY_S: Final = 0.05
+
+
+class TaskLoop:
+    """Belongs to one event loop.
+
+    Args:
+        http, workers: receivers of the targets of these kinds.
+        capacity: most deliveries held at a time.
+    """
+
+    def __init__(
+        self,
+        store: DeliveryStore,
+        queues: QueueStore,
+        ownership: Ownership,
+        notifier: Notifier,
+        clock: Clock,
+        *,
+        http: Receiver,
+        workers: Receiver,
+        capacity: int = 2000,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        self._ownership = ownership
+        self._notifier = notifier
+        self._clock = clock
+        self._http = http
+        self._workers = workers
+        self._held = HeldDeliveries(capacity)
+        self._ended: dict[DeliveryKey, EndedAttempt] = {}
+        self._known: dict[str, QueueVersion] = {}
+        self._version = -1
+        self._wake = asyncio.Event()
+        self._checked_at: datetime | None = None
+
+    def wake(self) -> None:
+        """Ends the pause between two steps: a receiver has room, for example."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Runs until cancelled; then lets deliveries end for a few seconds, stores their ends and releases the
+        partitions.
+        """
+        loops = (
+            run_forever(self._step_ownership, called="task_ownership"),
+            run_forever(self._step, called="tasks", sleep=self._wait),
+            self._listen(),
+        )
+        running = [asyncio.ensure_future(each) for each in loops]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            with suppress(UnavailableError):
+                await self.stop()
+
+    async def stop(self, patience_s: float = _STOPPING_S) -> None:
+        """Starts nothing more, waits for deliveries, interrupts the rest, stores all ends and leaves.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; the next owner delivers again what was in flight.
+        """
+        self._ownership.stop_starting()
+        calls = [held.call for _, held in self._held if held.call is not None]
+        if calls:
+            await asyncio.wait(calls, timeout=patience_s)
+        for key, _ in self._held:
+            self._interrupt(key, "its owner stopped")
+        while self._ended:
+            await self._store_ends()
+        await self._ownership.leave()
+
+    async def step_ownership(self) -> timedelta:
+        """One heartbeat: partitions are taken, lost and handed over. Returns the time until the next call.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; call again.
+        """
+        again_in = await self._ownership.step(self, loop_time=asyncio.get_running_loop().time())
+        self._wake.set()
+        return again_in
+
+    async def run_once(self) -> int:
+        """Stores ends, starts what is due; returns how many tasks were started.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; call again.
+        """
+        started, _ = await self._advance()
+        return started
+
+    async def delivered(self) -> None:
+        """Returns when no delivery is on its way."""
+        while calls := [held.call for _, held in self._held if held.call is not None]:
+            await asyncio.wait(calls)
+            await asyncio.sleep(0)
+
+    def held_in(self, partition: int) -> int:
+        return self._held.count(partition)
+
+    def forget(self, partition: int) -> None:
+        for key, held in self._held:
+            if held.task.partition == partition:
+                self._forget(key)
+
+    def interrupt(self, partition: int) -> None:
+        for key, held in self._held:
+            if held.task.partition == partition:
+                self._interrupt(key, "its lane was handed over to another owner")
+
+    async def _step_ownership(self) -> float:
+        return (await self.step_ownership()).total_seconds()
+
+    async def _step(self) -> float:
+        _, pause = await self._advance()
+        return pause
+
+    async def _advance(self) -> tuple[int, float]:
+        """One step; the number of tasks started, and the seconds until the next step."""
+        self._wake.clear()
+        while self._ended:
+            await self._store_ends()
+        await self._read_queues()
+        await self._check_outdated()
+        open_queues = [name for name, each in self._known.items() if not each.queue.paused and self._room(each) > 0]
+        epochs = self._ownership.starting
+        if not open_queues or not epochs:
+            return 0, _CHECK.total_seconds()
+        ready = await self._store.next_ready(open_queues, list(epochs))
+        started, pause = 0, _CHECK.total_seconds()
+        for name, ready_at in ready:
+            now = self._clock.now()
+            if ready_at > now:
+                return started, min(pause, max((ready_at - now).total_seconds(), 0.001))
+            begun = await self._start(self._known[name])
+            started += begun
+            pause = min(pause, 0.0 if begun else _RETRY_S)
+        return started, pause
+
+    async def _read_queues(self) -> None:
+        version = await self._queues.version()
+        if version != self._version:
+            self._known = {each.queue.name: each for each in await self._queues.all()}
+            self._version = version
+
+    def _room(self, queue: QueueVersion) -> int:
+        match queue.queue.policy.target:
+            case HttpTarget():
+                theirs = self._http.room(queue.queue.name)
+            case WorkerTarget():
+                theirs = self._workers.room(queue.queue.name)
+            case TopicTarget():
+                theirs = _AT_ONCE
+            case other:
+                assert_never(other)
+        return min(theirs, self._held.room(queue.queue.name), _AT_ONCE)
+
+    async def _start(self, queue: QueueVersion) -> int:
+        limit, left = self._room(queue), self._held.bytes_left
+        epochs = dict(self._ownership.starting)
+        if limit <= 0 or left <= 0 or not epochs:
+            return 0
+        now = self._clock.now()
+        tasks = await self._store.start(queue, epochs, limit=limit, most_bytes=left, now=now)
+        owned = self._ownership.writing
+        for task in tasks:
+            if owned.get(task.partition) == epochs[task.partition]:  # else it was lost meanwhile
+                self._begin(task, queue.queue.policy)
+        return len(tasks)
+
+    def _begin(self, task: StartedTask, policy: QueuePolicy) -> None:
+        now = self._clock.now()
+        if task.recurrence is not None and not task.failures:
+            plan = plan_tick(task.recurrence, task.planned_at, now)
+            if plan.missed:
+                log.warning(
+                    "tasks.ticks_skipped", task=task.id, queue=task.queue, planned_at=task.planned_at.isoformat()
+                )
+            if plan.deliver is None:
+                end = Interrupted(now, "missed ticks are skipped")
+                self._end(self._held.add(task), EndedAttempt(task, end, SkippedTicks(plan.wait_for)))
+                return
+            task = replace(task, planned_at=plan.deliver)
+        key = self._held.add(task)
+        match policy.target:
+            case TopicTarget() as target:
+                self._publish(key, task, target, policy)
+            case HttpTarget() as target:
+                self._call(key, task, target, self._http, policy)
+            case WorkerTarget() as target:
+                self._call(key, task, target, self._workers, policy)
+            case other:
+                assert_never(other)
+
+    def _publish(self, key: DeliveryKey, task: StartedTask, target: TopicTarget, policy: QueuePolicy) -> None:
+        """The event is stored with the end of the task."""
+        try:
+            event = event_of(task, target)
+        except InvalidError as exc:
+            end = AttemptFailed(self._clock.now(), described(exc))
+            self._end(key, EndedAttempt(task, end, after_attempt(task, end, policy.retry)))
+            return
+        done = Acknowledged(self._clock.now(), f"published {target.event}")
+        self._end(key, EndedAttempt(task, done, after_attempt(task, done, policy.retry), event))
+
+    def _call(self, key: DeliveryKey, task: StartedTask, target: Target, to: Receiver, policy: QueuePolicy) -> None:
+        held = self._held.get(key)
+        assert held is not None
+        held.call = asyncio.create_task(to.deliver(task, target))
+        held.call.add_done_callback(partial(self._answered, key, policy))
+
+    def _answered(self, key: DeliveryKey, policy: QueuePolicy, call: asyncio.Task[AttemptEnd]) -> None:
+        held = self._held.get(key)
+        if call.cancelled() or held is None or held.call is not call:
+            return
+        failure = call.exception()
+        end = call.result() if failure is None else AttemptFailed(self._clock.now(), described(failure))
+        after = after_attempt(held.task, end, policy.retry)
+        if isinstance(after, TaskEnds) and after.state is TaskState.FAILED:
+            log.warning("tasks.exhausted", task=held.task.id, queue=held.task.queue, reason=after.reason)
+        self._end(key, EndedAttempt(held.task, end, after))
+
+    def _interrupt(self, key: DeliveryKey, reason: str) -> None:
+        held = self._held.get(key)
+        if held is None or key in self._ended:
+            return
+        call, held.call = held.call, None
+        if call is not None:
+            call.cancel()
+        end = Interrupted(self._clock.now(), reason)
+        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, _UNUSED)))
+
+    def _end(self, key: DeliveryKey, ended: EndedAttempt) -> None:
+        held = self._held.get(key)
+        if held is not None:
+            held.call = None
+        self._ended[key] = ended
+        self._wake.set()
+
+    def _forget(self, key: DeliveryKey) -> None:
+        held = self._held.get(key)
+        self._held.remove(key)
+        self._ended.pop(key, None)
+        if held is not None and held.call is not None:
+            held.call.cancel()
+
+    async def _check_outdated(self) -> None:
+        """Stops deliveries of tasks that ended by hand or were registered again."""
+        now = self._clock.now()
+        keys = [key for key, held in self._held if held.call is not None]
+        if not keys or (self._checked_at is not None and now - self._checked_at < _CHECK):
+            return
+        self._checked_at = now
+        for key in await self._store.outdated(keys):
+            self._interrupt(key, "ended or registered again while it was in flight")
+        while self._ended:
+            await self._store_ends()
+
+    async def _store_ends(self) -> None:
+        batch = dict(list(self._ended.items())[:_AT_ONCE])
+        await self._store_batch(batch, self._ownership.writing)
+
+    async def _store_batch(self, batch: Mapping[DeliveryKey, EndedAttempt], epochs: Mapping[int, int]) -> None:
+        """Stores ends, bisecting when one of them cannot be stored; that one is stored as a failure of the attempt, and
+        otherwise left to the next owner of its lane.
+        """
+        ends: Sequence[EndedAttempt] = list(batch.values())
+        try:
+            stored = await self._store.store(ends, epochs, now=self._clock.now())
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other ends are stored
+            if len(batch) > 1:
+                items = list(batch.items())
+                for half in (items[: len(items) // 2], items[len(items) // 2 :]):
+                    await self._store_batch(dict(half), epochs)
+                return
+            log.error("tasks.end_refused", task=ends[0].task.id, reason=described(exc))
+            await self._store_bare(ends[0], epochs)
+        else:
+            if stored < len(ends):
+                log.warning("tasks.ends_disowned", tasks=len(ends) - stored)
+        for key in batch:
+            self._forget(key)
+
+    async def _store_bare(self, ended: EndedAttempt, epochs: Mapping[int, int]) -> None:
+        end = AttemptFailed(ended.end.at, "its end could not be stored")
+        bare = EndedAttempt(ended.task, end, after_attempt(ended.task, end, _UNUSED))
+        try:
+            await self._store.store([bare], epochs, now=self._clock.now())
+        except SYSTEMIC:
+            raise
+        except Exception as exc:  # noqa: BLE001 - as above
+            log.error("tasks.end_lost", task=ended.task.id, reason=described(exc))
+
+    async def _listen(self) -> None:
+        async with self._notifier.listen(TASKS) as subscription:
+            while True:
+                if await subscription.wait(_LISTEN_S):
+                    self._wake.set()
+
+    async def _wait(self, seconds: float) -> None:
+        """Returns when woken, or after `seconds`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()

@@ -1,0 +1,121 @@
+"""Graphs against a running `streamsched dev`: the commands, both ways of definition, and real processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.dev_process import DevProcess
+from tests.unit.codec.test_stolos_tasks import TASKS
+
+pytestmark = pytest.mark.postgres
+
+APP = """
+from streamsched import App
+
+app = App("shop")
+app.bash("say", 'echo $STREAMSCHED_ARG_TASK $STREAMSCHED_ARG_JOB_ID; test "$STREAMSCHED_ARG_CLIENT" != bad')
+days = {"date": "date"}
+app.task("clean", "say", job_id="{date}_{client}", components=days)
+app.task("model", "say", job_id="{date}_{client}", depends_on="clean", max_concurrent=2, of="key")
+app.task(
+    "report", "say", job_id="{date}", components=days,
+    depends_on={"task": ["model"], "client": ["a", "b"]},
+)
+"""
+YAML = """
+application: rack
+programs:
+  say: {type: bash, command: "true"}
+tasks:
+  first: {job_id: "{n}", program: say}
+  second: {job_id: "{n}", program: say, depends_on: {task: [first]}, schedule: {description: after the first}}
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevProcess]:
+    folder: Path = tmp_path_factory.mktemp("shop")
+    (folder / "app.py").write_text(APP)
+    (folder / "rack.yaml").write_text(YAML)
+    (folder / "tasks.json").write_text(json.dumps(TASKS))
+    dev = DevProcess(folder)
+    dev.start()
+    try:
+        deployed = dev.run("deploy", "app.py")
+        assert deployed.code == 0, deployed
+        yield dev
+    finally:
+        dev.close()
+
+
+def test_a_leaf_runs_after_everything_it_lacks(shop: DevProcess) -> None:
+    planned = shop.run("graph", "submit", "shop.report", "-j", "20140101", "--dry-run")
+    assert "runs: 2 of clean" in planned.out, planned
+    assert "not asked for" in shop.run("graph", "why", "shop.report", "20140101").out
+
+    done = shop.run("graph", "submit", "shop.report", "-j", "20140101", "--wait")
+
+    assert done.code == 0, done
+    assert "submitted; 2 jobs were made" in done.out
+    nodes = shop.run("graph", "show", "shop", "-o", "json").json
+    assert [(each["task"], each["jobId"], each["state"]) for each in nodes] == [
+        ("clean", "20140101_a", "COMPLETED"),
+        ("clean", "20140101_b", "COMPLETED"),
+        ("model", "20140101_a", "COMPLETED"),
+        ("model", "20140101_b", "COMPLETED"),
+        ("report", "20140101", "COMPLETED"),
+    ]
+    assert "COMPLETED already: report 20140101" in shop.run("graph", "submit", "shop.report", "-j", "20140101").out
+    assert "1 COMPLETED" in shop.run("graph", "status", "shop").out
+    assert "node 20140101 is ready" in shop.run("job", "why", nodes[-1]["job"]).out
+
+
+def test_a_failed_parent_is_named_by_why_and_cancelled_nodes_fail(shop: DevProcess) -> None:
+    failed = shop.run("graph", "submit", "shop.model", "-j", "20140102_bad", "--wait")
+    assert failed.code == 1, failed
+    assert "model 20140102_bad is UPSTREAM_FAILED" in failed.err
+    explained = shop.run("graph", "why", "shop.model", "20140102_bad").out
+    assert "default: 1 of 1 parents are missing" in explained
+    assert "clean 20140102_bad: FAILED" in explained
+    cancelled = shop.run("graph", "cancel", "shop.model", "-j", "20140102_bad", "--reason", "ann")
+    assert cancelled.code == 0, cancelled
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (("shop.nothing", "-j", "1"), 3, "task 'nothing' was not found"),
+        (("shop.report", "-j", "20140231"), 2, "must be a day as YYYYMMDD"),
+        (("shop.report",), 2, "give job ids, or values of their components"),
+        (("shop.report", "--range", "date=1..x"), 2, "ranges.date: must be from a day or whole number"),
+        (("shop.report", "--all", "date"), 2, "has no autofill_values of 'date'"),
+        (("nowhere.report", "-j", "1"), 3, "graph of app 'nowhere' was not found"),
+    ],
+)
+def test_what_cannot_be_submitted_is_refused(shop: DevProcess, given: tuple[str, ...], code: int, said: str) -> None:
+    refused = shop.run("graph", "submit", *given)
+    assert (refused.code, said in refused.err.replace("\n", " ")) == (code, True), refused
+
+
+def test_many_nodes_need_a_confirmation(shop: DevProcess) -> None:
+    many = ("graph", "submit", "shop.report", "--range", "date=20140101..20151231")
+    refused = shop.run(*many)
+    assert refused.code == 7, refused
+    assert "confirm with --yes" in refused.err
+
+
+def test_yaml_and_tasks_json_are_deployed(shop: DevProcess) -> None:
+    deployed = shop.run("deploy", "rack.yaml")
+    assert deployed.code == 0, deployed
+    assert shop.run("graph", "submit", "rack.second", "-j", "1", "--wait").code == 0
+    dry = shop.run("import", "stolos", "tasks.json", "--dry-run")
+    assert dry.code == 0, dry
+    assert "one complete group is enough" in dry.out.replace("\n", " ")
+    imported = shop.run("import", "stolos", "tasks.json", "--app", "old")
+    assert imported.code == 0, imported
+    leaf = ("graph", "submit", "old.modelBuild", "-j", "client1_numberOfPageviews", "--wait")
+    assert shop.run(*leaf).code == 0

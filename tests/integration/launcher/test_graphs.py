@@ -1,0 +1,330 @@
+"""Graphs on a real PostgreSQL: nodes down, up, failed, skipped and again; their jobs run as all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from streamsched.codec.graph.stolos import stolos_from_json
+from streamsched.codec.graph.task import tasks_from_json
+from streamsched.domain.graph.graph import NodeId
+from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.release import node_trigger, schedule_of
+from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.graph.progression import Progression
+from streamsched.graph.submission import GraphDesk
+from streamsched.ports.runs import RunEnd
+from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.sql import queries
+from tests.unit.codec.test_stolos_tasks import TASKS as SEED
+
+from .conftest import World
+
+pytestmark = pytest.mark.postgres
+
+APP = AppRef("default", "app")
+
+
+class Graphs:
+    """The graph of an app, and workers for its jobs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.store = PostgresNodeStore(world.pool)
+        self.desk = GraphDesk(self.store, world.clock)
+        self.progression = Progression(self.store, world.notifier, world.clock)
+        self.done: list[str] = []
+
+    async def put(
+        self, tasks: dict[str, Any] | tuple[TaskTemplate, ...], *, enabled: bool = True, generation: int = 1
+    ) -> None:
+        found = tasks_from_json(tasks) if isinstance(tasks, dict) else tasks
+        for task in found:
+            program = ProgramRef("default", "app", task.name)
+            schedule = Schedule(schedule_of(APP, task.name), program, node_trigger(APP, task), overlap=Overlap.QUEUE)
+            await self.world.define(schedule, enabled=enabled, generation=generation)
+        await self.store.put(APP, found, now=self.world.clock.now())
+
+    async def submit(self, task: str, *job_ids: str, again: bool = False) -> int | None:
+        plan = await self.desk.submit(APP, [NodeId(task, each) for each in job_ids], again=again)
+        return plan.jobs
+
+    async def progress(self) -> None:
+        for _ in range(1000):
+            if not await self.progression.run_once():
+                return
+        raise AssertionError("it never rests")
+
+    async def launch(self) -> list[str]:
+        """Launchers decide; the runs that were made."""
+        while await self.world.launcher.run_once():
+            pass
+        return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY id")
+
+    async def end(self, run: str, state: RunState = RunState.COMPLETED) -> None:
+        now = self.world.clock.now()
+        assert await self.world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+        code = 0 if state is RunState.COMPLETED else 1
+        assert await self.world.run_store.finish(run, RunEnd(state, "because", now, code))
+        row = await self.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
+        self.done.append(f"{row['arguments']['task']} {row['arguments']['job_id']}")
+
+    async def work(self, failing: Callable[[str], bool] = lambda run: False) -> None:
+        """Everything runs to its end."""
+        for _ in range(1000):
+            await self.progress()
+            runs = await self.launch()
+            if not runs:
+                return
+            for run in runs:
+                await self.end(run, RunState.FAILED if failing(run) else RunState.COMPLETED)
+        raise AssertionError("it never rests")
+
+    async def states(self) -> dict[str, str]:
+        rows = await self.world.pool.fetch("SELECT task, job_id, state FROM graph_nodes ORDER BY task, job_id")
+        return {f"{row['task']} {row['job_id']}": row["state"] for row in rows}
+
+
+@pytest.fixture
+async def graphs(world: World) -> Graphs:
+    return Graphs(world)
+
+
+def task(template: str, *on: str, **more: Any) -> dict[str, Any]:
+    return {"job_id": template, **({"depends_on": {"task": list(on)}} if on else {}), **more}
+
+
+CHAIN = {"a": task("{d}"), "b": task("{d}", "a"), "c": task("{d}", "b")}
+
+
+async def test_work_bubbles_down_and_each_node_runs_once(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1", "2")
+    await graphs.submit("a", "1")
+    await graphs.work()
+    assert graphs.done == ["a 1", "a 2", "b 1", "b 2", "c 1", "c 2"]
+    assert set((await graphs.states()).values()) == {"COMPLETED"}
+
+
+async def test_one_leaf_starts_its_nearest_incomplete_ancestors(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    assert await graphs.submit("c", "1") == 1
+    assert await graphs.submit("c", "1") == 0, "what is queued is joined"
+    assert await graphs.states() == {"a 1": "QUEUED", "b 1": "WAITING", "c 1": "WAITING"}
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"]
+    assert await graphs.submit("c", "1") == 0, "what is completed does not run again"
+    assert await graphs.submit("b", "1", again=True) == 1
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "COMPLETED", "b 1": "QUEUED", "c 1": "WAITING"}
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1", "b 1", "c 1"]
+
+
+async def test_the_graph_of_the_stolos_documentation(graphs: Graphs) -> None:
+    await graphs.put(tuple(each.task for each in stolos_from_json(SEED).tasks))
+    await graphs.submit("modelBuild", "c1_purchaseRevenue", "c1_numberOfPageviews")
+    await graphs.work()
+    assert sorted(graphs.done) == [
+        "modelBuild c1_numberOfPageviews",
+        "modelBuild c1_purchaseQuantity",
+        "modelBuild c1_purchaseRevenue",
+        "otherPreprocess 20120101_c1",
+        "otherPreprocess 20130101_c1",
+        "preprocess 20140401_c1",
+        "preprocess 20140501_c1",
+        "preprocess 20140601_c1",
+        "preprocess 20140615_c1",
+    ]
+    after = graphs.done.index("modelBuild c1_purchaseRevenue")
+    assert {each for each in graphs.done[:after] if each.startswith("otherPreprocess")}
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+async def test_either_side_of_an_alternative_is_enough(graphs: Graphs, side: str) -> None:
+    either = {"job_id": "{d}", "depends_on": {"left": {"task": ["a"]}, "right": {"task": ["b"]}}}
+    await graphs.put({"a": task("{d}"), "b": task("{d}"), "c": either})
+    await graphs.submit("c", "1")
+    for run in await graphs.launch():
+        if f".{side}." in run:
+            await graphs.end(run)
+    await graphs.progress()
+    assert (await graphs.states())["c 1"] == "QUEUED"
+    await graphs.work()
+    assert graphs.done.count("c 1") == 1
+
+
+async def test_failed_and_skipped_parents_are_seen_in_their_children(graphs: Graphs) -> None:
+    skipping = task("{d}", valid_if_or={"d": ["1"]})
+    await graphs.put({**CHAIN, "s": skipping, "t": task("{d}", "s"), "u": task("{d}", "t", "c")})
+    await graphs.submit("c", "1")
+    await graphs.submit("u", "2")
+    await graphs.work(failing=lambda run: ".a." in run)
+    assert await graphs.states() == {
+        "a 1": "FAILED",
+        "a 2": "FAILED",
+        "b 1": "UPSTREAM_FAILED",
+        "b 2": "UPSTREAM_FAILED",
+        "c 1": "UPSTREAM_FAILED",
+        "c 2": "UPSTREAM_FAILED",
+        "s 2": "SKIPPED",
+        "t 2": "UPSTREAM_SKIPPED",
+        "u 2": "UPSTREAM_FAILED",
+    }
+    await graphs.submit("c", "1")
+    await graphs.work()
+    assert graphs.done == ["a 1", "a 2"], "what has failed runs again only when asked to"
+    await graphs.submit("c", "1", again=True)
+    await graphs.work()
+    assert graphs.done == ["a 1", "a 2", "a 1", "b 1", "c 1"]
+
+
+async def test_a_job_that_never_started_fails_its_node_or_is_made_again(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("b", "1")
+    ending = "UPDATE jobs SET state = $1, reason = 'because', next_check_at = NULL, ended_at = now() WHERE id = $2"
+    await graphs.world.pool.execute(ending, "OBSOLETE", "default.app.a.node-1-1")
+    await graphs.put(CHAIN, generation=2)
+    await graphs.progress()
+    row = await graphs.world.pool.fetchrow("SELECT state, job, round FROM graph_nodes WHERE task = 'a'")
+    assert (row["state"], row["job"], row["round"]) == ("QUEUED", "default.app.a.node-1-2", 2)
+    await graphs.world.pool.execute(ending, "ABORTED", row["job"])
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
+
+
+async def test_a_node_whose_schedule_is_disabled_fails_with_the_reason(graphs: Graphs) -> None:
+    await graphs.put(CHAIN, enabled=False)
+    await graphs.submit("b", "1")
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
+    report = await graphs.desk.report(APP, NodeId("a", "1"))
+    assert report.view is not None
+    assert report.view.reason == "schedule default.app.a is not enabled"
+
+
+async def test_a_changed_definition_counts_waiting_nodes_anew(graphs: Graphs) -> None:
+    await graphs.put({**CHAIN, "d": task("{d}", "a", "c")})
+    await graphs.submit("d", "1")
+    for run in await graphs.launch():
+        await graphs.end(run)
+    await graphs.put({**CHAIN, "d": task("{d}", "a")})
+    await graphs.progress()
+    assert (await graphs.states())["d 1"] == "QUEUED"
+
+
+async def test_waiting_nodes_are_cancelled_and_queued_ones_named(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("c", "1")
+    jobs = await graphs.desk.cancel(APP, [NodeId("b", "1"), NodeId("a", "1"), NodeId("a", "nothing")], "no need")
+    assert jobs == ["default.app.a.node-1-1"]
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "QUEUED", "b 1": "FAILED", "c 1": "UPSTREAM_FAILED"}
+
+
+async def test_a_parent_that_runs_again_meanwhile_makes_a_queued_child_wait_again(graphs: Graphs) -> None:
+    await graphs.put({"a": task("{d}"), "b": task("{d}", "a")})
+    await graphs.submit("a", "1")
+    await graphs.end((await graphs.launch())[0])
+    await graphs.progress()
+    (run,) = await graphs.launch()
+    await graphs.submit("a", "1", again=True)
+    await graphs.progress()
+    await graphs.end(run)
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "QUEUED", "b 1": "WAITING"}
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "a 1", "b 1"]
+
+
+async def test_one_parent_makes_10_000_children_ready_at_once(graphs: Graphs) -> None:
+    wide = task("{d}_{n}", "a", autofill_values={"n": "10000"})
+    await graphs.put({"a": task("{d}"), "b": wide})
+    await graphs.submit("a", "1")
+    await graphs.end((await graphs.launch())[0])
+    began = perf_counter()
+    await graphs.progress()
+    took = perf_counter() - began
+    assert await graphs.world.column("SELECT count(*) FROM jobs WHERE schedule = 'default.app.b'") == [10_000]
+    assert took < 20, f"{took:.1f} s"
+
+
+async def test_10_000_parents_release_one_child(graphs: Graphs) -> None:
+    wide = task("{d}_{n}", autofill_values={"n": "10000"})
+    await graphs.put({"a": wide, "b": {"job_id": "{d}", "depends_on": {"task": ["a"], "n": "all"}}})
+    assert await graphs.submit("b", "1") == 10_000
+    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a' AND job_id <> '1_77'")
+    began = perf_counter()
+    await graphs.progress()
+    took = perf_counter() - began
+    assert (await graphs.states())["b 1"] == "WAITING"
+    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a'")
+    await graphs.progress()
+    assert (await graphs.states())["b 1"] == "QUEUED"
+    assert took < 20, f"{took:.1f} s"
+
+
+MANY = """
+INSERT INTO graphs VALUES ('default.big', 2, '{}', now());
+INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
+    changed_at)
+SELECT 'default.big', 't' || n % 10, n::text, 'COMPLETED', 'complete', '{0,0,0,0}', 1, false, 2, 'job' || n, '', now(),
+    now()
+FROM generate_series(1, 300000) n;
+UPDATE graph_nodes SET reported = 'missing' WHERE job_id IN ('7', '8');
+UPDATE graph_nodes SET generation = 1 WHERE job_id = '9';
+ANALYZE graph_nodes;
+"""
+PLANS = [
+    ("nodes", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
+    ("states", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
+    ("views", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
+    ("listed", "'default.big', 't1', 'COMPLETED', 't1', '5', 30"),
+    ("ends", "100"),
+    ("unreported", "100"),
+    ("outdated", "100"),
+]
+
+
+TYPES = {
+    **dict.fromkeys(("nodes", "states", "views"), "text, text[], text[]"),
+    "listed": "text, text, text, text, text, bigint",
+}
+
+
+async def test_no_query_of_the_loop_scans_the_nodes(world: World) -> None:
+    await world.pool.execute(MANY, timeout=120)
+    async with world.pool.acquire() as connection:
+        for query, arguments in PLANS:
+            sql = queries("graph/nodes")[query]
+            await connection.execute(f"PREPARE plan ({TYPES.get(query, 'bigint')}) AS {sql}")
+            rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE plan ({arguments})")
+            await connection.execute("DEALLOCATE plan")
+            assert "graph_nodes" not in _scanned(json.loads(rows[0][0])[0]["Plan"]), query
+
+
+def _scanned(plan: dict[str, Any]) -> set[str]:
+    """The tables that a plan reads from end to end."""
+    own = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set[str]()
+    return own.union(*(_scanned(each) for each in plan.get("Plans", ())))
+
+
+async def test_states_of_the_database_are_those_of_the_machine(world: World) -> None:
+    await world.pool.execute("INSERT INTO graphs VALUES ('default.x', 1, '{}', now())")
+    for state in NodeState:
+        await world.pool.execute(
+            "INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, job, "
+            "reason, created_at, changed_at) "
+            "VALUES ('default.x', 't', $1, $1, 'missing', '{}', 0, false, 1, $1, '', now(), now())",
+            state.value,
+        )
+    unreported = await world.column("SELECT state FROM graph_nodes WHERE unreported ORDER BY state")
+    assert unreported == sorted(set(NodeState) - {NodeState.WAITING, NodeState.QUEUED})

@@ -1,0 +1,135 @@
+"""Nodes of small graphs under submissions, ends, re-adds and delayed reports, against a model that recomputes all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from streamsched.codec.graph.task import tasks_from_json
+from streamsched.domain.graph.graph import Graph, NodeId
+from streamsched.domain.graph.node import NodeFact, NodeState
+from streamsched.domain.graph.task import TaskTemplate
+from streamsched.testing.examples import examples
+from tests.support.graph_model import job_ids
+from tests.support.graph_world import GraphWorld, expected
+
+_UNENDED = (NodeState.WAITING, NodeState.UPSTREAM_FAILED, NodeState.UPSTREAM_SKIPPED)
+
+
+def _on(*tasks: str, **values: list[str] | str) -> dict[str, Any]:
+    return {"task": list(tasks), **values}
+
+
+_N = {"job_id": "{n}"}
+#: A chain, alternatives, alternatives of several parents, a fan, and a diamond with a task that may be skipped.
+GRAPHS: list[dict[str, Any]] = [
+    {"a": _N, "b": {**_N, "depends_on": _on("a")}, "c": {**_N, "depends_on": _on("b")}},
+    {"a": _N, "b": _N, "c": {**_N, "depends_on": {"l": _on("a"), "r": _on("b")}}, "d": {**_N, "depends_on": _on("c")}},
+    {
+        "a": _N,
+        "b": _N,
+        "c": {**_N, "depends_on": _on("a")},
+        "d": {**_N, "depends_on": {"l": [_on("a"), _on("b")], "r": [_on("b"), _on("c")]}},
+    },
+    {
+        "a": {"job_id": "{n}_{m}", "autofill_values": {"m": ["1", "2"]}},
+        "b": {**_N, "depends_on": _on("a", m="all")},
+        "c": {"job_id": "{n}_{m}", "autofill_values": {"m": ["1", "2"]}, "depends_on": _on("b")},
+    },
+    {
+        "a": _N,
+        "b": {**_N, "depends_on": _on("a"), "valid_if_or": {"n": ["1"]}},
+        "c": {**_N, "depends_on": _on("a")},
+        "d": {**_N, "depends_on": {"l": _on("b"), "r": _on("c")}},
+        "e": {**_N, "depends_on": _on("b", "c")},
+    },
+]
+
+
+#: Success is likelier than the rest.
+_FACTS = [*[NodeFact.SUCCEEDED] * 3, NodeFact.FAILED, NodeFact.REPLACED]
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """Random order of everything; a report may come much later than the change it is about."""
+
+    @initialize(tasks=st.sampled_from(GRAPHS).map(tasks_from_json))
+    def build(self, tasks: tuple[TaskTemplate, ...]) -> None:
+        self.world = GraphWorld(Graph(tasks))
+        self.ids = [NodeId(task.name, each) for task in tasks for each in job_ids(task)]
+        self.asked: dict[NodeId, int] = {}
+
+    @rule(data=st.data(), again=st.booleans())
+    def submit(self, data: st.DataObject, again: bool) -> None:
+        ids = sorted(self.world.nodes) if again and self.world.nodes else self.ids
+        targets = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
+        found = self.world.submit(targets, again=again)
+        for target in targets:
+            state = self.world.nodes[target].state
+            if again:
+                assert state not in (NodeState.COMPLETED, NodeState.FAILED)
+        if not again:
+            assert not found.reset
+        note(f"created {len(found.created)}, reset {len(found.reset)}")
+
+    @rule(
+        pick=st.integers(0, 999), fact=st.sampled_from([*[NodeFact.SUCCEEDED] * 3, NodeFact.FAILED, NodeFact.REPLACED])
+    )
+    def end(self, pick: int, fact: NodeFact) -> None:
+        if queued := self.world.in_state(NodeState.QUEUED):
+            self.world.end(queued[pick % len(queued)], fact)
+
+    @rule(picks=st.lists(st.integers(0, 999), min_size=1, max_size=6))
+    def report(self, picks: list[int]) -> None:
+        for pick in picks:
+            if unreported := self.world.unreported:
+                self.world.report(unreported[pick % len(unreported)])
+
+    @rule()
+    def report_all(self) -> None:
+        while unreported := self.world.unreported:
+            self.world.report(unreported[0])
+
+    @rule()
+    def finish(self) -> None:
+        """Everything is reported, and every job succeeds, until nothing is left to do."""
+        for _ in range(10_000):
+            if self.world.unreported:
+                self.world.report(self.world.unreported[0])
+            elif queued := self.world.in_state(NodeState.QUEUED):
+                self.world.end(queued[0], NodeFact.SUCCEEDED)
+            else:
+                break
+        else:
+            raise AssertionError("it never comes to an end")
+        for node in self.world.in_state(NodeState.WAITING):
+            assert expected(self.world, node) is NodeState.WAITING
+
+    @invariant()
+    def counts_are_those_of_the_parents(self) -> None:
+        if not hasattr(self, "world") or self.world.unreported:
+            return
+        for node, known in self.world.nodes.items():
+            for group in self.world.graph.parents(node):
+                states = [self.world.nodes[p].state if p in self.world.nodes else None for p in group.parents]
+                missing = sum(each is not NodeState.COMPLETED for each in states)
+                assert known.groups[group.group].missing == missing, node
+            if known.state is NodeState.COMPLETED and known.groups:
+                assert any(not count.missing for count in known.groups.values()), node
+            if known.state in _UNENDED:
+                assert known.state is expected(self.world, node), node
+
+    @invariant()
+    def every_round_made_one_job(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for node, known in self.world.nodes.items():
+            assert self.world.jobs[node] == known.round
+            assert (known.state is NodeState.QUEUED) <= (known.round > 0)
+
+
+TestGraphMachine = GraphMachine.TestCase
+TestGraphMachine.settings = examples(300, steps=40)

@@ -1,0 +1,99 @@
+"""The state machine of nodes, and submissions upwards."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from streamsched.domain.errors import IllegalTransitionError, InvalidError
+from streamsched.domain.graph.ascent import Ascent
+from streamsched.domain.graph.graph import Graph, NodeId
+from streamsched.domain.graph.job_template import JobTemplate
+from streamsched.domain.graph.node import (
+    ENDED,
+    TRANSITIONS,
+    NodeFact,
+    NodeState,
+    ParentOutcome,
+    advance,
+    parent_outcome,
+)
+from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate
+
+D = JobTemplate.parse("{d}")
+
+
+def template(name: str, *groups: tuple[str, ...]) -> TaskTemplate:
+    made = (DependencyGroup(f"g{index}", (Entry(on),)) for index, on in enumerate(groups))
+    return TaskTemplate(name, D, tuple(made))
+
+
+def node(name: str) -> NodeId:
+    return NodeId(name, "1")
+
+
+def test_every_state_is_reached_and_every_fact_used() -> None:
+    reached = {NodeState.WAITING}
+    while more := {to for (state, _), to in TRANSITIONS.items() if state in reached} - reached:
+        reached |= more
+    assert reached == set(NodeState)
+    assert {fact for _, fact in TRANSITIONS} == set(NodeFact)
+    for state, fact in product(NodeState, NodeFact):
+        if (state, fact) in TRANSITIONS:
+            assert advance(state, fact) is TRANSITIONS[state, fact]
+        else:
+            with pytest.raises(IllegalTransitionError):
+                advance(state, fact)
+
+
+def test_only_what_has_ended_is_more_than_missing_to_children() -> None:
+    assert {state for state in NodeState if parent_outcome(state) is not ParentOutcome.MISSING} == ENDED
+
+
+def test_only_the_nearest_incomplete_ancestors_are_found() -> None:
+    graph = Graph([template("a"), template("b", ("a",)), template("c", ("b",)), template("d", ("c", "a"))])
+    ascent = Ascent(graph, [node("d")])
+    known = {node("b"): NodeState.COMPLETED}
+    asked: list[NodeId] = []
+    while ascent.asked:
+        asked += ascent.asked
+        ascent.answer({each: known[each] for each in ascent.asked if each in known})
+    assert set(ascent.created) == {node("d"), node("c"), node("a")}
+    assert not ascent.ended, "a complete group is not searched"
+    assert len(asked) == len(set(asked)) == 4, "each state is read once"
+
+
+def test_other_alternatives_of_a_complete_one_are_left_alone() -> None:
+    graph = Graph([template("a"), template("b"), template("c", ("a",), ("b",))])
+    ascent = Ascent(graph, [node("c")])
+    while ascent.asked:
+        ascent.answer({node("a"): NodeState.COMPLETED} if node("a") in ascent.asked else {})
+    assert set(ascent.created) == {node("c")}
+
+
+def test_again_resets_what_failed_above_and_not_what_completed() -> None:
+    graph = Graph([template("a"), template("b"), template("c", ("a", "b"))])
+    known = {
+        node("a"): NodeState.FAILED,
+        node("b"): NodeState.COMPLETED,
+        node("c"): NodeState.UPSTREAM_FAILED,
+    }
+    for again, expected in ((False, set[NodeId]()), (True, {node("c"), node("a")})):
+        ascent = Ascent(graph, [node("c")], again=again)
+        while ascent.asked:
+            ascent.answer({each: known[each] for each in ascent.asked})
+        assert set(ascent.reset) == expected
+
+
+def test_more_nodes_than_one_submission_may_make_are_refused() -> None:
+    wide = TaskTemplate("a", JobTemplate.parse("{d}_{n}"), (), {"n": tuple(map(str, range(60_000)))})
+    needs = tuple(
+        TaskTemplate(name, D, (DependencyGroup("default", (Entry(("a",), {"n": wide.autofill["n"]}),)),))
+        for name in "bc"
+    )
+    graph = Graph([wide, *needs])
+    ascent = Ascent(graph, [NodeId("b", "1"), NodeId("c", "2")])
+    ascent.answer({})
+    with pytest.raises(InvalidError, match="need more than 100000 nodes"):
+        ascent.answer({})
