@@ -139,11 +139,11 @@ async def test_a_backlog_is_one_job_for_each_satisfaction_whatever_the_overlap(
 
 
 async def test_a_backlog_after_disabling_and_across_an_update(scheduler: InProcessScheduler) -> None:
-    await scheduler.deploy(app_of())
+    await scheduler.deploy(app_of(max_concurrent=1))
     await scheduler.catalog.disable(REF)
     await pause(scheduler, BACKLOG)
     await scheduler.emit(*some(1))
-    await scheduler.deploy(app_of(description="kept", on_change="keep"))
+    await scheduler.deploy(app_of(max_concurrent=1, description="kept", on_change="keep"))
     await scheduler.emit(*some(1, 1))
     assert scheduler.runs == []
 
