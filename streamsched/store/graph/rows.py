@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from streamsched.codec.records import launch
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
 from streamsched.domain.graph.progress import GraphNode, GroupCount, ended
 from streamsched.domain.graph.release import node_job, schedule_of
 from streamsched.domain.graph.task import NodeId
 from streamsched.ports.graph.nodes import StoredGraph
+from streamsched.store.jobs.submissions import insert
 from streamsched.store.sql import queries
 
 SQL: Final = queries("graph/nodes")
-_SUBMISSIONS: Final = queries("jobs/submissions")
 _WIDTH: Final = 4
 
 
@@ -139,27 +138,8 @@ class NodeBatch:
                 continue
             self._jobs[node.id] = job.id
             self._reasons[node.id] = ""
-            jobs.append((job, row))
-        if not jobs:
-            return 0
-        size = len(jobs)
-        made = await self.connection.fetch(
-            _SUBMISSIONS["submit"],
-            [job.id for job, _ in jobs],
-            [str(job.schedule) for job, _ in jobs],
-            [row["program"] for _, row in jobs],
-            [job.generation for job, _ in jobs],
-            [job.sequence for job, _ in jobs],
-            [launch.encode(job).decode() for job, _ in jobs],
-            [None] * size,
-            [job.submission.origin if job.submission is not None else "" for job, _ in jobs],
-            self._now,
-            [None] * size,
-            [False] * size,
-            [job.queued_at for job, _ in jobs],
-            [None] * size,
-        )
-        return len(made)
+            jobs.append((job, row["program"]))
+        return await insert(self.connection, jobs, self._now)
 
 
 def _flat(groups: Mapping[int, GroupCount]) -> str:

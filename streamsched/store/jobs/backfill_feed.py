@@ -85,7 +85,7 @@ async def _feed(connection: Any, rows: Sequence[Any], now: datetime, *, full: bo
             request = known[item.backfill].request
             at = later(now, len(made) * _STEP)
             readies.append(submitted(found, request, current.generation, current.sequence, at))
-        await insert(connection, readies, current.program, now)
+        await insert(connection, ((ready, current.program) for ready in readies), now)
     for item, state in made.items():
         counts[item.backfill] = _moved(counts[item.backfill], state)
     await _store(connection, {**ended, **made})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -204,12 +204,12 @@ async def _program(connection: Any, ref: ProgramRef) -> CurrentOwner:
 
 
 async def insert(
-    connection: Any, readies: Sequence[ReadyJob], program: str, now: datetime, *, pool: str | None = None
+    connection: Any, jobs: Iterable[tuple[ReadyJob, str]], now: datetime, *, pool: str | None = None
 ) -> int:
-    """Stores the jobs of submissions of one program; those that exist stay as they are. Returns how many are new.
-    `pool`: of a program without a schedule.
+    """Stores the jobs of submissions, each with its program; those that exist stay as they are. Returns how many are
+    new. `pool`: of programs without a schedule.
     """
-    submitted = [(ready, ready.submission) for ready in readies if ready.submission is not None]
+    submitted = [(ready, program, ready.submission) for ready, program in jobs if ready.submission is not None]
     rows = [
         (
             *(ready.id, None if ready.schedule is None else str(ready.schedule), program),
@@ -217,7 +217,7 @@ async def insert(
             *(None if submission.rerun is None else submission.rerun.job, submission.muted),
             *(ready.queued_at, submission.backfill),
         )
-        for ready, submission in submitted
+        for ready, program, submission in submitted
     ]
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(12)]
     return len(await connection.fetch(_SQL["submit"], *columns[:8], now, *columns[8:]))
@@ -225,4 +225,4 @@ async def insert(
 
 async def _insert(connection: Any, ready: ReadyJob, owner: CurrentOwner, now: datetime) -> bool:
     """Stores the job; False when there is one of its id."""
-    return bool(await insert(connection, [ready], owner.program, now, pool=owner.pool))
+    return bool(await insert(connection, [(ready, owner.program)], now, pool=owner.pool))
