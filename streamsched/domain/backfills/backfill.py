@@ -7,9 +7,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.transition import following
 
 
 class BackfillState(StrEnum):
@@ -54,10 +54,7 @@ def advance(state: BackfillState, fact: BackfillFact) -> BackfillState:
     Raises:
         IllegalTransitionError: the table has no such row; nothing changed.
     """
-    try:
-        return TRANSITIONS[state, fact]
-    except KeyError:
-        raise IllegalTransitionError("backfill", state, fact) from None
+    return following("backfill", TRANSITIONS, state, fact)
 
 
 class ItemState(StrEnum):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from streamsched.domain.errors import IllegalTransitionError
+from streamsched.domain.transition import following
 
 
 class NodeState(StrEnum):
@@ -71,10 +71,7 @@ def advance(state: NodeState, fact: NodeFact) -> NodeState:
     Raises:
         IllegalTransitionError: the table has no such row; nothing changed.
     """
-    try:
-        return TRANSITIONS[state, fact]
-    except KeyError:
-        raise IllegalTransitionError("node", state, fact) from None
+    return following("node", TRANSITIONS, state, fact)
 
 
 class ParentOutcome(StrEnum):

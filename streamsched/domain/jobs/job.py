@@ -14,11 +14,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Event
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.limits import LONGEST, later
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.transition import following
 
 
 class JobState(StrEnum):
@@ -96,10 +96,7 @@ def advance(state: JobState, fact: JobFact) -> JobState:
     Raises:
         IllegalTransitionError: the table has no such row; nothing changed.
     """
-    try:
-        return TRANSITIONS[state, fact]
-    except KeyError:
-        raise IllegalTransitionError("job", state, fact) from None
+    return following("job", TRANSITIONS, state, fact)
 
 
 class JobNumber(NamedTuple):

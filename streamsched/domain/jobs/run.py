@@ -8,9 +8,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from streamsched.domain.errors import IllegalTransitionError
 from streamsched.domain.events.event import Event, Outcome, ProgramReached
 from streamsched.domain.names import ProgramRef
+from streamsched.domain.transition import following
 
 
 class RunState(StrEnum):
@@ -87,10 +87,7 @@ def advance(state: RunState, fact: RunFact) -> RunState:
     Raises:
         IllegalTransitionError: the table has no such row; nothing changed.
     """
-    try:
-        return TRANSITIONS[state, fact]
-    except KeyError:
-        raise IllegalTransitionError("run", state, fact) from None
+    return following("run", TRANSITIONS, state, fact)
 
 
 def status_event(

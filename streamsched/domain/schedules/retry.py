@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
-from zlib import crc32
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import doubled, jittered
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import check_count, check_duration
@@ -68,8 +67,7 @@ class Retry:
 
     def pause(self, run: str, attempt: int) -> timedelta:
         """The pause between the end of `run`, the given attempt, and the next one. Deterministic for a run."""
-        fraction = crc32(run.encode()) / 0xFFFFFFFF
-        return doubled(self.delay, attempt - 1, longest=self.longest) * (1 - _JITTER * fraction)
+        return jittered(doubled(self.delay, attempt - 1, longest=self.longest), _JITTER, run)
 
 
 def failure_of(state: RunState, exit_code: int | None, *, overdue: bool = False) -> Failure | None:

@@ -14,10 +14,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streamsched.domain.errors import IllegalTransitionError, InvalidError
+from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import check_instant
 from streamsched.domain.tasks.recurrence import Recurrence
 from streamsched.domain.tasks.task_retry import TaskRetry
+from streamsched.domain.transition import following
 
 #: The most bytes of a task's data.
 MOST_DATA: Final = 256 * 1024
@@ -87,10 +88,7 @@ def advance(state: TaskState, fact: TaskFact) -> TaskState:
     Raises:
         IllegalTransitionError: the table has no such row; nothing changed.
     """
-    try:
-        return TRANSITIONS[state, fact]
-    except KeyError:
-        raise IllegalTransitionError("task", state, fact) from None
+    return following("task", TRANSITIONS, state, fact)
 
 
 class TaskPosition(NamedTuple):

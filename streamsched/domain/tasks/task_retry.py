@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
-from zlib import crc32
 
-from streamsched.domain.backoff import doubled
+from streamsched.domain.backoff import doubled, jittered
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_count, check_duration
 
@@ -54,8 +53,8 @@ class BackoffRetry:
         """
         if failures > self.retries:
             return None
-        drawn = crc32(f"{token}:{failures}".encode()) / 0xFFFFFFFF
-        return doubled(self.delay, failures - 1, longest=self.longest) * (1 - self.jitter * drawn)
+        pause = doubled(self.delay, failures - 1, longest=self.longest)
+        return jittered(pause, self.jitter, f"{token}:{failures}")
 
 
 @dataclass(frozen=True, slots=True)
