@@ -24,6 +24,14 @@ class TaskDelivery:
 
     loop: TaskLoop
     workers: WorkerStreams
+    http: HttpReceiver
+
+    async def run(self) -> None:
+        """Delivers until cancelled; see `TaskLoop.run`."""
+        try:
+            await self.loop.run()
+        finally:
+            await self.http.close()
 
 
 def make_task_delivery(
@@ -32,10 +40,8 @@ def make_task_delivery(
     """Puts it together; `me` is this process, whose leases of lanes last for `lease` without a heartbeat. Call it in
     the event loop that runs it.
     """
-    store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
+    store, workers, http = PostgresDeliveryStore(pool), WorkerStreams(clock), HttpReceiver(clock)
     ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
-    loop = TaskLoop(
-        store, PostgresQueueStore(pool), ownership, notifier, clock, http=HttpReceiver(clock), workers=workers
-    )
+    loop = TaskLoop(store, PostgresQueueStore(pool), ownership, notifier, clock, http=http, workers=workers)
     workers.on_room = loop.wake
-    return TaskDelivery(loop, workers)
+    return TaskDelivery(loop, workers, http)

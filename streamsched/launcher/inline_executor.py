@@ -20,7 +20,6 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-import aiohttp
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, ConfigurationError, ConflictError, described
@@ -29,10 +28,11 @@ from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import HttpJob, Program, PublishJob, Quick
 from streamsched.domain.schedules.template import filled
-from streamsched.launcher.request import open_client, request, send
+from streamsched.launcher.request import request, send
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import Assignment, RunBatch, RunEnd
+from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
@@ -84,7 +84,7 @@ class InlineExecutor:
         self._was_full = False
         self._room_made = asyncio.Event()
         self._heartbeat_at = 0.0
-        self._client: aiohttp.ClientSession | None = None
+        self._client = HttpClient()
 
     def fits(self, program: Program) -> bool:
         return isinstance(program.executable, Quick)
@@ -126,9 +126,7 @@ class InlineExecutor:
             timer.cancel()
             for run in list(self._requests):
                 self._forget(run)
-            if self._client is not None:
-                client, self._client = self._client, None
-                await client.close()
+            await self._client.close()
 
     async def run_once(self) -> int:
         """Claims queued runs, stores ends, stores starts and sends their requests, and sends heartbeats when they are
@@ -287,7 +285,6 @@ class InlineExecutor:
         job = run.program.executable
         assert isinstance(job, HttpJob)
         try:
-            self._client = self._client or open_client()
             task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
         except Exception as exc:  # noqa: BLE001 - as above
             self._fail(run, exc)

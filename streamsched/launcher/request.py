@@ -1,23 +1,14 @@
-"""HTTP programs: the request of a run, and the end its response means. Tasks use the same client.
-
-Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
-"""
+"""HTTP programs: the request of a run, and the end its response means."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Final
 from urllib.parse import quote, quote_plus
-from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
 import httpx
 import orjson
-from yarl import URL
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.jobs.run import RunState
@@ -25,29 +16,7 @@ from streamsched.domain.schedules.schedule import WITH_BODY, HttpJob
 from streamsched.domain.schedules.template import filled, filled_json, is_json
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd
-
-#: Bytes read of a response body, and characters of it that become the run's reason.
-_BODY: Final = 4096
-_REASON: Final = 300
-#: Characters of a `Content-Encoding` that a reason has.
-_ENCODING: Final = 20
-
-
-#: Headers that aiohttp would add; a request has those of its definition, and its body is not to be compressed.
-_NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-
-
-def open_client() -> aiohttp.ClientSession:
-    """A client without connection limit, timeout (`send` has one) or cookies; for the running event loop, to be closed
-    on it.
-    """
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        skip_auto_headers=_NOT_ADDED,
-        auto_decompress=False,
-    )
+from streamsched.process.http_client import HttpClient
 
 
 def request(run: Assignment, job: HttpJob) -> httpx.Request:
@@ -72,58 +41,13 @@ def request(run: Assignment, job: HttpJob) -> httpx.Request:
         raise ConfigurationError(f"no request can be made of it: {exc}") from exc
 
 
-async def send(client: aiohttp.ClientSession, prepared: httpx.Request, timeout: timedelta, clock: Clock) -> RunEnd:
+async def send(client: HttpClient, prepared: httpx.Request, timeout: timedelta, clock: Clock) -> RunEnd:
     """The end of the run: COMPLETED by a 2xx response. The exit code is None without a response."""
-    answer = await answered(client, prepared, timeout)
+    answer = await client.send(prepared, timeout)
     if answer.status is None:
         return RunEnd(RunState.FAILED, answer.text, clock.now())
     state, code = (RunState.COMPLETED, 0) if answer.accepted else (RunState.FAILED, 1)
     return RunEnd(state, answer.text, clock.now(), code)
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """The answer to a request. `status`: None without a response. `text`: status and beginning of the body, for people,
-    or why there is no response.
-    """
-
-    status: int | None
-    text: str
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it is a 2xx response."""
-        return self.status is not None and 200 <= self.status < 300
-
-
-async def answered(client: aiohttp.ClientSession, prepared: httpx.Request, timeout: timedelta) -> HttpAnswer:
-    """Sends a request and reads the beginning of the response. Does not raise for what the far end does."""
-    body = prepared.content or None
-    try:
-        url = URL(str(prepared.url), encoded=True)
-        headers = [(name.decode(), value.decode()) for name, value in prepared.headers.raw]
-        async with (
-            asyncio.timeout(timeout.total_seconds()),
-            client.request(
-                prepared.method, url, headers=headers, data=body, allow_redirects=False, proxy=_proxy(url)
-            ) as response,
-        ):
-            text = await _beginning(response)
-    except TimeoutError:
-        return HttpAnswer(None, f"no answer within {timeout.total_seconds():g} s")
-    except aiohttp.ClientConnectorError as exc:
-        return HttpAnswer(None, f"no answer: {exc.os_error}")
-    except aiohttp.ClientResponseError as exc:
-        return HttpAnswer(None, f"its answer is not HTTP: {' '.join(exc.message.split())[:_REASON]}")
-    except (aiohttp.ClientError, OSError, ValueError) as exc:
-        return HttpAnswer(None, f"no answer: {str(exc) or type(exc).__name__}")
-    return HttpAnswer(response.status, f"HTTP {response.status}" + (f": {text}" if text else ""))
-
-
-def _proxy(url: URL) -> str | None:
-    """The proxy of the environment for this address. `trust_env` would also send the passwords of the user's .netrc."""
-    found = getproxies().get(url.scheme)
-    return None if found is None or url.host is None or proxy_bypass(url.host) else found
 
 
 def _body(template: str, kind: str | None, arguments: Mapping[str, str]) -> bytes:
@@ -151,18 +75,3 @@ def _default_body(run: Assignment) -> bytes:
             "arguments": dict(run.arguments),
         }
     )
-
-
-async def _beginning(answer: aiohttp.ClientResponse) -> str:
-    """The beginning of a response body, on one line. A compressed body, for which no request asks, is not unpacked: a
-    few bytes of it can be 100 MB.
-    """
-    encoding = answer.headers.get("Content-Encoding", "identity")
-    if encoding.lower() != "identity":
-        return f"a body encoded as {encoding[:_ENCODING]!r}"
-    read = b""
-    async for chunk in answer.content.iter_chunked(_BODY):
-        read += chunk
-        if len(read) >= _BODY:
-            break
-    return " ".join(read[:_BODY].decode(errors="replace").split())[:_REASON]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-import aiohttp
 import httpx
 
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, StartedTask
 from streamsched.domain.tasks.queue import HttpTarget, Target
-from streamsched.launcher.request import answered, open_client
 from streamsched.ports.clock import Clock
+from streamsched.process.http_client import HttpClient
 
 #: A target takes any number; the cap of its queue and the owner limit it.
 _ROOM: Final = 1_000_000
@@ -22,7 +21,7 @@ class HttpReceiver:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._client: aiohttp.ClientSession | None = None
+        self._client = HttpClient()
 
     def room(self, queue: str) -> int:
         del queue
@@ -30,14 +29,17 @@ class HttpReceiver:
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
         assert isinstance(target, HttpTarget)
-        self._client = self._client or open_client()
         try:
             prepared = request(task, target)
         except (httpx.InvalidURL, ValueError) as exc:
             return AttemptFailed(self._clock.now(), f"no request can be made of it: {exc}")
-        answer = await answered(self._client, prepared, target.timeout)
+        answer = await self._client.send(prepared, target.timeout)
         now = self._clock.now()
         return Acknowledged(now, answer.text) if answer.accepted else AttemptFailed(now, answer.text)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
 
 
 def request(task: StartedTask, target: HttpTarget) -> httpx.Request:

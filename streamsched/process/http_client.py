@@ -1,0 +1,114 @@
+"""Sends HTTP requests for runs and tasks.
+
+Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import httpx
+from yarl import URL
+
+#: Bytes read of a response body, and characters of it that become the reason of an end.
+_BODY: Final = 4096
+_REASON: Final = 300
+#: Characters of a `Content-Encoding` that a reason has.
+_ENCODING: Final = 20
+#: Headers that aiohttp would add; a request has those of its definition, and its body is not to be compressed.
+_NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """The answer to a request. `status`: None without a response. `text`: status and beginning of the body, for people,
+    or why there is no response.
+    """
+
+    status: int | None
+    text: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it is a 2xx response."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+class HttpClient:
+    """Sends requests, any number at a time, without cookies. It belongs to one event loop, opens its session with the
+    first request, and uses the proxies that the environment names then.
+    """
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[str, str] = {}
+
+    async def send(self, prepared: httpx.Request, timeout: timedelta) -> HttpAnswer:
+        """Sends a request and reads the beginning of the response. Does not raise for what the far end does."""
+        session = self._session or self._open()
+        try:
+            url = URL(str(prepared.url), encoded=True)
+            headers = [(name.decode(), value.decode()) for name, value in prepared.headers.raw]
+            async with (
+                asyncio.timeout(timeout.total_seconds()),
+                session.request(
+                    prepared.method,
+                    url,
+                    headers=headers,
+                    data=prepared.content or None,
+                    allow_redirects=False,
+                    proxy=self._proxy(url),
+                ) as response,
+            ):
+                text = await _beginning(response)
+        except TimeoutError:
+            return HttpAnswer(None, f"no answer within {timeout.total_seconds():g} s")
+        except aiohttp.ClientConnectorError as exc:
+            return HttpAnswer(None, f"no answer: {exc.os_error}")
+        except aiohttp.ClientResponseError as exc:
+            return HttpAnswer(None, f"its answer is not HTTP: {' '.join(exc.message.split())[:_REASON]}")
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            return HttpAnswer(None, f"no answer: {str(exc) or type(exc).__name__}")
+        return HttpAnswer(response.status, f"HTTP {response.status}" + (f": {text}" if text else ""))
+
+    async def close(self) -> None:
+        """Closes its connections; the next request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        self._proxies = getproxies()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NOT_ADDED,
+            auto_decompress=False,
+        )
+        return self._session
+
+    def _proxy(self, url: URL) -> str | None:
+        """The proxy for this address. `trust_env` would also send the passwords of the user's .netrc."""
+        found = self._proxies.get(url.scheme)
+        return None if found is None or url.host is None or proxy_bypass(url.host) else found
+
+
+async def _beginning(answer: aiohttp.ClientResponse) -> str:
+    """The beginning of a response body, on one line. A compressed body, for which no request asks, is not unpacked: a
+    few bytes of it can be 100 MB.
+    """
+    encoding = answer.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        return f"a body encoded as {encoding[:_ENCODING]!r}"
+    read = b""
+    async for chunk in answer.content.iter_chunked(_BODY):
+        read += chunk
+        if len(read) >= _BODY:
+            break
+    return " ".join(read[:_BODY].decode(errors="replace").split())[:_REASON]
