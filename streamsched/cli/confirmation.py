@@ -72,7 +72,12 @@ def confirmed_change(
         if planned["loses"] and not yes:
             if output is Format.JSON:
                 print_json(planned)
-            _ask(quiet=output is Format.JSON)
+            confirm(
+                "Make this change?",
+                declined="nothing was changed",
+                refused="not changed, because something would be lost; `--yes` makes the change, `--dry-run` shows it",
+                quiet=output is Format.JSON,
+            )
         try:
             return change(planned["plan"])
         except PlanChangedError:
@@ -82,20 +87,20 @@ def confirmed_change(
     raise AssertionError("unreachable")
 
 
-def _ask(*, quiet: bool) -> None:
+def confirm(question: str, *, declined: str, refused: str, quiet: bool) -> None:
     """Asks for confirmation at the terminal.
 
+    Args:
+        declined: printed when the answer is no.
+        refused: the error when there is no terminal, or with `quiet`, which asks nothing.
+
     Raises:
-        typer.Exit: the answer is no, or there is no terminal.
+        typer.Exit: the answer is no, or there is no terminal (`NOT_CONFIRMED`).
     """
     if not quiet and sys.stdin.isatty() and sys.stdout.isatty():
-        if typer.confirm("Make this change?", err=True):
+        if typer.confirm(question, err=True):
             return
-        typer.secho("nothing was changed", err=True)
+        typer.secho(declined, err=True)
     else:
-        typer.secho(
-            "error: not changed, because something would be lost; `--yes` makes the change, `--dry-run` shows it",
-            fg=typer.colors.RED,
-            err=True,
-        )
+        typer.secho(f"error: {refused}", fg=typer.colors.RED, err=True)
     raise typer.Exit(NOT_CONFIRMED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.arguments import pairs
-from streamsched.cli.confirmation import NOT_CONFIRMED, YesOption
+from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.following import follow_job
 from streamsched.cli.naming import full_job, full_name, full_run, short
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
@@ -96,7 +95,7 @@ def rerun(
         raise InvalidError("--wait and --idempotency-key", "are for one run or job")
     jobs = _failed_jobs(full_name(schedule), since, url)
     if jobs and not yes:
-        _confirm(jobs, quiet=output is Format.JSON)
+        _confirm_jobs(jobs, quiet=output is Format.JSON)
     made = [ask("POST", f"/v1/jobs/{job['id']}/rerun", url=url, body=body) for job in jobs]
     if output is Format.JSON:
         print_json(made)
@@ -112,7 +111,7 @@ def _made(found: Mapping[str, Any]) -> str:
     return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
-def _confirm(jobs: Sequence[Mapping[str, Any]], *, quiet: bool) -> None:
+def _confirm_jobs(jobs: Sequence[Mapping[str, Any]], *, quiet: bool) -> None:
     """Shows the jobs and asks at the terminal.
 
     Raises:
@@ -122,13 +121,12 @@ def _confirm(jobs: Sequence[Mapping[str, Any]], *, quiet: bool) -> None:
         print_json(list(jobs))
     else:
         print_table([{**job, "id": short(job["id"])} for job in jobs], _COLUMNS, empty="")
-    if not quiet and sys.stdin.isatty() and sys.stdout.isatty():
-        if typer.confirm(f"Rerun these {len(jobs)}?", err=True):
-            return
-        typer.secho("nothing was rerun", err=True)
-    else:
-        typer.secho("error: nothing was rerun; `--yes` reruns these jobs", fg=typer.colors.RED, err=True)
-    raise typer.Exit(NOT_CONFIRMED)
+    confirm(
+        f"Rerun these {len(jobs)}?",
+        declined="nothing was rerun",
+        refused="nothing was rerun; `--yes` reruns these jobs",
+        quiet=quiet,
+    )
 
 
 def _failed_jobs(schedule: str, since: str, url: str) -> Sequence[Mapping[str, Any]]:

@@ -110,7 +110,7 @@ class Traffic:
             case 0:
                 return change.deleted(before, reason="", now=now)
             case 1:
-                return change.paused(before, Pause(PauseMode.KEEP if keep else PauseMode.DROP), now=now)
+                return change.paused(before, Pause(PauseMode.of(keep=keep)), now=now)
             case _:
                 return change.updated(before, definition, keep=keep, reason="", now=now)
 

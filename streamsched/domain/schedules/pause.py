@@ -34,6 +34,11 @@ class PauseMode(StrEnum):
     DRAIN = "drain"
     BACKLOG = "backlog"
 
+    @classmethod
+    def of(cls, *, keep: bool) -> PauseMode:
+        """The mode of a pause that says only whether it keeps."""
+        return cls.KEEP if keep else cls.DROP
+
     @property
     def text(self) -> str:
         """What a schedule does in this mode, for people."""
@@ -134,7 +139,7 @@ class PauseAfter:
         """The pause after the last failure: of `run`, at `at` (UTC), for `reason`."""
         until = None if self.lasting is None else later(at, self.lasting)
         runs = "its run" if self.failures == 1 else f"{self.failures} runs in a row"
-        mode = PauseMode.KEEP if self.keep else PauseMode.DROP
+        mode = PauseMode.of(keep=self.keep)
         return Pause(mode, until, f"paused by itself, for {runs} failed, the last {run}: {reason}")
 
 

@@ -274,7 +274,7 @@ def schedule_record(row: Any, pause: Pause | None = None) -> ScheduleRecord:
 
 def stored_pause(row: Any) -> Pause:
     """The pause in a row of `pauses`; an earlier release writes no mode."""
-    mode = PauseMode.KEEP if row["keep"] else PauseMode.DROP
+    mode = PauseMode.of(keep=row["keep"])
     return Pause(mode if row["mode"] is None else PauseMode(row["mode"]), row["until"], row["note"])
 
 

@@ -29,7 +29,7 @@ class PostgresPauseStore:
             FailureStreak(
                 ScheduleRef.parse(row["schedule"]),
                 row["generation"],
-                Pause(PauseMode.KEEP if row["keep"] else PauseMode.DROP, row["until"], row["note"]),
+                Pause(PauseMode.of(keep=row["keep"]), row["until"], row["note"]),
             )
             for row in rows
         ]

@@ -105,7 +105,7 @@ def test_many_nodes_need_a_confirmation(shop: DevProcess) -> None:
     many = ("graph", "submit", "shop.report", "--range", "date=20140101..20151231")
     refused = shop.run(*many)
     assert refused.code == 7, refused
-    assert "confirm with --yes" in refused.err
+    assert "`--yes` submits them" in refused.err
 
 
 def test_yaml_and_tasks_json_are_deployed(shop: DevProcess) -> None:

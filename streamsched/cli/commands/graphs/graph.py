@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.arguments import pairs
-from streamsched.cli.confirmation import NOT_CONFIRMED, DryRunOption, YesOption
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirm
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short
 from streamsched.cli.output import Format, FormatOption, coloured, console, escaped, print_json, print_table
@@ -80,13 +80,19 @@ def submit(
     size = sum(plan["created"].values()) + sum(plan["reset"].values())
     if output is Format.TABLE:
         _print_plan(plan)
-    if dry_run or (size > _UNCONFIRMED and not yes):
+    if dry_run:
         if output is Format.JSON:
             print_json(plan)
-        if dry_run:
-            return
-        console(stderr=True).print(f"{size} nodes are more than {_UNCONFIRMED}: confirm with --yes", markup=False)
-        raise typer.Exit(NOT_CONFIRMED)
+        return
+    if size > _UNCONFIRMED and not yes:
+        if output is Format.JSON:
+            print_json(plan)
+        confirm(
+            f"Run these {size} nodes?",
+            declined="nothing was submitted",
+            refused=f"nothing was submitted, because {size} nodes are more than {_UNCONFIRMED}; `--yes` submits them",
+            quiet=output is Format.JSON,
+        )
     done = ask("POST", path, url=url, body=body)
     if output is Format.JSON:
         print_json(done)
