@@ -35,11 +35,11 @@ def judge_backfills(homes: Homes, there: Stored, requests: Requests, asked: Aske
             continue
         number = job.removeprefix(f"{name}.")
         if name not in backfills.accepted or number not in there.backfills.get(name, {"found": ()})["found"]:
-            into.double(f"job {job} is of a backfill, but nobody asked for it")
+            into.double(f"job {job} is of a backfill, but no user requested it")
         else:
             jobs[name][int(number)] = row
     for name in there.backfills.keys() - backfills.accepted.keys() - unsure:
-        into.double(f"backfill {name} is there, but nobody asked for it")
+        into.double(f"backfill {name} is there, but no user requested it")
     for name, wanted in backfills.accepted.items():
         row = there.backfills.get(name)
         if row is None:
@@ -63,7 +63,7 @@ def _judge_items(row: Row, wanted: AskedBackfill, there: Stored, into: Judgement
     marks = Counter(mark_of(ready) for _, ready in items.values())
     for mark, times in marks.items():
         if mark not in wanted.span:
-            into.double(f"backfill {name} has an item {mark}, for which nobody asked")
+            into.double(f"backfill {name} has an item {mark} that no user requested")
         elif times > 1:
             into.double(f"backfill {name} has {times} items {mark}", times - 1)
     left_out = sorted(wanted.span - marks.keys())
@@ -107,7 +107,7 @@ def _judge_state(row: Row, wanted: AskedBackfill, jobs: Mapping[int, Row], homes
                 into.spoil(f"backfill {name} was cancelled and has completed")
         case BackfillState.CANCELLED:
             if not wanted.cancelled and not _deleted(row, homes):
-                into.spoil(f"backfill {name} is cancelled, which nobody wanted: {row['reason']}")
+                into.spoil(f"backfill {name} is cancelled, which no user requested: {row['reason']}")
         case state:
             assert_never(state)
     if lost := sorted(made - jobs.keys()):

@@ -55,7 +55,7 @@ def judge_homes(
         if not times and not muted:
             into.miss(f"the end of run {run} was never told")
         if times > (not muted):
-            into.double(f"the end of run {run}, {'muted' if muted else 'heard'}, was told {times} times")
+            into.double(f"the end of run {run}, {'muted' if muted else 'heard'}, was published {times} times")
     wanted, arrived = _forwarded(homes), _arrived(homes)
     for place in wanted.keys() | arrived.keys():
         into.compare(f"events of {place[0]} to {place[1]}", wanted.get(place, ()), arrived.get(place, ()))

@@ -20,7 +20,7 @@ def judge_requests(homes: Homes, there: Stored, requests: Requests, asked: Asked
         into.spoil(contradiction)
     for job, row in there.jobs.items():
         if row["submitted"] and row["backfill"] is None and job not in known:
-            into.double(f"job {job} was submitted, but nobody asked for it")
+            into.double(f"job {job} was submitted, but no user requested it")
     for job, wanted in requests.accepted.items():
         row = there.jobs.get(job)
         if row is None:
@@ -33,7 +33,7 @@ def judge_requests(homes: Homes, there: Stored, requests: Requests, asked: Asked
         _ran_at_once(run, there, into)
     for run, row in there.runs.items():
         if row["job"] is None and run not in requests.at_once and "run" not in requests.unsure:
-            into.double(f"run {run} was started, but nobody asked for it")
+            into.double(f"run {run} was started, but no user requested it")
 
 
 def _repeats(job: str, row: Mapping[str, Any], former: Mapping[str, Any] | None, into: Judgement) -> None:

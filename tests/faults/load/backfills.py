@@ -89,7 +89,7 @@ class Backfills:
         """One of ticks of former years, or of some keys, and the body that asks for it."""
         rng = self.rng
         schedules = list(self.generated.schedules.values())
-        clocks = [each for each in schedules if isinstance(each.trigger, Cron)]  # which nobody changes
+        clocks = [each for each in schedules if isinstance(each.trigger, Cron)]  # no user changes these
         keyed = [each for each in schedules if each.ref.name.startswith("s") and any(pers_of(each.trigger))]
         schedule = rng.choice(clocks if rng.random() < 0.3 or not keyed else keyed)
         trigger = schedule.trigger

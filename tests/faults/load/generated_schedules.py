@@ -335,7 +335,7 @@ def pers_of(trigger: Trigger) -> Iterator[Per]:
 
 
 def lane_of(name: str) -> ConcurrencyScope | None:
-    """Whose runs are one at a time for the schedule of this name, in all its definitions; None: nobody's."""
+    """Whose runs are one at a time for the schedule of this name, in all its definitions; None: none has this limit."""
     number = int(name[1:]) if name.startswith("s") else 1
     if number % 6:
         return None

@@ -29,7 +29,7 @@ HTTP = QueuePolicy(target=HttpTarget("http://127.0.0.1:9/none"))
 
 
 class SilentNotifier:
-    """Owners are stepped by hand, so nobody waits for a notification."""
+    """Owners are stepped by hand, so none waits for a notification."""
 
     def listen(self, channel: str) -> AbstractAsyncContextManager[NotifierSubscription]:
         raise AssertionError(channel)

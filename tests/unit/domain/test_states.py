@@ -122,7 +122,7 @@ def test_the_database_accepts_exactly_the_states_of_a_backfill_and_its_items() -
 
 
 def test_the_database_accepts_exactly_the_states_of_a_task() -> None:
-    """In flight is told by its lane; ends, also those of a tick, are in the history."""
+    """In flight is stored in its lane; ends, also those of a tick, are in the history."""
     assert _listed("tasks") == set(task.TaskState) - task.TERMINAL - {task.TaskState.IN_FLIGHT}
     assert _listed("tasks_history") == task.TERMINAL
 
