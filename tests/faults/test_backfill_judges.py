@@ -57,6 +57,7 @@ class Filled:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     serial: list[str] = field(default_factory=list)
+    starts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         keys = [mark_of_columns({"customer": customer}) for customer in CUSTOMERS]
@@ -102,7 +103,7 @@ class Filled:
         return verdict
 
     def stored(self) -> Stored:
-        started = Counter(dict.fromkeys(self.runs, 1))
+        started = Counter({**dict.fromkeys(self.runs, 1), **self.starts})
         return Stored(self.jobs, self.runs, started, self.serial, backfills=self.rows)
 
     def asked(self, name: str) -> AskedBackfill:
@@ -214,7 +215,7 @@ def has_too_many_active(filled: Filled) -> None:
     filled.requests.backfills.most_active[WHOLE] = 2
 
 
-def tells_another_end(filled: Filled) -> None:
+def states_another_end(filled: Filled) -> None:
     filled.rows[WHOLE]["found"]["1"][0] = "FAILED"
     filled.rows[WHOLE] |= {"succeeded": 1, "failed": 1}
 
@@ -223,7 +224,7 @@ def counts_wrongly(filled: Filled) -> None:
     filled.rows[WHOLE]["succeeded"] = 1
 
 
-def never_tells_an_end(filled: Filled) -> None:
+def never_states_an_end(filled: Filled) -> None:
     filled.rows[STOPPED]["found"]["1"][0] = "ACTIVE"
     filled.rows[STOPPED] |= {"active": 1, "succeeded": 0}
 
@@ -269,7 +270,7 @@ def knows_the_second_tick(filled: Filled) -> None:
     filled.jobs[JOB]["ready"] = ready
 
 
-def test_backfills_that_did_as_they_were_told_are_found_well() -> None:
+def test_backfills_without_a_fault_are_judged_well() -> None:
     assert Filled().judged() == Judgement()
 
 
@@ -281,7 +282,7 @@ def test_what_is_known_may_be_left_out() -> None:
     assert filled.judged() == Judgement()
 
 
-def test_what_may_have_been_asked_for_is_nobody_s_fault() -> None:
+def test_a_backfill_that_may_have_been_requested_is_no_fault() -> None:
     filled = Filled()
     invents_a_backfill(filled)
     filled.requests.unsure.add(WHOLE)
@@ -295,6 +296,21 @@ def test_a_backfill_is_cancelled_when_its_schedule_is_deleted() -> None:
     filled.little.homes[HOME].append((at(8), Drop(REF, 1)))
 
     assert filled.judged() == Judgement()
+
+
+@pytest.mark.parametrize(("started", "doubled"), [(0, 0), (1, 2)])
+def test_a_run_of_a_superseded_job_is_killed_before_it_begins(started: int, doubled: int) -> None:
+    filled = Filled()
+    filled.jobs[FIRST]["state"] = "OBSOLETE"
+    filled.runs[f"{FIRST}.r1"]["state"] = "KILLED"
+    filled.starts[f"{FIRST}.r1"] = started
+    filled.rows[WHOLE]["found"]["1"][0] = "FAILED"
+    filled.rows[WHOLE] |= {"succeeded": 1, "failed": 1}
+    filled.little.homes[HOME].append((at(8), Drop(REF, 1)))
+
+    verdict = filled.judged()
+
+    assert (verdict.lost, verdict.doubled, verdict.wrong) == (0, doubled, 0), verdict
 
 
 @pytest.mark.parametrize(
@@ -322,9 +338,9 @@ def test_a_backfill_is_cancelled_when_its_schedule_is_deleted() -> None:
         (is_heard, "wrong"),
         (is_muted, "wrong"),
         (has_too_many_active, "doubled"),
-        (tells_another_end, "wrong"),
+        (states_another_end, "wrong"),
         (counts_wrongly, "wrong"),
-        (never_tells_an_end, "lost"),
+        (never_states_an_end, "lost"),
         (makes_jobs_while_paused, "wrong"),
         (makes_a_job_after_its_cancellation, "doubled"),
         (makes_a_job_of_a_waiting_item, "doubled"),
@@ -345,7 +361,7 @@ def test_each_wrong_of_a_backfill_is_found(spoil: Callable[[Filled], None], as_:
     assert getattr(verdict, as_) > 0, verdict
 
 
-def test_the_most_active_jobs_of_all_looks_are_kept() -> None:
+def test_the_most_active_jobs_of_all_checks_are_kept() -> None:
     filled, backfills = Filled(), Filled().requests.backfills
     backfills.most_active.clear()
     filled.jobs[FIRST]["state"] = "PENDING_CONSTRAINT"

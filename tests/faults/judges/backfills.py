@@ -129,8 +129,8 @@ def _cancelled(job: Row, backfill: Row) -> bool:
 
 
 def _judge_item(item: tuple[str, Row], job: Row, wanted: AskedBackfill, there: Stored, into: Judgement) -> None:
-    """The job is what the item says, and is muted as was asked for; it has no run unless it was launched, and the item
-    says how it ended.
+    """The job is what the item says, and is muted as was requested; only a launched one has a run that began, and the
+    item says how it ended. A run that a change of the schedule ended before it began is KILLED.
     """
     state, ready = item
     runs = [there.runs[run] for run in there.runs_of.get(job["id"], ())]
@@ -138,8 +138,10 @@ def _judge_item(item: tuple[str, Row], job: Row, wanted: AskedBackfill, there: S
         into.spoil(f"job {job['id']} has another key, tick or other events than its item")
     if any(bool(each["muted"]) != wanted.muted for each in (job, *runs)):
         into.spoil(f"job {job['id']} is {'not ' if wanted.muted else ''}muted")
-    if runs and job["state"] != JobState.LAUNCHED:
-        into.double(f"job {job['id']} is {job['state']} and has runs: {there.runs_of[job['id']]}")
+    ids = there.runs_of.get(job["id"], ())
+    began = [run for run in ids if there.started[run] or there.runs[run]["state"] != RunState.KILLED]
+    if began and job["state"] != JobState.LAUNCHED:
+        into.double(f"job {job['id']} is {job['state']} and has runs: {began}")
     completed = any(each["state"] == RunState.COMPLETED for each in runs)
     ended = ItemState.SUCCEEDED if completed else ItemState.FAILED if runs else ItemState.DROPPED
     if state not in {ended, ItemState.ACTIVE, ItemState.WAITING}:  # those are judged with the state of the backfill
