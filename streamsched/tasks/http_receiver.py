@@ -39,6 +39,11 @@ class HttpReceiver:
         now = self._clock.now()
         return Acknowledged(now, answer.text) if answer.accepted else AttemptFailed(now, answer.text)
 
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
 
 def request(task: StartedTask, target: HttpTarget) -> httpx.Request:
     """The request of this attempt; `Idempotency-Key` is the same for all attempts of a delivery."""
