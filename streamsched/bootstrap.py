@@ -270,7 +270,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
-        "tasks": in_time(tasks.run),
+        "tasks": in_time(tasks.loop.run),
     }
 
 

@@ -24,14 +24,6 @@ class TaskDelivery:
 
     loop: TaskLoop
     workers: WorkerStreams
-    http: HttpReceiver
-
-    async def run(self) -> None:
-        """Delivers until cancelled; see `TaskLoop.run`."""
-        try:
-            await self.loop.run()
-        finally:
-            await self.http.close()
 
 
 def make_task_delivery(
@@ -44,4 +36,4 @@ def make_task_delivery(
     ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
     loop = TaskLoop(store, PostgresQueueStore(pool), ownership, notifier, clock, http=http, workers=workers)
     workers.on_room = loop.wake
-    return TaskDelivery(loop, workers, http)
+    return TaskDelivery(loop, workers)

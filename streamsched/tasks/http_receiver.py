@@ -38,7 +38,6 @@ class HttpReceiver:
         return Acknowledged(now, answer.text) if answer.accepted else AttemptFailed(now, answer.text)
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._client.close()
 
 

@@ -41,6 +41,7 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
 from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, Receiver, SkippedTicks
 from streamsched.ports.tasks.queues import QueueStore, QueueVersion
+from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
@@ -113,11 +114,11 @@ class TaskLoop:
         try:
             await asyncio.gather(*running)
         finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await cancel(*running)
             with suppress(UnavailableError):
                 await self.stop()
+            for each in (self._http, self._workers):
+                await each.close()
 
     async def stop(self, patience_s: float = _STOPPING_S) -> None:
         """Starts nothing more, waits for deliveries, interrupts the rest, stores all ends and leaves.

@@ -39,6 +39,9 @@ class WorkerStreams:
             return Interrupted(self.clock.now(), "no worker of its queue has room")
         return await max(able, key=lambda stream: stream.free).deliver(task)
 
+    async def close(self) -> None:
+        """Connected workers end by themselves."""
+
     def attach(self, stream: WorkerStream) -> None:
         self._streams.append(stream)
         self.on_room()

@@ -72,9 +72,10 @@ class DeliveryStore(Protocol):
     async def start(
         self, queue: QueueVersion, epochs: Mapping[int, int], *, limit: int, most_bytes: int, now: datetime
     ) -> Sequence[StartedTask]:
-        """Starts the heads of at most `limit` lanes, those that are ready longest first, as far as the queue's cap and
-        rate allow: one for each lane, none before it is due. Nothing when the queue is paused or was changed. The data
-        of all has at most `most_bytes`, or there is one task.
+        """Starts the heads of at most `limit` lanes, as far as the queue's cap and rate allow: one for each lane, none
+        before it is due. In each partition those that are ready longest go first; one partition has at most about
+        twice its even share. Nothing when the queue is paused or was changed. The data of all has at most
+        `most_bytes`, or there is one task.
         """
         ...
 
@@ -100,4 +101,8 @@ class Receiver(Protocol):
         """Delivers a task and returns the end of the attempt. Errors of the receiver are `AttemptFailed`; when no
         receiver is left, `Interrupted`.
         """
+        ...
+
+    async def close(self) -> None:
+        """Closes its connections, when no delivery is on its way. Idempotent."""
         ...

@@ -18,7 +18,7 @@ WITH freed AS MATERIALIZED (
     FROM freed f WHERE t.id = f.in_flight AND t.generation = f.generation
 )
 UPDATE task_lanes l SET in_flight = NULL, generation = NULL, started_at = NULL, ready_at = $2::timestamptz
-FROM freed f WHERE l.id = f.id
+WHERE l.id = ANY(ARRAY(SELECT id FROM freed))
 RETURNING l.id;
 
 -- name: next_ready
@@ -48,7 +48,8 @@ SELECT count(*) FROM (SELECT FROM task_lanes WHERE queue = $1 AND in_flight IS N
 UPDATE task_queues SET tokens = $2::double precision, tokens_at = $3::timestamptz WHERE name = $1;
 
 -- name: lock_due
--- The lanes of own partitions that are due, locked; at most $5. One that another transaction holds is left for later.
+-- The lanes of own partitions that are due, locked; at most $5, and about twice its even share in one partition, so that
+-- what is read does not grow with the number of partitions. One that another transaction holds is left for later.
 WITH own AS MATERIALIZED (
     SELECT p.partition
     FROM task_partitions p JOIN unnest($1::integer[], $2::bigint[]) AS given (partition, epoch) USING (partition, epoch)
@@ -57,9 +58,9 @@ WITH own AS MATERIALIZED (
     SELECT each.id FROM own CROSS JOIN LATERAL (
         SELECT l.id, l.ready_at FROM task_lanes l
         WHERE l.queue = $3 AND l.partition = own.partition AND l.ready_at <= $4::timestamptz
-        ORDER BY l.ready_at LIMIT $5
+        ORDER BY l.ready_at LIMIT 8 + 2 * $5::bigint / cardinality($1::integer[])
     ) AS each
-    ORDER BY each.ready_at, each.id LIMIT $5
+    ORDER BY each.ready_at, each.id LIMIT $5::bigint
 )
 SELECT l.id FROM task_lanes l WHERE l.id = ANY(ARRAY(SELECT id FROM due)) AND l.ready_at <= $4::timestamptz
 ORDER BY l.id FOR UPDATE OF l SKIP LOCKED;

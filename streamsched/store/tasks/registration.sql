@@ -14,10 +14,12 @@ END;
 
 -- name: known
 -- The live tasks of these ids, and the last end of each after a time.
-SELECT given.id, t.state, t.generation, coalesce(l.in_flight = t.id AND l.generation = t.generation, false) AS in_flight,
+SELECT given.id, t.state, t.generation,
+    EXISTS (SELECT FROM task_lanes l WHERE l.id = t.lane_id AND l.in_flight = t.id AND l.generation = t.generation)
+        AS in_flight,
     (SELECT max(h.at) FROM tasks_history h WHERE h.id = given.id AND h.at > given.since AND h.final) AS ended_at
 FROM unnest($1::text[], $2::timestamptz[]) AS given (id, since)
-LEFT JOIN tasks t USING (id) LEFT JOIN task_lanes l ON l.id = t.lane_id;
+LEFT JOIN tasks t USING (id);
 
 -- name: store
 -- Stores tasks, in place of those that have the same id. Each has a new generation.

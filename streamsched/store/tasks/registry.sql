@@ -4,8 +4,9 @@
 -- Live tasks, by id.
 SELECT t.id, t.queue, t.lane, t.lane_id, t.key, t.state, t.due_at, t.planned_at, t.next_at, t.generation, t.fired, t.failures,
     t.interruptions, t.options, octet_length(t.data) AS bytes, t.created_at, t.error, t.attempts,
-    coalesce(l.in_flight = t.id AND l.generation = t.generation, false) AS in_flight
-FROM tasks t LEFT JOIN task_lanes l ON l.id = t.lane_id WHERE t.id = ANY($1::text[]);
+    EXISTS (SELECT FROM task_lanes l WHERE l.id = t.lane_id AND l.in_flight = t.id AND l.generation = t.generation)
+        AS in_flight
+FROM tasks t WHERE t.id = ANY($1::text[]);
 
 -- name: ends
 -- Ends of a task and of its ticks, newest first.

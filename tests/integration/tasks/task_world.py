@@ -58,6 +58,8 @@ class AnsweringReceiver:
         failure = self.answer(task)
         return Acknowledged(self.clock.now()) if failure is None else AttemptFailed(self.clock.now(), failure)
 
+    async def close(self) -> None: ...
+
     @property
     def keys(self) -> list[str]:
         return [task.key for task in self.received]
