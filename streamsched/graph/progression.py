@@ -6,7 +6,8 @@ be done, so a crash between two transactions loses and repeats nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -29,6 +30,9 @@ _SWEEP: Final = 5.0
 _BATCH: Final = 1000
 _EDGES: Final = 20_000
 
+#: Graphs kept in memory.
+_KEPT: Final = 64
+
 #: The children of a node, each with the index of a group.
 Children = tuple[tuple[NodeId, int], ...]
 
@@ -40,7 +44,7 @@ class Progression:
         self._nodes = nodes
         self._notifier = notifier
         self._clock = clock
-        self._graphs: dict[tuple[AppRef, int], Graph] = {}
+        self._graphs: dict[AppRef, tuple[StoredGraph, Graph]] = {}
 
     async def run(self) -> None:
         """Moves until cancelled; sleeps until a notification when nothing is left."""
@@ -83,54 +87,55 @@ class Progression:
 
     async def _move(self, app: str, nodes: Sequence[NodeId], ends: dict[NodeId, NodeEnd]) -> int:
         stored, graph = await self._graph(app)
-        moved = 0
-        batch: list[NodeId] = []
-        children: dict[NodeId, Children] = {}
-        for number, node in enumerate(nodes, 1):
-            batch.append(node)
-            children[node] = _children(graph, node)
-            if number == len(nodes) or sum(map(len, children.values())) > _EDGES:
-                moved += await self._moved(stored, graph, batch, ends, children)
-                batch, children = [], {}
+        moved, batches = 0, _batches(graph, nodes)
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            moved += await self._moved(stored, graph, ends, batch)
         return moved
 
     async def _moved(
         self,
         stored: StoredGraph,
         graph: Graph,
-        nodes: Sequence[NodeId],
         ends: dict[NodeId, NodeEnd],
         children: dict[NodeId, Children],
     ) -> int:
         below = list(dict.fromkeys(child for found in children.values() for child, _ in found))
         known = await self._nodes.states(stored.app, below) if below else {}
-        edges = _edges(graph, [child for child in below if child not in known], children)
-        mine = [ends[node] for node in nodes if node in ends]
+        missing = [child for child in below if child not in known]
+        edges = await asyncio.to_thread(_edges, graph, missing, children) if missing else Edges(children)
+        mine = [ends[node] for node in children if node in ends]
         try:
-            jobs = await self._nodes.move(stored, mine, nodes, edges, now=self._clock.now())
+            jobs = await self._nodes.move(stored, mine, list(children), edges, now=self._clock.now())
         except ConflictError:  # another instance or a deployment was faster: the next batch sees what is left
+            self._graphs.pop(stored.app, None)
             return 1
         for end in mine:
             if end.fact is NodeFact.FAILED:
                 log.warning("node.failed", app=end.app, task=end.node.task, job_id=end.node.job_id, reason=end.reason)
-        log.debug("graph.moved", app=str(stored.app), nodes=len(nodes), jobs=jobs)
-        return len(nodes)
+        log.debug("graph.moved", app=str(stored.app), nodes=len(children), jobs=jobs)
+        return len(children)
 
     async def _recount(self, app: str, nodes: Sequence[NodeId]) -> int:
         stored, graph = await self._graph(app)
         try:
-            await self._nodes.recount(stored, nodes, _edges(graph, nodes, {}), now=self._clock.now())
+            edges = await asyncio.to_thread(_edges, graph, nodes, {})
+            await self._nodes.recount(stored, nodes, edges, now=self._clock.now())
         except ConflictError:
+            self._graphs.pop(stored.app, None)
             return 1
         return len(nodes)
 
     async def _graph(self, app: str) -> tuple[StoredGraph, Graph]:
-        stored = await self._nodes.graph(AppRef.parse(app))
-        key = (stored.app, stored.generation)
-        if key not in self._graphs:
-            self._graphs = {known: each for known, each in self._graphs.items() if known[0] != stored.app}
-            self._graphs[key] = Graph(stored.tasks)
-        return stored, self._graphs[key]
+        """The graph as it was read last. A transaction refuses an outdated one, which is then read anew."""
+        ref = AppRef.parse(app)
+        known = self._graphs.pop(ref, None)
+        if known is None:
+            stored = await self._nodes.graph(ref)
+            known = (stored, Graph(stored.tasks))
+        while len(self._graphs) >= _KEPT:  # the least recently used goes
+            del self._graphs[next(iter(self._graphs))]
+        self._graphs[ref] = known
+        return known
 
 
 def _by_app(pairs: Iterable[tuple[str, NodeId]]) -> Iterable[tuple[str, list[NodeId]]]:
@@ -138,6 +143,20 @@ def _by_app(pairs: Iterable[tuple[str, NodeId]]) -> Iterable[tuple[str, list[Nod
     for app, node in pairs:
         found.setdefault(app, {})[node] = None
     return [(app, list(nodes)) for app, nodes in found.items()]
+
+
+def _batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[dict[NodeId, Children]]:
+    """The nodes with their children; few enough edges for one transaction at a time."""
+    batch: dict[NodeId, Children] = {}
+    edges = 0
+    for node in nodes:
+        batch[node] = _children(graph, node)
+        edges += len(batch[node])
+        if edges > _EDGES:
+            yield batch
+            batch, edges = {}, 0
+    if batch:
+        yield batch
 
 
 def _children(graph: Graph, node: NodeId) -> Children:

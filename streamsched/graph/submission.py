@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,13 +105,13 @@ class GraphDesk:
         """
         for attempt in range(_TRIES):
             stored, graph = await self.graph(app)
-            ascent = Ascent(graph, targets, again=again)
+            ascent = await asyncio.to_thread(Ascent, graph, targets, again=again)
             while ascent.asked:
                 states: dict[NodeId, NodeState] = {}
                 for start in range(0, len(ascent.asked), _PAGE):
                     states |= await self._nodes.states(app, ascent.asked[start : start + _PAGE])
-                ascent.answer(states)
-            invalid = frozenset(node for node in ascent.created if not graph.valid(node))
+                await asyncio.to_thread(ascent.answer, states)
+            invalid = await asyncio.to_thread(_invalid, graph, ascent.created)
             plan = SubmissionPlan(
                 Counter(node.task for node in ascent.created),
                 Counter(node.task for node in ascent.reset),
@@ -158,3 +159,7 @@ class GraphDesk:
             graph.valid(node),
             [(group, {parent: states.get(parent) for parent in group.parents}) for group in groups],
         )
+
+
+def _invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:
+    return frozenset(node for node in nodes if not graph.valid(node))

@@ -7,6 +7,7 @@ has the task's components: limits of a key, arguments and `per` of later schedul
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from streamsched.domain.graph.progress import GraphNode
@@ -18,11 +19,14 @@ from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.named_key import named_key
 from streamsched.domain.triggers.trigger import CustomEvent
 
+#: Schedules and triggers of tasks that are kept for the next node.
+_CACHED: Final = 1024
 #: Arguments of a node's runs besides the parts of its job id, which have the names of the components.
 JOB_ID: Final = "job_id"
 TASK: Final = "task"
 
 
+@lru_cache(_CACHED)
 def schedule_of(app: AppRef, task: str) -> ScheduleRef:
     """The schedule of a task: it has the task's name."""
     return ScheduleRef(app.namespace, app.app, task)
@@ -30,7 +34,12 @@ def schedule_of(app: AppRef, task: str) -> ScheduleRef:
 
 def node_trigger(app: AppRef, task: TaskTemplate) -> Per:
     """The trigger of a task's schedule."""
-    return Per(CustomEvent(EventName(app.namespace, f"node.{app.app}.{task.name}")), task.template.components)
+    return _trigger(app, task.name, task.template.components)
+
+
+@lru_cache(_CACHED)
+def _trigger(app: AppRef, task: str, components: tuple[str, ...]) -> Per:
+    return Per(CustomEvent(EventName(app.namespace, f"node.{app.app}.{task}")), components)
 
 
 def node_job_id(app: AppRef, node: GraphNode) -> str:

@@ -25,7 +25,7 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef
 from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, StoredGraph, UnreportedNode
 from streamsched.store.connections import translated
-from streamsched.store.graph.rows import SQL, NodeBatch, columns, lock, node_of
+from streamsched.store.graph.rows import SQL, NodeBatch, yielding, columns, lock, node_of
 
 
 class PostgresNodeStore:
@@ -165,7 +165,7 @@ async def _create(batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges) -> No
     if any(node not in edges.parents for node in nodes):
         raise ConflictError("a node was deleted meanwhile; try again")
     reported = await batch.reported(_all(edges.parents[node] for node in nodes))
-    for node in nodes:
+    async for node in yielding(nodes):
         batch.put(new_node(node, edges.parents[node], reported, valid=node not in edges.invalid))
 
 

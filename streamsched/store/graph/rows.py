@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
@@ -17,12 +18,23 @@ from streamsched.store.sql import queries
 
 SQL: Final = queries("graph/nodes")
 _WIDTH: Final = 4
+#: Items after which other tasks run.
+_STRETCH: Final = 500
+_Item = TypeVar("_Item")
 
 
 def columns(nodes: Iterable[NodeId]) -> tuple[list[str], list[str]]:
     """Tasks and job ids, as the queries take them."""
     listed = list(nodes)
     return [node.task for node in listed], [node.job_id for node in listed]
+
+
+async def yielding(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    """The items; lets the other tasks of the process run from time to time."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if not number % _STRETCH:
+            await asyncio.sleep(0)
 
 
 def node_of(row: Any) -> GraphNode:
@@ -67,7 +79,8 @@ class NodeBatch:
         wanted = [node for node in dict.fromkeys(nodes) if node not in self.nodes]
         if not wanted:
             return
-        for row in await self.connection.fetch(SQL["nodes"], str(self._graph.app), *columns(wanted)):
+        rows = await self.connection.fetch(SQL["nodes"], str(self._graph.app), *columns(wanted))
+        async for row in yielding(rows):
             node = node_of(row)
             self.nodes[node.id] = self._before[node.id] = node
             self._jobs[node.id], self._reasons[node.id] = row["job"], row["reason"]
@@ -126,7 +139,7 @@ class NodeBatch:
         rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
         enabled: Mapping[str, Any] = {row["id"]: row for row in rows if row["enabled"]}
         jobs = []
-        for node in ready:
+        async for node in yielding(ready):
             row = enabled.get(names[node.id.task])
             if row is None or node.id.task not in tasks:
                 self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is not enabled")

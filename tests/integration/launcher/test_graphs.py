@@ -221,6 +221,17 @@ async def test_a_changed_definition_counts_waiting_nodes_anew(graphs: Graphs) ->
     assert (await graphs.states())["d 1"] == "QUEUED"
 
 
+async def test_a_loop_that_has_a_former_graph_in_memory_reads_the_changed_one(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1")
+    await graphs.work()
+    await graphs.put({**CHAIN, "d": task("{d}", "a")})
+    await graphs.progress()
+    await graphs.submit("a", "2")
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1", "a 2", "b 2", "d 2", "c 2"]
+
+
 async def test_waiting_nodes_are_cancelled_and_queued_ones_named(graphs: Graphs) -> None:
     await graphs.put(CHAIN)
     await graphs.submit("c", "1")
@@ -270,6 +281,14 @@ async def test_10_000_parents_release_one_child(graphs: Graphs) -> None:
     await graphs.progress()
     assert (await graphs.states())["b 1"] == "QUEUED"
     assert took < 20, f"{took:.1f} s"
+
+
+@pytest.mark.long
+async def test_100_000_nodes_are_ready_at_once(graphs: Graphs) -> None:
+    await graphs.put({"a": task("{d}")})
+    assert await graphs.submit("a", *(str(n) for n in range(100_000))) == 100_000
+    assert await graphs.world.column("SELECT count(*) FROM jobs WHERE state = 'PENDING_CONSTRAINT'") == [100_000]
+    assert await graphs.world.launcher.run_once()
 
 
 MANY = """
