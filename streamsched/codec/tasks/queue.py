@@ -3,7 +3,7 @@
 {"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
          | {"type": "publish", "event": "default.name"} | {"type": "worker"},
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
-        | {"type": "period", "period": "30s"},
+        | {"type": "period", "period": "30s"} | {"type": "constant", "interval": "1s", "retries": 3 or null},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
  "identity": "key" | "key_and_due"}
 """
@@ -17,7 +17,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.domain.names import EventName
 from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target, TaskIdentity, TopicTarget, WorkerTarget
-from streamsched.domain.tasks.task_retry import BackoffRetry, PeriodRetry, TaskRetry
+from streamsched.domain.tasks.task_retry import BackoffRetry, ConstantRetry, PeriodRetry, TaskRetry
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 
@@ -69,6 +69,8 @@ def retry_to_json(retry: TaskRetry) -> dict[str, Any]:
             }
         case PeriodRetry():
             return {"type": "period", "period": duration_text(retry.period)}
+        case ConstantRetry():
+            return {"type": "constant", "interval": duration_text(retry.interval), "retries": retry.retries}
         case _:
             assert_never(retry)
 
@@ -77,7 +79,7 @@ def retry_from_json(fields: Fields) -> TaskRetry:
     """Raises:
     DecodeError, InvalidDefinitionError: with the path of the field.
     """
-    return _one_of(fields, {"backoff": _backoff, "period": _period})
+    return _one_of(fields, {"backoff": _backoff, "period": _period, "constant": _constant})
 
 
 def optional_duration(fields: Fields, name: str) -> timedelta | None:
@@ -118,6 +120,16 @@ def _period(fields: Fields) -> TaskRetry:
     fields.done()
     with anchored(fields.path):
         return PeriodRetry(period)
+
+
+def _constant(fields: Fields) -> TaskRetry:
+    interval, retries = (
+        parse_duration(fields.text("interval"), fields.at("interval")),
+        fields.optional_integer("retries"),
+    )
+    fields.done()
+    with anchored(fields.path):
+        return ConstantRetry(interval, retries)
 
 
 def _target_to_json(target: Target) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from streamsched.codec.tasks.queue import optional_duration, retry_from_json, re
 from streamsched.codec.triggers import time_leaf
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.tasks.recurrence import Recurrence
+from streamsched.domain.tasks.recurrence import SHORTEST_TICK, Recurrence
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.domain.tasks.task_retry import TaskRetry
 from streamsched.domain.time.duration import duration_text
@@ -137,7 +137,7 @@ def _recurrence(fields: Fields, from_: datetime | None) -> Recurrence:
 def _rhythm(fields: Fields) -> Cron | Every:
     match fields.text("type"):
         case "TIME":
-            leaf: Cron | Every = time_leaf.cron(fields, None)
+            leaf: Cron | Every = time_leaf.cron(fields, None, shortest=SHORTEST_TICK)
         case "EVERY":
             leaf = time_leaf.every(fields, None)
         case _:

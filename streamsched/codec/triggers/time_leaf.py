@@ -20,7 +20,7 @@ from typing import Any, assert_never
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.names import AppRef
-from streamsched.domain.ticks.fire_times import check_cron
+from streamsched.domain.ticks.fire_times import SHORTEST, check_cron
 from streamsched.domain.time.calendar import OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.duration import duration_text, parse_duration
@@ -50,8 +50,8 @@ def to_json(leaf: TickingLeaf) -> dict[str, Any]:
             assert_never(leaf)
 
 
-def cron(fields: Fields, _: AppRef | None) -> Cron:
-    """Decodes a TIME trigger.
+def cron(fields: Fields, _: AppRef | None, *, shortest: timedelta = SHORTEST) -> Cron:
+    """Decodes a TIME trigger. `shortest`: the shortest interval of Dapr's `@every`.
 
     Raises:
         DecodeError: a field is missing or of the wrong kind.
@@ -64,7 +64,7 @@ def cron(fields: Fields, _: AppRef | None) -> Cron:
     jitter = _jitter(fields)
     with anchored(fields.path, expression="cronExpression", zone="timeZone", on_closed="onClosed"):
         leaf = Cron(expression, zone, dialect, in_gap, in_overlap, calendar, on_closed, jitter)
-        check_cron(leaf)
+        check_cron(leaf, shortest=shortest)
     return leaf
 
 

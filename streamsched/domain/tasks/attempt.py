@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
 from streamsched.domain.errors import storable_text
 from streamsched.domain.limits import later
 from streamsched.domain.tasks.recurrence import Recurrence, next_tick
 from streamsched.domain.tasks.task import TaskFact, TaskState, advance
-from streamsched.domain.tasks.task_retry import TaskRetry
+from streamsched.domain.tasks.task_retry import ConstantRetry, TaskRetry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +119,13 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry) -> After
             advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
             return TaskRetries(at, task.failures, storable_text(reason))
         case AttemptFailed(at=at, reason=reason):
-            failures = task.failures + 1
-            wait = (task.retry or retry).wait(task.token, failures)
+            failures, policy = task.failures + 1, task.retry or retry
+            wait = policy.wait(task.token, failures)
             if wait is None:
                 return _after_tick(task, TaskState.FAILED, storable_text(reason))
             advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
-            return TaskRetries(later(at, max(wait, timedelta(0))), failures, storable_text(reason))
+            since = task.started_at if isinstance(policy, ConstantRetry) else at
+            return TaskRetries(max(at, later(since, wait)), failures, storable_text(reason))
         case _:
             assert_never(end)
 

@@ -27,6 +27,8 @@ from streamsched.domain.triggers.trigger import Cron, Every
 
 #: The most repeats: PostgreSQL's `integer`.
 MOST_REPEATS: Final = 2**31 - 1
+#: The shortest interval of Dapr's `@every`; other intervals are from one second on.
+SHORTEST_TICK: Final = timedelta(milliseconds=1)
 
 _TICK: Final = timedelta(microseconds=1)
 
@@ -57,7 +59,7 @@ class Recurrence:
         if self.rhythm.jitter:
             raise InvalidDefinitionError("$.rhythm.jitter", "is not available for tasks")
         if isinstance(self.rhythm, Cron):
-            check_cron(self.rhythm)
+            check_cron(self.rhythm, shortest=SHORTEST_TICK)
         if self.repeats is not None:
             check_count(self.repeats, "$.repeats", most=MOST_REPEATS)
         if self.until is not None:

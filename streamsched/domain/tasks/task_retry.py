@@ -1,11 +1,12 @@
-"""Retries of tasks: bounded with a growing, jittered wait, or without a bound at a fixed period.
+"""Retries of tasks: bounded with a growing, jittered wait; without a bound at a fixed period; at a constant interval.
 
     >>> PeriodRetry(timedelta(seconds=30)).wait("t", 1)
     datetime.timedelta(seconds=30)
     >>> BackoffRetry(retries=0).wait("t", 1) is None
     True
 
-A wait counts from the end of the failed attempt. The task keeps its place: later tasks of its lane wait too.
+A wait counts from the end of the failed attempt, a constant interval from its start. The task keeps its place: later
+tasks of its lane wait too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from streamsched.domain.limits import check_count, check_duration
 
 #: The most retries of a bounded policy.
 MOST_RETRIES: Final = 1_000_000
+#: A task that fails at once and without a bound is not tried more often than this.
+SHORTEST_UNBOUNDED: Final = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +75,28 @@ class PeriodRetry:
         return self.period
 
 
-TaskRetry = BackoffRetry | PeriodRetry
+@dataclass(frozen=True, slots=True)
+class ConstantRetry:
+    """Attempts at a constant interval, from the start of one to the start of the next, and never at the same time.
+
+    Attributes:
+        retries: attempts after the first; None: no bound, and an interval of at least `SHORTEST_UNBOUNDED`.
+    """
+
+    interval: timedelta
+    retries: int | None
+
+    def __post_init__(self) -> None:
+        check_duration(self.interval, "$.interval", zero=True)
+        if self.retries is not None:
+            check_count(self.retries, "$.retries", least=0)
+
+    def wait(self, token: str, failures: int) -> timedelta | None:
+        """The interval; None: there is no further attempt."""
+        del token
+        if self.retries is None:
+            return max(self.interval, SHORTEST_UNBOUNDED)
+        return self.interval if failures <= self.retries else None
+
+
+TaskRetry = BackoffRetry | PeriodRetry | ConstantRetry

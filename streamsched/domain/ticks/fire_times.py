@@ -36,6 +36,8 @@ __all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "pre
 
 #: Maximum characters of an expression; enough to list every value of every field.
 LONGEST: Final = 1000
+#: The shortest interval of a schedule's `@every`.
+SHORTEST: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def parse_cron(expression: str, dialect: Dialect = Dialect.UNIX) -> Rhythm:
     return rhythm
 
 
-def check_cron(leaf: Cron) -> None:
-    """Checks that the expression is valid and can match, and that its zone exists.
+def check_cron(leaf: Cron, *, shortest: timedelta = SHORTEST) -> None:
+    """Checks that the expression is valid and can match, that its zone exists, and that the interval of `@every` is at
+    least `shortest`.
 
     Raises:
         InvalidDefinitionError: a field of `$.expression` is wrong, it never matches, or `$.zone` is unknown.
@@ -85,6 +88,8 @@ def check_cron(leaf: Cron) -> None:
         rhythm = parse_cron(leaf.expression, leaf.dialect)
     except InvalidDefinitionError as exc:
         raise InvalidDefinitionError("$.expression", exc.reason) from exc
+    if isinstance(rhythm.ticks, timedelta) and rhythm.ticks < shortest:
+        raise InvalidDefinitionError("$.expression", f"'{leaf.expression}' must be at least one second")
     if rhythm.zone is not None:
         check_zone(rhythm.zone, "$.expression")
         if leaf.zone not in ("UTC", rhythm.zone):

@@ -4,7 +4,7 @@ Exactly six fields, seconds first; `?` is `*`; steps may exceed their field; emp
 neither day field has a star the two are alternatives; a step of more than one removes the star. `@daily` and the other
 descriptors, `@every 90s`, and a zone prefix: `TZ=Europe/Berlin 0 0 4 * * *`. Error texts are those of Dapr.
 
-Refused, where Dapr loops: days that never match, and intervals of less than a second.
+Refused, where Dapr loops: days that never match, and intervals of less than a millisecond.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _DESCRIPTORS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _EVERY: Final = "@every "
+_SHORTEST: Final = timedelta(milliseconds=1)
 _ZONE = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)\s*(?P<rest>.*)", re.DOTALL)
 
 _WEEKDAY: Final = weekday(0, 6)
@@ -97,8 +98,8 @@ def _interval(spec: str) -> timedelta:
         interval = parse_go_duration(text)
     except InvalidDefinitionError as exc:
         raise InvalidDefinitionError("$", f"failed to parse duration {spec}: {exc.reason}") from exc
-    if interval < timedelta(seconds=1):
-        refuse(f"'{spec}' must be at least one second")
+    if interval < _SHORTEST:
+        refuse(f"'{spec}' must be at least one millisecond")
     return interval
 
 
