@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
+from streamsched.define.programs import ProgramBuilder, located
 from streamsched.define.retries import failures
 from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
@@ -27,7 +27,7 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate
-from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
@@ -35,17 +35,10 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import (
-    BashJob,
-    Executable,
-    HttpJob,
     Misfire,
     OnChange,
     OnTimeout,
-    Program,
-    PublishJob,
     Schedule,
-    SparkJob,
-    require_client_mode,
 )
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
@@ -56,7 +49,7 @@ Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
 Lateness = Duration | tuple[Duration, OnLate | str]
 
 
-class App:
+class App(ProgramBuilder):
     """Programs and schedules that are deployed together.
 
     Every method checks its arguments and raises an `InvalidError` whose path names the program or schedule and the
@@ -65,8 +58,7 @@ class App:
 
     def __init__(self, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         with anchored("$.application"):
-            self.ref = AppRef(namespace, name)
-        self._programs: dict[str, Program] = {}
+            super().__init__(AppRef(namespace, name))
         self._schedules: dict[str, Schedule] = {}
         self._enabled: set[str] = set()
         self._keeping: set[str] = set()
@@ -74,94 +66,6 @@ class App:
 
     def __repr__(self) -> str:
         return f"App({str(self.ref)!r}, {len(self._programs)} programs, {len(self._schedules)} schedules)"
-
-    def spark(
-        self,
-        name: str,
-        *,
-        main: str | Path,
-        arguments: Iterable[str] = (),
-        master: str | None = None,
-        conf: Mapping[str, str] | None = None,
-        defaults: Mapping[str, str] | None = None,
-    ) -> ProgramRef:
-        """Adds a PySpark application, run by `spark-submit`.
-
-        Args:
-            name: unique among the app's programs.
-            main: the Python file. A relative path is resolved against the folder of the file that defines the app.
-                `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem whose jars Spark has.
-            arguments: command line; `{name}` is replaced by the run's argument of that name.
-            master: Spark master URL. Default: the installation's.
-            conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
-            defaults: arguments of every run. Preferences and schedules can override them.
-        """
-        path = below("$.programs", name)
-        if not str(main).strip():
-            raise InvalidDefinitionError(f"{path}.main", "is empty")
-        if isinstance(arguments, str):
-            raise InvalidDefinitionError(f"{path}.arguments", "must be a list of texts but is one text")
-        job = SparkJob(str(main), tuple(str(each) for each in arguments), master, texts(conf, f"{path}.conf"))
-        require_client_mode(job, path)
-        return self._add(name, job, texts(defaults, f"{path}.defaults"))
-
-    def bash(self, name: str, command: str, *, defaults: Mapping[str, str] | None = None) -> ProgramRef:
-        """Adds a shell command. The run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
-        path = below("$.programs", name)
-        if not command.strip():
-            raise InvalidDefinitionError(f"{path}.command", "is empty")
-        return self._add(name, BashJob(command), texts(defaults, f"{path}.defaults"))
-
-    def http(
-        self,
-        name: str,
-        url: str,
-        *,
-        method: str = "POST",
-        headers: Mapping[str, str] | None = None,
-        body: str | None = None,
-        timeout: Duration = "30s",
-        defaults: Mapping[str, str] | None = None,
-    ) -> ProgramRef:
-        """Adds an HTTP request. The launcher sends it itself, without a process; a 2xx response is success.
-
-        Args:
-            name: unique among the app's programs.
-            url: `{name}` is replaced by the run's argument of that name, percent-encoded.
-            method: GET, HEAD, POST, PUT, PATCH or DELETE.
-            headers: headers of the request. Retries of a run have the same `Idempotency-Key`.
-            body: `{name}` is replaced. Default: the run as JSON: `run`, `job`, `attempt`, `program`, `schedule`,
-                `arguments`.
-            timeout: longest time to wait for the response.
-            defaults: arguments of every run. Preferences and schedules can override them.
-        """
-        path = below("$.programs", name)
-        with anchored(path):
-            request_headers = texts(headers, "$.headers")
-            job = HttpJob(url, method.upper(), request_headers, body, duration(timeout, "$.timeout"))
-        return self._add(name, job, texts(defaults, f"{path}.defaults"))
-
-    def publish(
-        self,
-        name: str,
-        event: str,
-        *,
-        attributes: Mapping[str, str] | None = None,
-        defaults: Mapping[str, str] | None = None,
-    ) -> ProgramRef:
-        """Adds a program that emits one custom event for each completed run, without a process.
-
-        Args:
-            name: unique among the app's programs.
-            event: name of the event, as in the trigger `event("…")`. Default namespace: the app's.
-            attributes: `{name}` in their values is replaced by the run's argument of that name.
-            defaults: arguments of every run. Preferences and schedules can override them.
-        """
-        path = below("$.programs", name)
-        with anchored(f"{path}.event"):
-            event_name = EventName.parse(event, self.ref.namespace)
-        job = PublishJob(event_name, texts(attributes, f"{path}.attributes"))
-        return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def schedule(
         self,
@@ -349,30 +253,6 @@ class App:
             frozenset(self._keeping),
             tuple(self._tasks),
         )
-
-    def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:
-        path = below("$.programs", name)
-        if name in self._programs:
-            raise InvalidDefinitionError(path, "is defined twice")
-        with anchored(path):
-            ref = ProgramRef(self.ref.namespace, self.ref.app, name)
-        self._programs[name] = Program(ref, executable, defaults)
-        return ref
-
-    def _known(self, program: ProgramRef | str) -> ProgramRef:
-        for known in self._programs.values():
-            if program in (known.ref, known.ref.name):
-                return known.ref
-        names = ", ".join(self._programs) or "none yet"
-        raise InvalidDefinitionError("$", f"'{program}' is not a program of {self.ref} (known: {names})")
-
-
-def located(program: Program, base: Path) -> Program:
-    """The program with the path of its main file resolved against `base`; URLs are not changed."""
-    executable = program.executable
-    if not isinstance(executable, SparkJob) or "://" in executable.main:
-        return program
-    return replace(program, executable=replace(executable, main=str((base / executable.main).resolve())))
 
 
 def _late(late: Lateness, path: str) -> Late:

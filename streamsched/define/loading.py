@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from streamsched.codec.schedules.schedule import app_from_json
-from streamsched.define.app import App, located
+from streamsched.define.app import App
+from streamsched.define.programs import located
 from streamsched.define.yaml import YamlError, read_yaml
 from streamsched.domain.errors import (
     DecodeError,

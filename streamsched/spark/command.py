@@ -7,20 +7,26 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, assert_never
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.schedules.schedule import BashJob, HttpJob, PublishJob, SparkJob
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.schedule import HttpJob, PublishJob
+from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
 
 JAVA_NEEDED: Final = 17
 
-_INVALID_IN_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
+#: Calls a PySpark module; `spark-submit` takes a path.
+_SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
+_PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
+#: Files that Python code of Spark can import.
+_IMPORTABLE: Final = (".py", ".zip", ".egg", ".whl")
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
 
@@ -57,6 +63,10 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
     match assignment.program.executable:
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
+        case PythonJob() as job:
+            options = (filled(each, assignment.arguments) for each in job.arguments)
+            own = _with_folder({**env, **job.env}, job.folder)
+            return Command((sys.executable, "-m", _PYTHON_CALL, job.target, *options), own)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env)
         case HttpJob() | PublishJob():
@@ -85,7 +95,7 @@ def find_java(environ: Mapping[str, str]) -> Path:
 def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
     env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
-        env[f"STREAMSCHED_ARG_{_INVALID_IN_VARIABLE.sub('_', name.upper())}"] = value
+        env[variable_of(name)] = value
     return env | {
         "STREAMSCHED_RUN_ID": assignment.run,
         "STREAMSCHED_RUN_FILE": str(run_file),
@@ -97,7 +107,7 @@ def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path
 
 
 def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, env: dict[str, str]) -> Command:
-    main = filled(job.main, assignment.arguments)
+    main = filled(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
     if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
         raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")
@@ -110,20 +120,48 @@ def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
+        **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
         **job.conf,
     }
+    _check_set(job.env_from_os, env)
+    env = _with_folder({**env, **job.env}, job.folder)
+    if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
+        env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
     env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    importable = [each for each in job.uris if each.lower().endswith(_IMPORTABLE)]
+    others = [each for each in job.uris if each not in importable]
+    files = [
+        *(("--py-files", ",".join(importable)) if importable else ()),
+        *(("--files", ",".join(others)) if others else ()),
+    ]
     settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
     return Command(
         (
             *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
-            *("--name", assignment.run, *settings, main),
+            *("--name", assignment.run, *settings, *files, main),
+            *(() if job.module is None else (job.module,)),
             *(filled(argument, assignment.arguments) for argument in job.arguments),
         ),
         env,
     )
+
+
+def _check_set(names: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raises:
+    ConfigurationError: one of these variables is not set here.
+    """
+    for name in names:
+        if name not in env:
+            raise ConfigurationError(f"variable {name} of env_from_os is not set where the launcher runs")
+
+
+def _with_folder(env: dict[str, str], folder: str) -> dict[str, str]:
+    """With the folder first on the import path."""
+    if not folder:
+        return env
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, (folder, env.get("PYTHONPATH"))))}
 
 
 def _java_version(java: Path) -> int | None:

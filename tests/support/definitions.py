@@ -38,6 +38,7 @@ from streamsched.domain.schedules.schedule import (
     OnTimeout,
     Program,
     PublishJob,
+    PythonJob,
     Schedule,
     SparkJob,
 )
@@ -203,6 +204,23 @@ _mappings = st.dictionaries(_text(max_size=6), _text(max_size=6), max_size=3)
 executables: st.SearchStrategy[Executable] = st.one_of(
     st.builds(SparkJob, _text(min_size=1), st.lists(_text(), max_size=3).map(tuple), st.none() | _names, _mappings),
     st.builds(BashJob, _text(min_size=1)),
+    st.builds(
+        SparkJob,
+        st.just(""),
+        st.lists(_text(), max_size=3).map(tuple),
+        module=st.just("tasks.flow"),
+        folder=_text(),
+        env=st.dictionaries(st.sampled_from(["A", "b_1"]), st.text("ab =", max_size=3), max_size=2),
+        env_from_os=st.lists(st.just("HOME"), max_size=1).map(tuple),
+        uris=st.lists(st.sampled_from(["a.py", "s3a://b/c.zip"]), max_size=2).map(tuple),
+    ),
+    st.builds(
+        PythonJob,
+        st.just("models"),
+        st.lists(_text(), max_size=3).map(tuple),
+        _text(),
+        st.dictionaries(st.sampled_from(["A", "b_1"]), st.text("ab =", max_size=3), max_size=2),
+    ),
     st.builds(
         HttpJob,
         _names.map("http://host/{}".format),

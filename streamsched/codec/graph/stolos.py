@@ -1,10 +1,11 @@
 """Reads the `tasks.json` of Stolos, and reports what means something else here.
 
-{name: {"job_type"?: "bash" | "pyspark", "bash_cmd"?: text, "job_id"?: template, "depends_on"?: …,
-  "autofill_values"?: …,
-  "valid_if_or"?: …, "pymodule"?: text, "spark_conf"?: {name: text}}}
+{name: {"job_type"?: "bash" | "pyspark" | plug-in, "bash_cmd"?: text, "job_id"?: template, "depends_on"?: …,
+  "autofill_values"?: …, "valid_if_or"?: …, "pymodule"?: text, "spark_conf"?: {name: text}, "env"?: {name: text},
+  "env_from_os"?: [name, …], "uris"?: [path or URL, …], "options"?: [text, …]}}
 
-As `codec.graph.task`, with `app_name` for `task`. `bash_opts` is the former name of `bash_cmd`.
+As `codec.graph.task`, with `app_name` for `task`. `bash_opts` is the former name of `bash_cmd`. `options` are what
+Stolos takes from the command line of a run; it does not read the field.
 """
 
 from __future__ import annotations
@@ -12,19 +13,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import PurePosixPath
+from typing import Final
 
 from streamsched.codec.graph.task import autofill_from_json, groups_from_json, valid_if_from_json
-from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
 from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, at
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.schedule import Executable
+from streamsched.domain.schedules.shell_command import filled_by_shell
 
 #: The default of STOLOS_JOB_ID_DEFAULT_TEMPLATE in its documentation.
 DEFAULT_TEMPLATE: Final = "{date}_{client_id}_{collection_name}"
 _ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)\}")
-_QUOTED: Final = re.compile(r"'[^']*\{[A-Za-z][A-Za-z0-9_]*\}[^']*'|\"[^\"]*\{[A-Za-z][A-Za-z0-9_]*\}[^\"]*\"")
+#: The former name of the argument `task` of a node's run.
+_APP_NAME: Final = re.compile(r"\{app_name\}")
+_KNOWN: Final = frozenset(
+    ("job_type", "bash_cmd", "bash_opts", "job_id", "depends_on", "autofill_values", "valid_if_or", "options")
+)
+_OF_SPARK: Final = frozenset(("pymodule", "spark_conf", "env", "env_from_os", "uris"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +46,10 @@ class StolosDifference:
 
 @dataclass(frozen=True, slots=True)
 class StolosTask:
-    """A task, and what it runs: a shell command, or a Python file for Spark with its settings.
-
-    Attributes:
-        command: with the values of the job id as environment variables; None for `main`.
-    """
+    """A task, and what it runs. `folder` of a module is `.`: that of the document."""
 
     task: TaskTemplate
-    command: str | None
-    main: str | None = None
-    conf: tuple[tuple[str, str], ...] = ()
+    executable: Executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +123,12 @@ def _task(
         )
     autofill = autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values"))
     task = TaskTemplate(names[name], template, tuple(_renamed(group, names) for group in groups), autofill, valid)
-    found = _program(task, name, fields, differences)
+    kind = fields.optional_text("job_type") or "bash"
+    known = _KNOWN | _OF_SPARK if kind == "pyspark" else _KNOWN
     for unknown in fields.names():
-        if unknown not in _KNOWN:
+        if unknown not in known:
             differences.append(StolosDifference(fields.at(unknown), "is not used"))
-    return found
-
-
-_KNOWN: Final = frozenset(
-    ("job_type", "bash_cmd", "bash_opts", "job_id", "depends_on", "autofill_values", "valid_if_or", "pymodule")
-) | {"spark_conf"}
+    return StolosTask(task, _executable(kind, task, fields, differences))
 
 
 def _renamed(group: DependencyGroup, names: Mapping[str, str]) -> DependencyGroup:
@@ -140,47 +139,65 @@ def _renamed(group: DependencyGroup, names: Mapping[str, str]) -> DependencyGrou
     return DependencyGroup(group.name, tuple(entries))
 
 
-def _program(task: TaskTemplate, name: str, fields: Fields, differences: list[StolosDifference]) -> StolosTask:
-    kind = fields.optional_text("job_type") or "bash"
+def _executable(kind: str, task: TaskTemplate, fields: Fields, differences: list[StolosDifference]) -> Executable:
+    options = fields.text_list("options")
     if kind == "pyspark":
-        module = fields.text("pymodule")
-        main = module.replace(".", "/") + ".py"
+        folder, name = _module(fields)
         differences.append(
-            StolosDifference(
-                fields.at("pymodule"), f"runs {main} as a program; Stolos calls its main(sc, ns) in its own process"
-            )
+            StolosDifference(fields.at("pymodule"), "gets the parts of the job id as texts, and runs on Python 3")
         )
-        conf: dict[str, Any] = dict(found.raw()) if (found := fields.optional_object("spark_conf")) is not None else {}
-        return StolosTask(task, None, main, tuple((key, str(each)) for key, each in conf.items()))
-    where = fields.at("bash_cmd")
-    command = fields.optional_text("bash_cmd") or fields.optional_text("bash_opts")
+        conf, env = _texts(fields, "spark_conf"), _texts(fields, "env")
+        inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
+        with anchored(fields.path):
+            return SparkJob("", options, None, conf, name, folder, env, inherited, uris)
     if kind != "bash":
         differences.append(
-            StolosDifference(fields.at("job_type"), f"plug-in '{kind}' is not run: the program does nothing")
-        )
-        command = "true"
-    elif command is None:
-        differences.append(
             StolosDifference(
-                where, "is missing: the program does nothing; Stolos takes the command from its command line"
+                fields.at("job_type"),
+                f"'{kind}' is an entry point of group streamsched.task_kinds or a module where the launcher runs; its "
+                "main(ns) gets the parts of the job id in ns, as texts",
             )
         )
-        command = "true"
-    if _QUOTED.search(command):
+        with anchored(fields.path):
+            return PythonJob(kind, options, ".")
+    where = fields.at("bash_cmd" if fields.has("bash_cmd") else "bash_opts")
+    command = fields.optional_text("bash_cmd") or fields.optional_text("bash_opts") or ""
+    if options:
+        command = f"{command} {' '.join(options)}".strip()
+    if not command:
         differences.append(
-            StolosDifference(where, "has a placeholder within quotes: check how the shell reads its variable there")
+            StolosDifference(
+                fields.at("bash_cmd"),
+                "is missing: the program does nothing. Stolos takes the command from its command line: give it here or "
+                "in options",
+            )
         )
-    return StolosTask(task, _command(command, task, name, where))
+        return BashJob("true")
+    components = task.template.components
+    plain = _APP_NAME.sub("{task}", command) if "task" not in components else command
+    return BashJob(filled_by_shell(plain, ("job_id", "task", *components), where))
 
 
-def _command(command: str, task: TaskTemplate, name: str, path: str) -> str:
-    """The command with `"$STREAMSCHED_ARG_DATE"` for `{date}`, so a value is never read as shell syntax."""
+def _module(fields: Fields) -> tuple[str, str]:
+    """The folder and the name of `pymodule`: a module, or a path of a Python file."""
+    text = fields.text("pymodule")
+    if not text.endswith(".py") and "/" not in text:
+        return ".", text
+    path = PurePosixPath(text.removesuffix(".py"))
+    return str(path.parent), path.name
 
-    def variable(found: re.Match[str]) -> str:
-        if found[1] == "app_name":
-            return name
-        if found[1] not in ("job_id", *task.template.components):
-            raise DecodeError(path, f"names {{{found[1]}}}, which is no component of {task.template}")
-        return f'"$STREAMSCHED_ARG_{found[1].upper()}"'
 
-    return _PLACEHOLDER.sub(variable, command)
+def _texts(fields: Fields, name: str) -> dict[str, str]:
+    """A field with values by name; numbers and booleans become texts, as Spark reads them."""
+    found = fields.optional_object(name)
+    return {} if found is None else {key: _text(found, key) for key in found.names()}
+
+
+def _text(fields: Fields, name: str) -> str:
+    match fields.required(name):
+        case bool() as value:
+            return str(value).lower()
+        case str() | int() | float() as value:
+            return str(value)
+        case _:
+            return fields.text(name)

@@ -3,6 +3,7 @@
     {"namespace": "default", "application": "flights",
      "programs": [{"name": "join", "type": "spark", "main": "join.py"},
                   {"name": "tidy", "type": "bash", "command": "rm -rf scratch"},
+                  {"name": "train", "type": "python", "target": "models:train"},
                   {"name": "tell", "type": "http", "url": "https://…", "method": "POST", "body": "{day} is there"},
                   {"name": "say", "type": "publish", "event": "approved", "attributes": {"day": "{day}"}}],
      "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
@@ -28,21 +29,19 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
+from streamsched.codec.schedules.process_job import (
+    bash_from_json,
+    process_job_to_json,
+    python_from_json,
+    spark_from_json,
+)
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.domain.schedules.schedule import (
-    BashJob,
-    Executable,
-    HttpJob,
-    OnChange,
-    Program,
-    PublishJob,
-    Schedule,
-    SparkJob,
-)
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.schedule import Executable, HttpJob, OnChange, Program, PublishJob, Schedule
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
@@ -51,11 +50,8 @@ _R = TypeVar("_R", ProgramRef, ScheduleRef)
 def executable_to_json(executable: Executable) -> dict[str, Any]:
     """The canonical JSON of a program's executable."""
     match executable:
-        case SparkJob(main=main, arguments=arguments, master=master, conf=conf):
-            own = {} if master is None else {"master": master}
-            return {"type": "spark", "main": main, "arguments": list(arguments), **own, "conf": dict(conf)}
-        case BashJob(command=command):
-            return {"type": "bash", "command": command}
+        case SparkJob() | BashJob() | PythonJob():
+            return process_job_to_json(executable)
         case HttpJob() as job:
             body = {} if job.body is None else {"body": job.body}
             timeout = duration_text(job.timeout)
@@ -272,14 +268,11 @@ def _started(fields: Fields, owner: AppRef) -> ProgramRef:
 def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executable:
     match fields.text("type").casefold():
         case "spark":
-            return SparkJob(
-                fields.text("main"),
-                fields.text_list("arguments"),
-                fields.optional_text("master"),
-                fields.texts("conf"),
-            )
+            return spark_from_json(fields)
         case "bash":
-            return BashJob(fields.text("command"))
+            return bash_from_json(fields)
+        case "python":
+            return python_from_json(fields)
         case "http":
             return _http(fields)
         case "publish":
@@ -287,7 +280,9 @@ def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executabl
                 event = EventName.parse(fields.text("event"), namespace)
             return PublishJob(event, fields.texts("attributes"))
         case other:
-            return fields.fail("type", f"is no program we know: {shown(other)} (known: bash, http, publish, spark)")
+            return fields.fail(
+                "type", f"is no program we know: {shown(other)} (known: bash, http, publish, python, spark)"
+            )
 
 
 def _http(fields: Fields) -> HttpJob:

@@ -11,7 +11,8 @@ from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.arguments import check_properties
-from streamsched.domain.schedules.schedule import Program, Schedule, SparkJob, require_client_mode
+from streamsched.domain.schedules.process_job import SparkJob, require_client_mode
+from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 
 

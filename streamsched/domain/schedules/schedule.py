@@ -23,53 +23,14 @@ from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-DEPLOY_MODE: Final = "spark.submit.deployMode"
 _URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class SparkJob:
-    """A PySpark application run by `spark-submit` in client mode.
-
-    Attributes:
-        main: path of the Python file.
-        arguments: its command line; `{name}` is replaced by the run's argument of that name.
-        master: Spark master URL; None takes the installation's.
-        conf: `--conf` settings.
-    """
-
-    main: str
-    arguments: tuple[str, ...] = ()
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-
-
-def require_client_mode(job: SparkJob, path: str) -> None:
-    """Drivers run beside the launcher, so a program that is to run its driver in the cluster is refused when it is
-    deployed. Not part of `SparkJob` itself: programs stored before this rule must still be read.
-
-    Raises:
-        InvalidDefinitionError: `conf` asks for another deploy mode than `client`.
-    """
-    mode = job.conf.get(DEPLOY_MODE, "client")
-    if mode.strip().casefold() != "client":
-        raise InvalidDefinitionError(
-            f'{path}.conf["{DEPLOY_MODE}"]',
-            f"is '{mode}', but programs run in client mode, their driver beside the launcher: leave it out",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class BashJob:
-    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
-
-    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +72,7 @@ class PublishJob:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-Executable = SparkJob | BashJob | HttpJob | PublishJob
+Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob
 #: What launchers execute within their own process; the SQL that selects inline runs repeats their names.
 Quick = HttpJob | PublishJob
 

@@ -145,7 +145,7 @@ def policies_page() -> str:
         *_functions(_POLICIES),
         "## Programs",
         "",
-        *_methods(App, ("spark", "bash", "http", "publish"), owner="app"),
+        *_methods(App, ("spark", "bash", "python", "http", "publish"), owner="app"),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 

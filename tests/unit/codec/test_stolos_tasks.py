@@ -9,6 +9,7 @@ import pytest
 from streamsched.codec.graph.stolos import stolos_from_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.graph import Graph, NodeId
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 
 #: The graph of its documentation: AND within `dependency_group_1`, OR between the groups.
 TASKS = {
@@ -59,30 +60,54 @@ def test_the_documented_graph() -> None:
     )
 
 
-def test_commands_get_values_as_quoted_variables_and_the_rest_is_reported() -> None:
+def test_what_tasks_run_and_the_report() -> None:
     found = stolos_from_json(
         {
             **TASKS,
-            "a/b": {"bash_cmd": "echo '{date}'", "max": 1},
+            "a/b": {"bash_cmd": "echo '{date}' {{}}", "max": 1},
             "c": {"valid_if_or": {"_func": "my.module.valid"}, "depends_on": {"app_name": ["a/b"]}},
-            "d": {"job_type": "pyspark", "pymodule": "my.task", "spark_conf": {"spark.x": 1}},
+            "d": {
+                "job_type": "pyspark",
+                "pymodule": "my.task",
+                "spark_conf": {"spark.x": 1, "spark.y": True},
+                "env": {"A": "b"},
+                "env_from_os": ["HOME"],
+                "uris": ["x.zip"],
+                "options": ["--read_fp", "/data/{date}"],
+            },
+            "e": {"job_type": "pyspark", "pymodule": "tasks/flow.py"},
+            "f": {"job_type": "my_plugin", "options": ["--level", "2"]},
         }
     )
-    commands = {each.task.name: each.command for each in found.tasks}
-    assert commands["preprocess"] == 'echo preprocess "$STREAMSCHED_ARG_DATE"'
-    assert commands["otherPreprocess"] == 'echo "$STREAMSCHED_ARG_JOB_ID"'
-    assert found.tasks[-1].main == "my/task.py"
-    assert found.tasks[-1].conf == (("spark.x", "1"),)
-    assert found.tasks[-2].task.groups[0].entries[0].tasks == ("a-b",)
+    programs = {each.task.name: each.executable for each in found.tasks}
+    assert programs["preprocess"] == BashJob('echo "$STREAMSCHED_ARG_TASK" "$STREAMSCHED_ARG_DATE"')
+    assert programs["otherPreprocess"] == BashJob('echo "$STREAMSCHED_ARG_JOB_ID"')
+    assert programs["a-b"] == BashJob("echo ''\"$STREAMSCHED_ARG_DATE\"'' {}")
+    assert programs["d"] == SparkJob(
+        "",
+        ("--read_fp", "/data/{date}"),
+        None,
+        {"spark.x": "1", "spark.y": "true"},
+        "my.task",
+        ".",
+        {"A": "b"},
+        ("HOME",),
+        ("x.zip",),
+    )
+    assert programs["e"] == SparkJob("", module="flow", folder="tasks")
+    assert programs["f"] == PythonJob("my_plugin", ("--level", "2"), ".")
+    dependent = next(each.task for each in found.tasks if each.task.name == "c")
+    assert dependent.groups[0].entries[0].tasks == ("a-b",)
     assert [each.path for each in found.differences] == [
         "$['a/b']",
         "$.modelBuild.depends_on",
         "$.modelBuild.bash_cmd",
-        "$['a/b'].bash_cmd",
         "$['a/b'].max",
         "$.c.valid_if_or._func",
         "$.c.bash_cmd",
         "$.d.pymodule",
+        "$.e.pymodule",
+        "$.f.job_type",
     ]
 
 
@@ -90,6 +115,11 @@ def test_commands_get_values_as_quoted_variables_and_the_rest_is_reported() -> N
     ("tasks", "path"),
     [
         ({"a": {"bash_cmd": "echo {nothing}"}}, "$.a.bash_cmd"),
+        ({"a": {"bash_opts": "echo {"}}, "$.a.bash_opts"),
+        ({"a": {"job_type": "pyspark"}}, "$.a.pymodule"),
+        ({"a": {"job_type": "pyspark", "pymodule": "m", "spark_conf": {"x": []}}}, "$.a.spark_conf.x"),
+        ({"a": {"job_type": "pyspark", "pymodule": "m", "env": {"a b": ""}}}, "$.a.env"),
+        ({"a": {"job_type": "no plug-in"}}, "$.a.target"),
         ({"a": {"job_id": "{x}", "depends_on": {"app_name": "b"}}}, "$.a.depends_on.app_name"),
         ({"a/b": {}, "a-b": {}}, "$.a-b"),
         ([], "$"),

@@ -30,7 +30,7 @@ def stolos(
         str, typer.Option(help="Job id of tasks without one, in place of STOLOS_JOB_ID_DEFAULT_TEMPLATE.")
     ] = "{date}_{client_id}_{collection_name}",
     delimiter: Annotated[str, typer.Option(help="STOLOS_JOB_ID_DELIMITER: one character.")] = "_",
-    max_retry: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs of a job that fails.")] = 5,
+    max_retry: Annotated[int, typer.Option(min=1, max=100, help="Number of runs of a job that fails.")] = 5,
     dry_run: DryRunOption = False,
     url: UrlOption = "",
 ) -> None:
@@ -47,12 +47,9 @@ def stolos(
     built = App(ref.app, namespace=ref.namespace)
     for each in found.tasks:
         name = each.task.name
-        if each.command is not None:
-            built.bash(name, each.command)
-        else:
-            built.spark(name, main=str(file.resolve().parent / (each.main or "")), conf=dict(each.conf))
-        built.add_task(each.task, name, retry=retry(max_retry) if max_retry > 1 else None)
-    body = app_to_json(built.definition())
+        built.add_program(name, each.executable)
+        built.add_task(each.task, name, retry=retry(max_retry, delay="1s", longest="1m"))
+    body = app_to_json(built.definition(file.resolve().parent))
     out = console()
     for difference in found.differences:
         out.print(f"{field_path(difference.path)}: {difference.text}", markup=False)

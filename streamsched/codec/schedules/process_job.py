@@ -1,0 +1,76 @@
+"""Executables that run as a process, as JSON:
+
+{"type": "spark", "main": "join.py" | "pymodule": "tasks.flow", "arguments"?: […], "master"?: text, "conf"?: {…},
+ "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …]}
+{"type": "bash", "command": text, "fill"?: true}
+{"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}}
+
+With `fill` the placeholders of a command are replaced when it is read; its canonical JSON has variables instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+from streamsched.domain.schedules.shell_command import filled_by_shell
+
+
+def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
+    """The canonical JSON; what is empty is left out, except fields that older versions always wrote."""
+    match job:
+        case SparkJob():
+            code = {"main": job.main} if job.module is None else {"pymodule": job.module}
+            return {
+                "type": "spark",
+                **code,
+                "arguments": list(job.arguments),
+                **({} if job.master is None else {"master": job.master}),
+                "conf": dict(job.conf),
+                **_some(folder=job.folder, env=dict(job.env), env_from_os=list(job.env_from_os), uris=list(job.uris)),
+            }
+        case BashJob(command=command):
+            return {"type": "bash", "command": command}
+        case PythonJob():
+            own = _some(arguments=list(job.arguments), folder=job.folder, env=dict(job.env))
+            return {"type": "python", "target": job.target, **own}
+        case _:
+            assert_never(job)
+
+
+def spark_from_json(fields: Fields) -> SparkJob:
+    """Raises:
+    DecodeError, InvalidDefinitionError: the path is that of the field.
+    """
+    module = fields.optional_text("pymodule")
+    main = fields.text("main") if module is None else fields.optional_text("main") or ""
+    arguments, master, conf = fields.text_list("arguments"), fields.optional_text("master"), fields.texts("conf")
+    folder, env = fields.optional_text("folder") or "", fields.texts("env")
+    inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
+    with anchored(fields.path):
+        return SparkJob(main, arguments, master, conf, module, folder, env, inherited, uris)
+
+
+def bash_from_json(fields: Fields) -> BashJob:
+    """Raises:
+    DecodeError, InvalidDefinitionError: the path is that of the field.
+    """
+    command = fields.text("command")
+    if fields.optional_boolean("fill"):
+        command = filled_by_shell(command, path=fields.at("command"))
+    return BashJob(command)
+
+
+def python_from_json(fields: Fields) -> PythonJob:
+    """Raises:
+    DecodeError, InvalidDefinitionError: the path is that of the field.
+    """
+    target, arguments = fields.text("target"), fields.text_list("arguments")
+    folder, env = fields.optional_text("folder") or "", fields.texts("env")
+    with anchored(fields.path):
+        return PythonJob(target, arguments, folder, env)
+
+
+def _some(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,219 @@
+"""The part of an app's builder that adds programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import assert_never
+
+from streamsched.codec.json.reading import anchored, below
+from streamsched.define.units import Duration, duration, texts
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.names import AppRef, EventName, ProgramRef
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
+from streamsched.domain.schedules.schedule import Executable, HttpJob, Program, PublishJob
+from streamsched.domain.schedules.shell_command import filled_by_shell
+
+
+class ProgramBuilder:
+    """Collects the programs of an app."""
+
+    def __init__(self, ref: AppRef) -> None:
+        self.ref = ref
+        self._programs: dict[str, Program] = {}
+
+    def spark(
+        self,
+        name: str,
+        *,
+        main: str | Path | None = None,
+        pymodule: str | None = None,
+        arguments: Iterable[str] = (),
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        env_from_os: Iterable[str] = (),
+        uris: Iterable[str] = (),
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """Adds a PySpark application, run by `spark-submit`.
+
+        Args:
+            name: unique among the app's programs.
+            main: the Python file. A relative path is resolved against the folder of the file that defines the app.
+                `spark-submit` fetches a URL when the run starts: `https://…`, or a filesystem whose jars Spark has.
+            pymodule: instead of `main`, a module with `main(sc, ns, …)`, `main(textFile, ns, …)` or, for each line of
+                the input, `main(line, ns, …)`. It is searched first in the folder of the file that defines the app.
+            arguments: command line; `{name}` is replaced by the run's argument of that name. For a `pymodule`:
+                `--read_fp`, `--write_fp`, `--sample`, `--mapjson`, `--minPartitions`, `--spark_conf`, `--spark_env`,
+                and those of its `build_arg_parser`.
+            master: Spark master URL. Default: the installation's.
+            conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
+            env: environment variables of the driver and the executors.
+            env_from_os: names of variables of the launcher that the executors get too; the driver has all of them.
+            uris: files for driver and executors. `.py`, `.zip`, `.egg` and `.whl` can be imported there.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        if pymodule is None and not str(main or "").strip():
+            raise InvalidDefinitionError(f"{path}.main", "is empty")
+        with anchored(path):
+            job = SparkJob(
+                str(main or ""),
+                _listed(arguments, "$.arguments"),
+                master,
+                texts(conf, "$.conf"),
+                pymodule,
+                "" if pymodule is None else ".",
+                texts(env, "$.env"),
+                _listed(env_from_os, "$.env_from_os"),
+                _listed(uris, "$.uris"),
+            )
+        require_client_mode(job, path)
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def bash(
+        self, name: str, command: str, *, fill: bool = False, defaults: Mapping[str, str] | None = None
+    ) -> ProgramRef:
+        """Adds a shell command. The run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`.
+
+        Args:
+            name: unique among the app's programs.
+            command: executed by bash.
+            fill: replace each `{name}` by the run's argument of that name, quoted for the shell; `{{` and `}}` are
+                braces.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        if not command.strip():
+            raise InvalidDefinitionError(f"{path}.command", "is empty")
+        text = filled_by_shell(command, path=f"{path}.command") if fill else command
+        return self._add(name, BashJob(text), texts(defaults, f"{path}.defaults"))
+
+    def python(
+        self,
+        name: str,
+        target: str,
+        *,
+        arguments: Iterable[str] = (),
+        env: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """Adds Python code that runs in a process of its own. Modules are searched first in the folder of the file that
+        defines the app.
+
+        Args:
+            name: unique among the app's programs.
+            target: `"module:function"`: called with the run's arguments whose names are its parameters, as texts. Or a
+                module, or the name of an entry point of group `streamsched.task_kinds`, with `main(ns)` and optionally
+                `build_arg_parser`.
+            arguments: for a `main(ns)`, the command line that `build_arg_parser` parses; `{name}` is replaced by the
+                run's argument of that name.
+            env: environment variables of the process.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        with anchored(path):
+            job = PythonJob(target, _listed(arguments, "$.arguments"), ".", texts(env, "$.env"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def http(
+        self,
+        name: str,
+        url: str,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+        timeout: Duration = "30s",
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """Adds an HTTP request. The launcher sends it itself, without a process; a 2xx response is success.
+
+        Args:
+            name: unique among the app's programs.
+            url: `{name}` is replaced by the run's argument of that name, percent-encoded.
+            method: GET, HEAD, POST, PUT, PATCH or DELETE.
+            headers: headers of the request. Retries of a run have the same `Idempotency-Key`.
+            body: `{name}` is replaced. Default: the run as JSON: `run`, `job`, `attempt`, `program`, `schedule`,
+                `arguments`.
+            timeout: longest time to wait for the response.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        with anchored(path):
+            request_headers = texts(headers, "$.headers")
+            job = HttpJob(url, method.upper(), request_headers, body, duration(timeout, "$.timeout"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def publish(
+        self,
+        name: str,
+        event: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """Adds a program that emits one custom event for each completed run, without a process.
+
+        Args:
+            name: unique among the app's programs.
+            event: name of the event, as in the trigger `event("…")`. Default namespace: the app's.
+            attributes: `{name}` in their values is replaced by the run's argument of that name.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        with anchored(f"{path}.event"):
+            event_name = EventName.parse(event, self.ref.namespace)
+        job = PublishJob(event_name, texts(attributes, f"{path}.attributes"))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
+    def add_program(self, name: str, executable: Executable) -> ProgramRef:
+        """Adds a program that was read elsewhere. Relative paths as of `spark` and `python`."""
+        return self._add(name, executable, {})
+
+    def _add(self, name: str, executable: Executable, defaults: dict[str, str]) -> ProgramRef:
+        path = below("$.programs", name)
+        if name in self._programs:
+            raise InvalidDefinitionError(path, "is defined twice")
+        with anchored(path):
+            ref = ProgramRef(self.ref.namespace, self.ref.app, name)
+        self._programs[name] = Program(ref, executable, defaults)
+        return ref
+
+    def _known(self, program: ProgramRef | str) -> ProgramRef:
+        for known in self._programs.values():
+            if program in (known.ref, known.ref.name):
+                return known.ref
+        names = ", ".join(self._programs) or "none yet"
+        raise InvalidDefinitionError("$", f"'{program}' is not a program of {self.ref} (known: {names})")
+
+
+def located(program: Program, base: Path) -> Program:
+    """The program with the paths of its files and folders resolved against `base`; URLs are not changed."""
+    match program.executable:
+        case SparkJob() as job:
+            main = _located(job.main, base) if job.module is None else ""
+            folder = "" if job.module is None else _located(job.folder or ".", base)
+            uris = tuple(_located(each, base) for each in job.uris)
+            return replace(program, executable=replace(job, main=main, folder=folder, uris=uris))
+        case PythonJob() as job:
+            return replace(program, executable=replace(job, folder=_located(job.folder or ".", base)))
+        case BashJob() | HttpJob() | PublishJob():
+            return program
+        case _:
+            assert_never(program.executable)
+
+
+def _located(path: str, base: Path) -> str:
+    return path if "://" in path else str((base / path).resolve())
+
+
+def _listed(values: Iterable[str], path: str) -> tuple[str, ...]:
+    """Raises:
+    InvalidDefinitionError: it is one text.
+    """
+    if isinstance(values, str):
+        raise InvalidDefinitionError(path, "must be a list of texts but is one text")
+    return tuple(str(each) for each in values)

@@ -1,0 +1,130 @@
+"""What a runner executes as a process: PySpark applications, shell commands and Python functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.limits import abridged, check_most
+
+DEPLOY_MODE: Final = "spark.submit.deployMode"
+#: Most entries of an environment, and most files of a Spark job.
+MOST_ENTRIES: Final = 1000
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_TARGET: Final = re.compile(rf"{_MODULE.pattern}:{_MODULE.pattern}", re.ASCII)
+_KIND: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJob:
+    """A PySpark application run by `spark-submit` in client mode: a Python file, or a module with a function `main`.
+
+    Attributes:
+        main: path of the Python file; empty with `module`.
+        arguments: its command line; `{name}` is replaced by the run's argument of that name.
+        master: Spark master URL; None takes the installation's.
+        conf: `--conf` settings.
+        module: a module whose `main` is called with `sc` and `ns`, or with `textFile` and `ns`, or for each line.
+        folder: where the module is searched first; empty: nowhere else than on the import path.
+        env: variables of the driver and the executors.
+        env_from_os: names of the launcher's variables that the executors get too.
+        uris: files for driver and executors; Python files and archives of them can be imported there.
+    """
+
+    main: str
+    arguments: tuple[str, ...] = ()
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    module: str | None = None
+    folder: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_from_os: tuple[str, ...] = ()
+    uris: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.module is not None:
+            if self.main:
+                raise InvalidDefinitionError("$.pymodule", "is given beside main; an application is one of them")
+            if not _MODULE.fullmatch(self.module):
+                raise InvalidDefinitionError(
+                    "$.pymodule", f"must be a module such as tasks.flow but is {abridged(self.module)}"
+                )
+        elif self.env_from_os:
+            raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has all variables anyhow")
+        _check_environment(self.env, self.env_from_os)
+        check_most(len(self.uris), MOST_ENTRIES, "$.uris", "files")
+        for number, each in enumerate(self.uris):
+            if not each.strip() or "," in each:
+                raise InvalidDefinitionError(
+                    f"$.uris[{number}]", f"must be a path or URL without comma: {abridged(each)}"
+                )
+
+
+def require_client_mode(job: SparkJob, path: str) -> None:
+    """Drivers run beside the launcher, so a program that is to run its driver in the cluster is refused when it is
+    deployed. Not part of `SparkJob` itself: programs stored before this rule must still be read.
+
+    Raises:
+        InvalidDefinitionError: `conf` asks for another deploy mode than `client`.
+    """
+    mode = job.conf.get(DEPLOY_MODE, "client")
+    if mode.strip().casefold() != "client":
+        raise InvalidDefinitionError(
+            f'{path}.conf["{DEPLOY_MODE}"]',
+            f"is '{mode}', but programs run in client mode, their driver beside the launcher: leave it out",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BashJob:
+    """A shell command; the run's arguments are in its environment as `STREAMSCHED_ARG_<NAME>`."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class PythonJob:
+    """Python code in a process of its own: `module:function`, called with the run's arguments by name; or a module, or
+    a kind by entry point, with `main(ns)` and optionally `build_arg_parser`.
+
+    Attributes:
+        arguments: the command line that `build_arg_parser` parses; `{name}` is replaced by the run's argument of that
+            name.
+        folder: where the module is searched first; empty: nowhere else than on the import path.
+        env: variables of the process.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    folder: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (_TARGET if ":" in self.target else _KIND).fullmatch(self.target):
+            raise InvalidDefinitionError(
+                "$.target", f"must be module:function, a module, or a kind by entry point: {abridged(self.target)}"
+            )
+        if ":" in self.target and self.arguments:
+            raise InvalidDefinitionError(
+                "$.arguments", "are for a main(ns); a function is called with the run's arguments by name"
+            )
+        _check_environment(self.env, ())
+
+
+def _check_environment(env: Mapping[str, str], inherited: tuple[str, ...]) -> None:
+    check_most(len(env), MOST_ENTRIES, "$.env", "variables")
+    check_most(len(inherited), MOST_ENTRIES, "$.env_from_os", "variables")
+    for path, names in (("$.env", env), ("$.env_from_os", inherited)):
+        for name in names:
+            if not _VARIABLE.fullmatch(name) or name.startswith("STREAMSCHED_"):
+                raise InvalidDefinitionError(
+                    path,
+                    f"must have names of letters, digits and '_', not beginning with STREAMSCHED_: {abridged(name)}",
+                )
+    for name, value in env.items():
+        if "\0" in value:
+            raise InvalidDefinitionError(f"$.env.{name}", "holds a NUL, which no environment can")
