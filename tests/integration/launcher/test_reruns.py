@@ -273,8 +273,8 @@ async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_
     await world.pool.execute(
         "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, "
         "ended_at) "
-        "SELECT format('%s.1.%s', schedule, n), schedule, 1, n, program, state, created_at, created_at, ready, ended_at "
-        "FROM jobs, generate_series(2, 1001) n"
+        "SELECT format('%s.1.%s', schedule, n), schedule, 1, n, program, state, created_at, created_at, ready, "
+        "ended_at FROM jobs, generate_series(2, 1001) n"
     )
     await world.pool.execute(
         "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at) "
