@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from streamsched.domain.backfills.backfill import BackfillFact, BackfillState, ItemState, KnownOutcome
 from streamsched.domain.backfills.request import BackfillRequest
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
+from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,20 @@ class SubmittedJob:
 
     job: str
     repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job whose last run failed or was lost. `run`: that run, the attempt of this number, with its state, reason and
+    end.
+    """
+
+    id: str
+    run: str
+    attempt: int
+    state: RunState
+    reason: str
+    ended_at: datetime
 
 
 class SubmissionStore(Protocol):
@@ -49,6 +64,26 @@ class SubmissionStore(Protocol):
             ConflictError: the job has had no run, or the run has not ended; the schedule is disabled; the token belongs
                 to another request.
             UnavailableError: PostgreSQL is unavailable; a repeat finds what was stored.
+        """
+        ...
+
+    async def failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[FailedJob]:
+        """The jobs that `rerun_failed` would repeat, oldest first.
+
+        Raises:
+            NotFoundError: no such schedule.
+            InvalidError: there are more than `MOST_RERUNS`, or too many jobs to search.
+            ConflictError: the schedule is disabled or draining.
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def rerun_failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[SubmittedJob]:
+        """Repeats them, as `rerun`, all or none, oldest first.
+
+        Raises:
+            NotFoundError, InvalidError, ConflictError, UnavailableError: as `failed`; nothing was stored.
+            ConflictError: also when the token belongs to another request.
         """
         ...
 

@@ -6,7 +6,7 @@ import secrets
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject
@@ -16,10 +16,16 @@ from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.jobs.submission import plain_key
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
+from streamsched.domain.schedules.submission_request import (
+    DEFAULT_SINCE,
+    BulkRerunRequest,
+    RerunRequest,
+    SubmissionRequest,
+)
+from streamsched.domain.time.duration import parse_duration
 from streamsched.launcher.start import start
 from streamsched.ports.clock import Clock
-from streamsched.ports.submissions import SubmissionStore, SubmittedJob
+from streamsched.ports.submissions import FailedJob, SubmissionStore, SubmittedJob
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -39,6 +45,17 @@ RerunKey = Annotated[
         alias="Idempotency-Key",
         description="1 to 255 characters. A repeat with the same key finds the first job; 409 when the key came with "
         "another request. Default: the number of the repeated attempt, so a run is repeated once.",
+    ),
+]
+
+
+BulkRerunKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="1 to 255 characters. A repeat with the same key finds the jobs of the first request and makes no "
+        "others; 409 when the key came with another request. Default: the number of each repeated attempt, so a run is "
+        "repeated once.",
     ),
 ]
 
@@ -154,6 +171,40 @@ async def rerun_run(
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
+@router.post("/schedules/{schedule}/reruns", summary="Rerun the failed jobs of a schedule")
+async def rerun_failed_jobs(
+    schedule: str,
+    body: BodyObject,
+    submissions: SubmissionsDep,
+    clock: ClockDep,
+    *,
+    dry_run: Annotated[bool, Query(description="Return the jobs that would be repeated, and repeat none.")] = False,
+    idempotency_key: BulkRerunKey = None,
+) -> Response:
+    """Repeats all jobs of the schedule whose last run failed or was lost and was not repeated yet, all or none, as
+    `/jobs/{job}/rerun`: 202 `{"jobs": [{"job", "repeated"}]}`, oldest first. The members of the body are optional:
+    `since`, how long ago these runs ended at most (default `1d`); `runs`, a list: only these of them; `arguments`,
+    `reason` and `mute` as of one rerun. 400 when there are more than 1000, or the schedule has more than 10,000 jobs
+    of `since` and the week before. 409 when it is disabled or draining. With `dry_run` the answer is 200
+    `{"jobs": [{"id", "run", "outcome", "outcomeReason", "lastRunEndedAt"}]}`.
+    """
+    fields = Fields(body)
+    request = BulkRerunRequest(
+        ScheduleRef.parse(schedule),
+        DEFAULT_SINCE if (since := fields.optional_text("since")) is None else parse_duration(since, "$.since"),
+        frozenset(fields.text_list("runs")) if fields.has("runs") else None,
+        idempotency_key,
+        fields.texts("arguments"),
+        fields.optional_text("reason") or "",
+        fields.optional_boolean("mute") or False,
+    )
+    fields.done()
+    if dry_run:
+        return rendered({"jobs": [_failed_view(job) for job in await submissions.failed(request, now=clock.now())]})
+    made = await submissions.rerun_failed(request, now=clock.now())
+    return rendered({"jobs": [_submitted_view(each) for each in made]}, status=HTTPStatus.ACCEPTED)
+
+
 def _rerun_request(job: str, run: str | None, token: str | None, body: dict[str, Any]) -> RerunRequest:
     fields = Fields(body)
     request = RerunRequest(
@@ -173,8 +224,22 @@ async def _submit(submissions: SubmissionStore, clock: Clock, request: Submissio
 
 
 def _accepted(found: SubmittedJob) -> Response:
-    content = {"job": found.job, "repeated": found.repeated}
-    return rendered(content, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/jobs/{found.job}"})
+    location = {"Location": f"/v1/jobs/{found.job}"}
+    return rendered(_submitted_view(found), status=HTTPStatus.ACCEPTED, headers=location)
+
+
+def _submitted_view(found: SubmittedJob) -> dict[str, Any]:
+    return {"job": found.job, "repeated": found.repeated}
+
+
+def _failed_view(job: FailedJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "run": job.run,
+        "outcome": job.state,
+        "outcomeReason": job.reason,
+        "lastRunEndedAt": job.ended_at,
+    }
 
 
 def _token(member: str | None, header: str | None) -> str | None:

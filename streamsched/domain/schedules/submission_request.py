@@ -1,15 +1,15 @@
-"""A person's requests for a job: a submission to a schedule or a program, or the rerun of a job."""
+"""A person's requests for jobs: a submission to a schedule or a program, the rerun of a job or of all failed jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.jobs.submission import Rerun, Submission, rerun_job_id, submitted_job_id
+from streamsched.domain.jobs.submission import Rerun, Submission, plain_key, rerun_job_id, submitted_job_id
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.arguments import check_texts
@@ -18,6 +18,9 @@ from streamsched.domain.triggers.named_key import named_key
 
 #: Most characters of a reason.
 LONGEST_REASON: Final = 1000
+#: Most jobs that one request repeats, and how long ago their runs ended when the request does not say.
+MOST_RERUNS: Final = 1000
+DEFAULT_SINCE: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,42 @@ class RerunRequest:
             self.muted,
         )
         return replace(former, generation=generation, sequence=sequence, satisfied_at=now, submission=submission)
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRerunRequest:
+    """A request to run again all jobs of a schedule whose last run failed or was lost and was not repeated yet; checked
+    on creation.
+
+    Attributes:
+        since: how long ago these runs ended, at most.
+        runs: only these of them; None: all.
+        token: the idempotency key of each rerun, with which a repeated request finds the jobs of the first one and
+            makes no others; None: the number of the attempt, so that a repeat finds nothing left.
+        arguments, reason, muted: of each rerun.
+    """
+
+    schedule: ScheduleRef
+    since: timedelta = DEFAULT_SINCE
+    runs: frozenset[str] | None = None
+    token: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    muted: bool = False
+
+    def __post_init__(self) -> None:
+        check_most(len(self.runs or ()), MOST_RERUNS, "$.runs", "runs")
+        if self.token is not None:
+            plain_key(self.token)
+        self.of("")
+
+    def of(self, job: str) -> RerunRequest:
+        """The request for one of the jobs.
+
+        Raises:
+            InvalidError: arguments or reason are wrong.
+        """
+        return RerunRequest(job, None, self.token, self.arguments, self.reason, self.muted)
 
 
 def check_reason(reason: str) -> None:

@@ -25,7 +25,7 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef
 from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, StoredGraph, UnreportedNode
 from streamsched.store.connections import translated
-from streamsched.store.graph.rows import SQL, NodeBatch, yielding, columns, lock, node_of
+from streamsched.store.graph.rows import SQL, NodeBatch, columns, lock, node_of, yielding
 
 
 class PostgresNodeStore:

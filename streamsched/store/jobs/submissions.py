@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -19,9 +19,10 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
-from streamsched.ports.submissions import SubmittedJob
+from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
+from streamsched.ports.submissions import FailedJob, SubmittedJob
 from streamsched.store.connections import translated
+from streamsched.store.jobs.failed_jobs import failed_jobs, known_reruns, reruns_of
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/submissions")
@@ -72,6 +73,29 @@ class PostgresSubmissionStore:
                 if not made:  # a repeat was faster
                     await _is_known_rerun(connection, first)
                 return SubmittedJob(ready.id, repeated=not made)
+
+    async def failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[FailedJob]:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                _accepting(request.schedule, await current_schedule(connection, request.schedule))
+                return await failed_jobs(connection, request, now)
+
+    async def rerun_failed(self, request: BulkRerunRequest, *, now: datetime) -> Sequence[SubmittedJob]:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                current = _accepting(request.schedule, await current_schedule(connection, request.schedule))
+                known = await known_reruns(connection, request, now)
+                for ready in known:
+                    await _is_known_rerun(connection, ready)
+                if known:
+                    return [SubmittedJob(ready.id, repeated=True) for ready in known]
+                readies = [
+                    replace(ready, generation=current.generation, sequence=current.sequence)
+                    for ready in await reruns_of(connection, request, await failed_jobs(connection, request, now), now)
+                ]
+                if await insert(connection, readies, current.program, now) < len(readies):
+                    raise ConflictError("another request reran some of these jobs at the same moment; repeat this one")
+                return [SubmittedJob(ready.id, repeated=False) for ready in readies]
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,3 +89,66 @@ async def test_what_cannot_be_repeated_is_refused(  # noqa: PLR0917
 
     assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
     assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1
+
+
+FAILED_JOBS = "/v1/schedules/default.flights.weekly/reruns"
+
+
+async def test_failed_jobs_are_shown_and_repeated_once(failed: httpx.AsyncClient) -> None:
+    shown = await failed.post(FAILED_JOBS, json={"since": "1h"}, params={"dry_run": "true"})
+
+    assert shown.status_code == 200, shown.text
+    (job,) = shown.json()["jobs"]
+    assert (job["id"], job["run"], job["outcome"], job["outcomeReason"]) == (JOB, RUN, "FAILED", "exit code 1")
+    assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1
+    body = {"since": "1h", "arguments": {"day": "2"}, "reason": "ann", "mute": True}
+    made = [await failed.post(FAILED_JOBS, json=body) for _ in range(2)]
+    assert [answer.status_code for answer in made] == [202, 202]
+    assert [answer.json() for answer in made] == [
+        {"jobs": [{"job": f"{JOB}.rerun-1", "repeated": False}]},
+        {"jobs": []},
+    ], "a waiting rerun counts"
+    rerun = (await failed.get(f"/v1/jobs/{JOB}.rerun-1")).json()["submission"]
+    assert (rerun["arguments"], rerun["reason"], rerun["muted"], rerun["rerunOf"]) == ({"day": "2"}, "ann", True, RUN)
+
+
+async def test_a_repeat_with_the_same_key_finds_the_jobs_of_the_first_request(failed: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": "monday"}
+
+    first = await failed.post(FAILED_JOBS, json={"since": "1h"}, headers=headers)
+    later = await failed.post(FAILED_JOBS, json={"since": "0s"}, headers=headers)
+    other = await failed.post(FAILED_JOBS, json={"since": "1h", "mute": True}, headers=headers)
+
+    assert [first.json(), later.json()] == [
+        {"jobs": [{"job": f"{JOB}.rerun-monday", "repeated": repeated}]} for repeated in (False, True)
+    ]
+    assert other.status_code == 409, other.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"since": "1h", "runs": []}, {"since": "1h", "runs": ["default.flights.weekly.1.1.r1"]}, {"since": "0s"}],
+)
+async def test_other_runs_are_left_out(failed: httpx.AsyncClient, body: dict[str, object]) -> None:
+    assert (await failed.post(FAILED_JOBS, json=body)).json() == {"jobs": []}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "body", "headers", "code", "said"),
+    [
+        ("nowhere", {}, {}, 404, "schedule 'default.flights.nowhere' was not found"),
+        ("weekly", {"since": "yesterday"}, {}, 400, "$.since: 'yesterday' is no duration"),
+        ("weekly", {"runs": "all"}, {}, 400, "$.runs"),
+        ("weekly", {"runs": [str(number) for number in range(1001)]}, {}, 400, "$.runs"),
+        ("weekly", {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
+        ("weekly", {"wait": True}, {}, 400, "$.wait"),
+        ("weekly", {}, {"Idempotency-Key": "x" * 256}, 400, "Idempotency-Key: must have 1 to 255 characters"),
+    ],
+)
+async def test_a_wrong_request_for_failed_jobs_is_refused(  # noqa: PLR0917
+    failed: httpx.AsyncClient, schedule: str, body: dict[str, object], headers: dict[str, str], code: int, said: str
+) -> None:
+    answer = await failed.post(f"/v1/schedules/default.flights.{schedule}/reruns", json=body, headers=headers)
+
+    assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
+    assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1

@@ -160,6 +160,8 @@ HOT = [
         "ARRAY['{}'], ARRAY['x'], ARRAY['by hand'], now(), ARRAY['default.app.s1.1.7'], ARRAY[true], "
         "ARRAY[now()], ARRAY['b']",
     ),
+    ("jobs/failed_jobs", "failed", "'default.app.s1', now() - interval '1 hour', 100, ARRAY['FAILED']"),
+    ("jobs/failed_jobs", "readies", "ARRAY['default.app.s1.0.1', 'default.app.s1.1.1']"),
     ("jobs/backfills", "schedule", "'default.app.s1'"),
     ("jobs/backfills", "known", "'default.app.s1', 1000, '$.key', '{}', ARRAY['a', 'b']"),
     ("jobs/backfills", "get", "'default.app.s1.backfill-1'"),

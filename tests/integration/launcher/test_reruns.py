@@ -11,7 +11,7 @@ import pytest
 
 from streamsched.catalog import change
 from streamsched.domain.constraints.constraint import Concurrency, Delay
-from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
@@ -19,7 +19,7 @@ from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import PublishJob, Schedule
-from streamsched.domain.schedules.submission_request import RerunRequest, SubmissionRequest
+from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd
@@ -235,3 +235,55 @@ async def test_a_job_in_the_history_and_a_submission_to_a_program_are_repeated(w
     run = await world.runs.get(f"{alone}.rerun-1.r1")
     assert (run.schedule, run.arguments["a"]) == (None, "1")
     assert (await world.runs.get(f"{alone}.rerun-1.r1")).rerun_of == f"{alone}.r1"
+
+
+async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_the_history(world: World) -> None:
+    await world.define(PLAIN, schedule("other"))
+    for number in range(1, 5):
+        await world.satisfy(world.ready(PLAIN, number))
+        await decide(world)
+        state = RunState.COMPLETED if number == 3 else RunState.FAILED
+        await end(world, f"default.app.s.1.{number}.r1", state)
+        world.clock.advance(timedelta(hours=1))
+        if number == 2:
+            keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
+            await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once()
+    store, now = PostgresSubmissionStore(world.pool), world.clock.now()
+
+    recent = await store.failed(BulkRerunRequest(PLAIN.ref, timedelta(hours=2)), now=now)
+    found = await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
+    made = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now)
+
+    assert [each.id for each in recent] == ["default.app.s.1.4"]
+    assert [each.run for each in found] == [f"default.app.s.1.{number}.r1" for number in (1, 2, 4)]
+    assert [each.job for each in made] == [f"default.app.s.1.{number}.rerun-k" for number in (1, 2, 4)]
+    ordered = await world.column("SELECT id FROM jobs WHERE submitted ORDER BY satisfied_at")
+    assert ordered == [each.job for each in made]
+    assert await store.failed(BulkRerunRequest(PLAIN.ref), now=now) == []
+    again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
+    assert [(each.job, each.repeated) for each in again] == [(each.job, True) for each in made]
+    catalog = PostgresCatalogStore(world.pool)
+    await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
+    with pytest.raises(ConflictError, match="is disabled"):
+        await store.failed(BulkRerunRequest(PLAIN.ref), now=now)
+
+
+async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_number(world: World) -> None:
+    await failed(world)
+    await world.pool.execute(
+        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, "
+        "ended_at) "
+        "SELECT format('%s.1.%s', schedule, n), schedule, 1, n, program, state, created_at, created_at, ready, "
+        "ended_at FROM jobs, generate_series(2, 1001) n"
+    )
+    await world.pool.execute(
+        "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at) "
+        "SELECT j.id || '.r1', j.id, 1, r.program, executable, arguments, r.state, r.created_at, r.ended_at "
+        "FROM jobs j, runs r WHERE j.sequence > 1"
+    )
+    store = PostgresSubmissionStore(world.pool)
+
+    with pytest.raises(InvalidError, match=r"\$\.since: covers 1001 failed jobs; one request reruns at most 1000"):
+        await store.rerun_failed(BulkRerunRequest(PLAIN.ref), now=world.clock.now())
+
+    assert await world.column("SELECT count(*) FROM jobs WHERE submitted") == [0]

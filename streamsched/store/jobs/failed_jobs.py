@@ -1,0 +1,91 @@
+"""The jobs of a schedule whose last run failed or was lost, and their reruns by one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from streamsched.codec.records import launch
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.submission import rerun_job_id
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.submission_request import MOST_RERUNS, BulkRerunRequest
+from streamsched.ports.submissions import FailedJob
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/failed_jobs")
+_FAILED: Final = (RunState.FAILED, RunState.LOST)
+#: Most jobs of a schedule that are searched, and as many in the history.
+_EXAMINED: Final = 10_000
+#: How long before a run's end its job was made, at most.
+_LONGEST: Final = timedelta(days=7)
+#: Between the satisfactions of reruns made together, so that they start in the order of the jobs they repeat.
+_STEP: Final = timedelta(microseconds=1)
+
+
+async def failed_jobs(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[FailedJob]:
+    """The jobs that the request repeats, oldest first.
+
+    Raises:
+        InvalidError: there are more than `MOST_RERUNS`, or too many jobs to search.
+    """
+    begin = later(now, -request.since)
+    found = [
+        _failed(row)
+        for row in await _examined(connection, request, now)
+        if not row["repeated"] and row["ended_at"] >= begin and (request.runs is None or row["run"] in request.runs)
+    ]
+    if len(found) > MOST_RERUNS:
+        raise InvalidError("$.since", f"covers {len(found)} failed jobs; one request reruns at most {MOST_RERUNS}")
+    return found
+
+
+async def reruns_of(
+    connection: Any, request: BulkRerunRequest, jobs: Iterable[FailedJob], now: datetime
+) -> Sequence[ReadyJob]:
+    """The satisfactions that repeat these jobs, in their order, of generation 0."""
+    attempts = {job.id: job for job in jobs}
+    readies = {row["id"]: row["ready"] for row in await connection.fetch(_SQL["readies"], list(attempts))}
+    return [
+        request.of(name).satisfaction(
+            launch.decode(readies[name].encode()),
+            job.run,
+            job.attempt,
+            generation=0,
+            sequence=0,
+            now=later(now, number * _STEP),
+        )
+        for number, (name, job) in enumerate(attempts.items())
+        if name in readies
+    ]
+
+
+async def known_reruns(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[ReadyJob]:
+    """The reruns that an earlier request with this token made, as this one would make them; of a request without a
+    token none.
+    """
+    if request.token is None:
+        return []
+    jobs = {rerun_job_id(row["id"], request.token): row for row in await _examined(connection, request, now)}
+    known = {row["id"] for row in await connection.fetch(_SQL["readies"], list(jobs))}
+    return await reruns_of(connection, request, [_failed(row) for name, row in jobs.items() if name in known], now)
+
+
+async def _examined(connection: Any, request: BulkRerunRequest, now: datetime) -> Sequence[Any]:
+    """The failed jobs of the schedule that were made since `_LONGEST` before `since`, oldest first.
+
+    Raises:
+        InvalidError: too many jobs were made since.
+    """
+    since = later(now, -request.since - _LONGEST)
+    rows = await connection.fetch(_SQL["failed"], str(request.schedule), since, _EXAMINED + 1, list(_FAILED))
+    if rows[0]["examined"] > _EXAMINED:
+        raise InvalidError("$.since", f"covers more than {_EXAMINED} jobs of schedule '{request.schedule}'")
+    return [row for row in rows if row["id"] is not None]
+
+
+def _failed(row: Any) -> FailedJob:
+    return FailedJob(row["id"], row["run"], row["attempt"], RunState(row["outcome"]), row["reason"], row["ended_at"])
