@@ -93,7 +93,8 @@ class PostgresSubmissionStore:
                     replace(ready, generation=current.generation, sequence=current.sequence)
                     for ready in await reruns_of(connection, request, await failed_jobs(connection, request, now), now)
                 ]
-                if await insert(connection, readies, current.program, now) < len(readies):
+                made = await insert(connection, [(ready, current.program) for ready in readies], now)
+                if made < len(readies):
                     raise ConflictError("another request reran some of these jobs at the same moment; repeat this one")
                 return [SubmittedJob(ready.id, repeated=False) for ready in readies]
 
