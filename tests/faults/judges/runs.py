@@ -154,7 +154,7 @@ def _ran_once(job: str, there: Stored, into: Judgement) -> None:
         if len(completed) > 1:
             into.double(f"job {job} completed {len(completed)} times: {states}")
         elif not completed:
-            into.miss(f"job {job} did not complete: {states}")
+            into.miss(f"job {job} did not complete: {[(run, there.runs[run]['reason']) for run in states]}")
         elif set(states.values()) - {RunState.COMPLETED, RunState.LOST}:
             into.spoil(f"job {job} was repeated for another reason than a lost launcher: {states}")
         elif "http" in kinds and not there.calls[job]:
