@@ -3,7 +3,7 @@
     {"from": text, "to": text}                                             ticks of a clock, or
     {"keys": {column: "2013-01-01..2013-01-31" | [value, …], …}}           keys, or
     {"dataset": name, "partitions": [{"key", "values"?, "bytes"?, "rows"?} | key, …]}
-    and "only"?, "order"?, "maxActive"?, "mute"?, "arguments"?, "reason"?, "confirmed"?
+    and "only"?, "order"?, "maxActive"?, "maxFailures"?, "mute"?, "arguments"?, "reason"?, "confirmed"?
 
 Partitions are stored as their number and a digest: the items have them.
 """
@@ -20,6 +20,7 @@ from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.key_values import KeyValues, NumberRange, PeriodRange, parse_values
 from streamsched.domain.backfills.request import (
     DEFAULT_ACTIVE,
+    DEFAULT_FAILURES,
     MOST_ITEMS,
     BackfillRequest,
     KeySpan,
@@ -53,6 +54,7 @@ def request_from_json(schedule: ScheduleRef, token: str, body: Mapping[str, Any]
         fields.optional_boolean("mute") or False,
         fields.texts("arguments"),
         fields.optional_text("reason") or "",
+        DEFAULT_FAILURES if (most := fields.optional_integer("maxFailures", minimum=0)) is None else most,
         fields.optional_boolean("confirmed") or False,
     )
     fields.done()
@@ -66,6 +68,7 @@ def request_to_json(request: BackfillRequest) -> dict[str, Any]:
         "only": request.only,
         "order": request.order,
         "maxActive": request.max_active,
+        "maxFailures": request.max_failures,
         "mute": request.muted,
         "arguments": dict(request.arguments),
         "reason": request.reason,
@@ -73,8 +76,11 @@ def request_to_json(request: BackfillRequest) -> dict[str, Any]:
 
 
 def same_request(stored: Mapping[str, Any], request: BackfillRequest) -> bool:
-    """Whether a stored request asks for the same; the reason may differ."""
-    return {**stored, "reason": ""} == {**plain(request_to_json(request)), "reason": ""}
+    """Whether a stored request asks for the same; the reason may differ. Earlier releases stored no `maxFailures`."""
+    return {"maxFailures": DEFAULT_FAILURES, **stored, "reason": ""} == {
+        **plain(request_to_json(request)),
+        "reason": "",
+    }
 
 
 def _span(fields: Fields, schedule: ScheduleRef) -> Span:

@@ -30,6 +30,7 @@ from streamsched.domain.decisions.judge import timed_out_at
 from streamsched.domain.decisions.lanes import lane_position
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.schedules.provenance import contributions_of
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.instants import clock
@@ -314,7 +315,4 @@ def _at_timeout(schedule: Schedule) -> str:
 
 def _satisfied_by(ready: ReadyJob) -> tuple[str, ...]:
     submitted = () if ready.submission is None else (f"a submission {ready.submission.origin}",)
-    return submitted + tuple(
-        f"{part.leaf}: {part.count} from {len(part.events)} event{'' if len(part.events) == 1 else 's'}"
-        for part in ready.contributions
-    )
+    return submitted + contributions_of(ready)

@@ -210,6 +210,8 @@ class ScheduleStatus:
     Attributes:
         next_tick_at: the earliest tick of its leaves, as things are; None when there is none ahead, or only one of a
             `SinceLastRun` whose run has not ended.
+        since_last_run: leaf id of each `SinceLastRun` that has a timer → when it will hold at the earliest; None while
+            a job waits or a run is active.
         waiting_jobs: how many jobs wait for constraints or their launch.
         open_keys: how many keys of a correlated trigger have an accumulation; 0 for any other trigger.
         progress: `domain.fold.explain` as JSON, of this generation; None before the first event. For a correlated
@@ -223,6 +225,7 @@ class ScheduleStatus:
     open_keys: int = 0
     progress: Mapping[str, Any] | None = None
     halt: Halt | None = None
+    since_last_run: Mapping[str, datetime | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

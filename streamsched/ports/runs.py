@@ -15,6 +15,7 @@ from streamsched.domain.events.event import LOG_TAIL, Event
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.provenance import Provenance
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
 
@@ -266,6 +267,15 @@ class RunQueries(Protocol):
     async def get(self, run: str) -> RunRecord:
         """Raises:
         NotFoundError: no such run.
+        """
+        ...
+
+    async def provenance(self, run: str) -> Provenance:
+        """Where a run comes from.
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidError: its job, program or schedule cannot be read.
         """
         ...
 

@@ -49,11 +49,12 @@ async def start_backfill(
       events. A job for each key of a `per`, otherwise for as many partitions as the trigger waits for.
 
     Optional: `only` `missing` (default: what no run of the schedule was about), `failed` (whose latest run failed) or
-    `all`; `order` `oldest` (default) or `newest`; `mute`: the status of the runs is given to no schedule; `arguments`,
-    which override all others; `reason`, who asks and why; `confirmed`, required for more than 10,000 jobs. A span of
-    more than 100,000 is refused. With `dryRun` the answer is 200 with the numbers and the first `limit` jobs: logical
-    time, key, arguments, what is `known` of it (missing, active, failed, succeeded) and the `latest` such job. 409 when
-    the schedule is disabled.
+    `all`; `order` `oldest` (default) or `newest`; `maxFailures` (0 to 1000, default 20): it pauses when the runs of so
+    many jobs in a row, in its order, have failed, 0: it goes on; `mute`: the status of the runs is given to no
+    schedule; `arguments`, which override all others; `reason`, who asks and why; `confirmed`, required for more than
+    10,000 jobs. A span of more than 100,000 is refused. With `dry_run` the answer is 200 with the numbers and the first
+    `limit` jobs: logical time, key, arguments, what is `known` of it (missing, active, failed, succeeded) and the
+    `latest` such job. 409 when the schedule is disabled.
     """
     token = secrets.token_hex(8) if idempotency_key is None else idempotency_key
     request = request_from_json(ScheduleRef.parse(schedule), token, body)

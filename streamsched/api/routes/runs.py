@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse, Response
@@ -16,10 +16,11 @@ from streamsched.api.paging import After, Limit, moment_cursor, page, read_momen
 from streamsched.api.rendering import rendered
 from streamsched.api.views import run_view
 from streamsched.codec.json.reading import Fields
-from streamsched.domain.errors import NotFoundError
+from streamsched.codec.views import provenance
+from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.ports.runs import StopRequest
+from streamsched.ports.runs import RunQueries, StopRequest
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -47,8 +48,20 @@ async def list_runs(
 
 @router.get("/{run}", summary="Get a run")
 async def get_run(run: str, runs: RunsDep) -> Response:
-    """The run with its state, arguments, times and exit code."""
-    return rendered(run_view(await runs.get(run)))
+    """The run with its state, arguments, times and exit code. `provenance` says where it comes from: what made it
+    (`origin`: its `kind` is `events`, `submission`, `rerun`, `backfill`, `node` or `start`), the source of each of its
+    `arguments`, worked out from the definitions and preferences as they are now (`changedSince` names those that were
+    changed after the run was made), and the `chain` of attempts and reruns, at most 100. Null when it cannot be read.
+    """
+    return rendered({**run_view(await runs.get(run)), "provenance": await _provenance(run, runs)})
+
+
+async def _provenance(run: str, runs: RunQueries) -> dict[str, Any] | None:
+    """None when a definition cannot be read: the run is shown without."""
+    try:
+        return provenance.to_json(await runs.provenance(run))
+    except InvalidError:
+        return None
 
 
 @router.get("/{run}/logs", summary="Get the log of a run")

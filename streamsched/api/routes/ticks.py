@@ -18,6 +18,10 @@ from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.codec.views import forecast as forecast_codec
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.domain.ticks.forecast import forecast
+from streamsched.domain.time.duration import duration_text
+from streamsched.domain.triggers.time_leaf import SinceLastRun
+from streamsched.domain.triggers.trigger import leaf_id
+from streamsched.domain.triggers.trigger import leaves as all_leaves
 
 router = APIRouter(tags=["schedules"])
 
@@ -62,9 +66,11 @@ async def coming_ticks(
 async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of each time trigger of the schedule, whether it is enabled or not. `notes` and `omitted` explain
     ticks that daylight saving or a calendar changes. A tick that is one part of a composite trigger does not start the
-    program by itself. `since_last_run` is not listed: its tick depends on runs, and is `nextTickAt` of the schedule.
+    program by itself. `sinceLastRun` has each `since_last_run` of the trigger: `at` is when it will hold at the
+    earliest; null while a job waits or a run is active (it holds `after` the end), or the schedule counts no ticks.
     """
-    record = (await catalog.get(ScheduleRef.parse(schedule))).record
+    status = await catalog.get(ScheduleRef.parse(schedule))
+    record = status.record
     ref, created_at = record.definition.ref, record.created_at
     leaves = [
         {
@@ -74,7 +80,19 @@ async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count:
         }
         for name, leaf in time_leaves(record.definition.trigger).items()
     ]
-    return rendered({"schedule": str(ref), "enabled": record.enabled, "state": record.status, "leaves": leaves})
+    since = [
+        {
+            "leaf": leaf_id(leaf),
+            "when": str(leaf),
+            "after": duration_text(leaf.duration),
+            "at": status.since_last_run.get(leaf_id(leaf)),
+            "active": leaf_id(leaf) in status.since_last_run and status.since_last_run[leaf_id(leaf)] is None,
+        }
+        for leaf in dict.fromkeys(all_leaves(record.definition.trigger))
+        if isinstance(leaf, SinceLastRun)
+    ]
+    state = {"enabled": record.enabled, "state": record.status}
+    return rendered({"schedule": str(ref), **state, "leaves": leaves, "sinceLastRun": since})
 
 
 @router.post("/v1/triggers/next", summary="List the next ticks of a trigger")

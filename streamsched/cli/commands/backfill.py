@@ -19,7 +19,7 @@ from streamsched.cli.progress_bar import bar
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
-from streamsched.domain.backfills.request import DEFAULT_ACTIVE, MOST_ACTIVE
+from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
 from streamsched.domain.errors import InvalidError
 from streamsched.spark.manifest import Manifest, visible
 
@@ -81,6 +81,10 @@ def start(
     max_active: Annotated[
         int, typer.Option(min=1, max=MOST_ACTIVE, help="Most jobs that wait or run at a time.")
     ] = DEFAULT_ACTIVE,
+    max_failures: Annotated[
+        int,
+        typer.Option(min=0, max=MOST_FAILURES, help="Pause when so many jobs in a row have failed; 0: go on."),
+    ] = DEFAULT_FAILURES,
     mute: Annotated[
         bool, typer.Option("--mute/--downstream", help="Whether the end of the runs is kept from all schedules.")
     ] = False,
@@ -112,6 +116,7 @@ def start(
         "only": only,
         "order": order,
         "maxActive": max_active,
+        "maxFailures": max_failures,
         "mute": mute,
         "arguments": pairs(arguments or ()),
         "reason": reason or None,

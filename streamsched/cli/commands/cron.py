@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_table
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
@@ -93,6 +93,17 @@ def print_forecast(found: Mapping[str, Any]) -> None:
         print_table([{column.name: row.get(column.name) or "" for column in used} for row in rows], used, empty="")
     if not found["ticks"]:
         console().print("no further ticks", style="dim")
+
+
+def print_since_last_run(found: Mapping[str, Any]) -> None:
+    """Prints a `since_last_run` of the API, and when it will hold."""
+    console().print(found["when"], markup=False, style="bold")
+    if found["at"] is not None:
+        console().print(f"holds at {moment(found['at'])} at the earliest; any job or run before then puts it off")
+    elif found["active"]:
+        console().print(f"a job waits or a run is active; it holds {found['after']} after the end")
+    else:
+        console().print(f"holds {found['after']} after the schedule is enabled, or after its last run has ended")
 
 
 def _tick_row(tick: Mapping[str, Any], zone: str) -> dict[str, str]:

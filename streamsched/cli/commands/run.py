@@ -17,11 +17,11 @@ from streamsched.cli.output import (
     console,
     duration,
     print_json,
-    print_record,
     print_table,
     state_style,
 )
 from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
@@ -172,12 +172,12 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show(run: Run, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
-    """Shows a run."""
+    """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
     found = ask("GET", f"/v1/runs/{full_run(run)}", url=url)
     if output is Format.JSON:
         print_json(found)
     else:
-        print_record(found)
+        print_run(found)
 
 
 def logs(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.commands import schedule_changes
-from streamsched.cli.commands.cron import print_forecast
+from streamsched.cli.commands.cron import print_forecast, print_since_last_run
 from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short, without_default
@@ -134,10 +134,12 @@ def next_ticks(
     if output is Format.JSON:
         print_json(found)
         return
-    if not found["leaves"]:
+    if not found["leaves"] and not found["sinceLastRun"]:
         console().print("the schedule has no time trigger", style="dim")
     for leaf in found["leaves"]:
         print_forecast(leaf)
+    for leaf in found["sinceLastRun"]:
+        print_since_last_run(leaf)
     if not found["enabled"]:
         console().print(f"the schedule is {found['state']} and starts nothing until it is enabled", style="yellow")
 

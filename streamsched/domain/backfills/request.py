@@ -22,6 +22,9 @@ from streamsched.domain.schedules.submission_request import check_reason
 MOST_ACTIVE: Final = 1000
 #: Jobs at a time when the request does not say.
 DEFAULT_ACTIVE: Final = 4
+#: Failures in a row after which a backfill pauses when the request does not say, and the highest number of them.
+DEFAULT_FAILURES: Final = 20
+MOST_FAILURES: Final = 1000
 #: Most jobs without confirmation, and most with it.
 UNCONFIRMED: Final = 10_000
 MOST_ITEMS: Final = 100_000
@@ -69,6 +72,8 @@ class BackfillRequest:
         muted: whether the end of its runs is kept from all schedules.
         arguments: override all other arguments of the runs.
         reason: who asks for it and why.
+        max_failures: number of jobs in a row, in the order in which they are made, whose runs have failed, after which
+            it pauses; 0: it goes on.
         confirmed: whether more than `UNCONFIRMED` jobs are wanted; not part of what is asked for.
     """
 
@@ -81,6 +86,7 @@ class BackfillRequest:
     muted: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
+    max_failures: int = DEFAULT_FAILURES
     confirmed: bool = field(default=False, compare=False)
 
     id: str = field(init=False)
@@ -88,6 +94,8 @@ class BackfillRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", backfill_id(self.schedule, self.token))
         check_count(self.max_active, "$.maxActive", most=MOST_ACTIVE)
+        if self.max_failures:
+            check_count(self.max_failures, "$.maxFailures", most=MOST_FAILURES)
         check_texts(self.arguments, "$.arguments", "arguments")
         check_reason(self.reason)
         size = sum(len(name) + len(value) for name, value in self.arguments.items())

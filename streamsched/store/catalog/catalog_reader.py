@@ -165,18 +165,19 @@ class PostgresCatalogReader:
 
 
 def _status(row: Any, last_runs: Mapping[tuple[str, str], RunActivity]) -> ScheduleStatus:
-    times = [row["next_tick_at"]] if row["next_tick_at"] is not None else []
-    for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True):
-        duration, last_run = since_last_run_of(leaf), last_runs.get((row["id"], leaf), NO_RUN)
-        if duration is not None and (tick := next_tick(duration, due_at, last_run)) is not None:
-            times.append(tick)
+    since_last_run = {
+        leaf: next_tick(duration, due_at, last_runs.get((row["id"], leaf), NO_RUN))
+        for leaf, due_at in zip(row["since_leaves"], row["since_due_at"], strict=True)
+        if (duration := since_last_run_of(leaf)) is not None
+    }
     return ScheduleStatus(
         schedule_record(row, pause_of(row)),
-        min(times, default=None),
+        min((at for at in (row["next_tick_at"], *since_last_run.values()) if at is not None), default=None),
         row["waiting_jobs"],
         row["open_keys"],
         row["progress"] if isinstance(row["progress"], dict) else None,  # damaged: treated as not copied yet
         None if row["halt"] is None else halt_codec.from_json(row["halt"]),
+        since_last_run,
     )
 
 

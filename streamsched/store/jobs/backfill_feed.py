@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import asyncpg
+import structlog
 
 from streamsched.codec.records import launch
 from streamsched.domain.backfills.backfill import BackfillFact, BackfillState, ItemState, settled
+from streamsched.domain.backfills.request import DEFAULT_FAILURES
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.job import JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
@@ -22,6 +24,8 @@ from streamsched.store.connections import translated
 from streamsched.store.jobs.backfills import changed, record, submitted
 from streamsched.store.jobs.submissions import current_schedule, insert
 from streamsched.store.sql import queries
+
+log = structlog.get_logger()
 
 _SQL: Final = queries("jobs/backfills")
 #: Between the satisfactions of jobs made together, so that they start in the order of their backfill.
@@ -94,8 +98,26 @@ async def _feed(connection: Any, rows: Sequence[Any], now: datetime, *, full: bo
         await connection.execute(_SQL["set_counts"], now, *(list(column) for column in columns))
     for name, each in known.items():
         if not each.state.terminal and counts[name].ended == counts[name].items:
-            await changed(connection, each, BackfillFact.EXHAUSTED, "", now)
+            known[name] = await changed(connection, each, BackfillFact.EXHAUSTED, "", now)
+    failed = {item.backfill for item, state in ended.items() if state is ItemState.FAILED}
+    await _pause_failing(connection, [known[name] for name in failed], now)
     return len(ended) + len(made)
+
+
+async def _pause_failing(connection: Any, backfills: Sequence[BackfillRecord], now: datetime) -> None:
+    """Pauses those of these running backfills of which too many jobs in a row have failed."""
+    limits = {
+        each.id: most
+        for each in backfills
+        if each.state is BackfillState.RUNNING and (most := each.request.get("maxFailures", DEFAULT_FAILURES))
+    }
+    running = {each.id: each for each in backfills}
+    for row in await connection.fetch(_SQL["failing"], list(limits), list(limits.values())) if limits else ():
+        most, job = limits[row["id"]], backfill_job_id(row["id"], row["last"])
+        failures = "a job" if most == 1 else f"{most} jobs in a row"
+        why = f"{failures} failed, the last {job}; resume it to go on, or cancel it"
+        await changed(connection, running[row["id"]], BackfillFact.PAUSED, why, now)
+        log.warning("backfill.paused", backfill=row["id"], reason=why)
 
 
 async def _stopped(

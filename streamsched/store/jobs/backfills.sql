@@ -140,6 +140,31 @@ SELECT h.id, h.state, (
 ) AS run
 FROM jobs_history h WHERE h.id = ANY ($1::text[]);
 
+-- name: failing
+-- Backfills with at least $2 failed items after the last that succeeded, in the order in which they are made, whose runs
+-- ended since the backfill is in its state; and the last of them.
+SELECT b.id, f.last FROM unnest($1::text[], $2::integer[]) AS n (backfill, most)
+JOIN backfills b ON b.id = n.backfill
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN b.newest_first THEN 1 + coalesce((SELECT max(number) FROM backfill_items WHERE backfill = b.id), 0)
+        ELSE 0 END AS base, CASE WHEN b.newest_first THEN -1 ELSE 1 END AS sign
+) AS o
+CROSS JOIN LATERAL (
+    SELECT count(*) AS times, max(i.number * o.sign) * o.sign AS last
+    FROM (
+        SELECT number FROM backfill_items
+        WHERE backfill = b.id AND state = 'FAILED' AND number * o.sign > coalesce((
+            SELECT max(s.number * o.sign) FROM backfill_items s WHERE s.backfill = b.id AND s.state = 'SUCCEEDED'
+        ), -o.base)
+        ORDER BY number * o.sign DESC LIMIT n.most
+    ) AS i
+    WHERE coalesce(
+        (SELECT max(r.ended_at) FROM runs r WHERE r.job = b.id || '.' || i.number),
+        (SELECT h.done_at FROM jobs_history h WHERE h.id = b.id || '.' || i.number LIMIT 1)
+    ) > b.changed_at
+) AS f
+WHERE f.times >= n.most;
+
 -- name: next_oldest
 -- The next items of backfills, as many of each as it may have.
 SELECT n.backfill, i.number, i.ready FROM unnest($1::text[], $2::integer[]) AS n (backfill, room) CROSS JOIN LATERAL (

@@ -11,11 +11,13 @@ import asyncpg
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import RunRecord, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.runs.ending import SQL, cancel_pending, locked
 from streamsched.store.runs.manual_runs import make_run
+from streamsched.store.runs.provenance import provenance_of
 
 
 class PostgresRunQueries:
@@ -30,6 +32,14 @@ class PostgresRunQueries:
         if row is None:
             raise NotFoundError("run", run)
         return _record(row)
+
+    async def provenance(self, run: str) -> Provenance:
+        with translated():
+            async with (
+                self._pool.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                return await provenance_of(connection, run)
 
     async def recent(
         self,

@@ -16,6 +16,7 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.provenance import ArgumentSource, OriginKind
 from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import PublishJob, Schedule
@@ -287,3 +288,52 @@ async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_
         await store.rerun_failed(BulkRerunRequest(PLAIN.ref), now=world.clock.now())
 
     assert await world.column("SELECT count(*) FROM jobs WHERE submitted") == [0]
+
+
+async def test_provenance_has_the_origin_the_sources_of_arguments_and_the_chain(world: World) -> None:
+    first = await failed(world, schedule("s", properties={"p": "1"}, retry=Retry(2, delay=MINUTE)))
+    await world.launcher.run_once()
+    world.clock.advance(MINUTE)
+    await end(world, f"{JOB}.r2")
+    job = await rerun(world, arguments={"a": "person"}, reason="ann: fixed")
+    await decide(world)
+    waiting = await rerun(world, JOB, token="later", arguments={"p": "2"})
+
+    trigger = await world.runs.provenance(RUN)
+    repeated = await world.runs.provenance(f"{job}.r1")
+
+    assert trigger.origin.kind is OriginKind.EVENTS
+    assert trigger.origin.text == f"the trigger of schedule {PLAIN.ref}, by 3 events"
+    assert trigger.origin.events == (f"{first.contributions[0].leaf}: 3 from 3 events",)
+    assert trigger.arguments["p"] is ArgumentSource.PROPERTY
+    assert trigger.arguments["trigger.job"] is ArgumentSource.TRIGGER
+    assert (repeated.origin.kind, repeated.origin.rerun_of) == (OriginKind.RERUN, f"{JOB}.r2")
+    assert repeated.origin.text == f"by hand, a rerun of {JOB}.r2: ann: fixed"
+    assert repeated.arguments["a"] is ArgumentSource.SUBMISSION
+    assert list(repeated.chain) == list(trigger.chain)
+    assert [(each.job, each.attempt, each.rerun_of) for each in trigger.chain] == [
+        (JOB, 1, None),
+        (JOB, 2, None),
+        (job, 1, f"{JOB}.r2"),
+        (waiting, None, f"{JOB}.r2"),
+    ]
+    await world.define(schedule("s", properties={"p": "3"}), generation=2)
+    assert (await world.runs.provenance(RUN)).arguments["p"] is ArgumentSource.OTHER
+    with pytest.raises(NotFoundError, match="run 'nothing' was not found"):
+        await world.runs.provenance("nothing")
+
+
+async def test_provenance_is_the_same_from_the_history(world: World) -> None:
+    await failed(world)
+    job = await rerun(world)
+    await decide(world)
+    await end(world, f"{job}.r1", RunState.COMPLETED)
+    before = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
+    world.clock.advance(timedelta(days=1))
+    keeps = Retention(jobs=timedelta(days=30), audit=timedelta(days=30))
+    assert await ArchiveLoop(PostgresArchive(world.pool), keeps, world.clock, batch=50).run_once() == 2
+
+    after = [await world.runs.provenance(run) for run in (RUN, f"{job}.r1")]
+
+    assert after == before
+    assert [each.run for each in after[0].chain] == [RUN, f"{job}.r1"]

@@ -1,0 +1,72 @@
+"""Prints a run with its origin, the source of each argument, and its chain of attempts and reruns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from streamsched.cli.naming import short
+from streamsched.cli.output import console, print_record, print_table, state_style
+from streamsched.cli.table import Column, ColumnKind
+
+_ARGUMENTS: Final = (
+    Column("name", "argument", ColumnKind.TEXT),
+    Column("value", kind=ColumnKind.TEXT, breakable=True),
+    Column("source", "from"),
+)
+_CHAIN: Final = (
+    Column("run", kind=ColumnKind.ID),
+    Column("state", style=state_style),
+    Column("startedAt", "started", optional=1),
+    Column("what", kind=ColumnKind.TEXT, optional=2),
+)
+
+
+def print_run(found: Mapping[str, Any]) -> None:
+    """Prints a run as `GET /v1/runs/{run}` returns it."""
+    provenance = found["provenance"]
+    if provenance is None:
+        print_record({name: value for name, value in found.items() if name != "provenance"})
+        return
+    origin = provenance["origin"]
+    apart = ("arguments", "provenance", "rerunOf", "muted")
+    print_record(
+        {
+            **{name: value for name, value in found.items() if name not in apart},
+            "muted": found["muted"] or None,
+            "made by": origin["text"],
+            "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),
+            "backfill": origin["backfill"] and f"job {origin['item']} of {short(origin['backfill'])}",
+            "events": "\n".join(origin["events"]),
+        }
+    )
+    if found["arguments"]:
+        console().print()
+        print_table(_arguments(found["arguments"], provenance), _ARGUMENTS, empty="")
+    if provenance["changedSince"]:
+        what = " and ".join(provenance["changedSince"])
+        console().print(f"changed since the run was made: {what}; a source may have been another", style="dim")
+    if provenance["chain"]:
+        console().print()
+        print_table((_chained(each, found["id"]) for each in provenance["chain"]), _CHAIN, empty="")
+
+
+def _arguments(arguments: Mapping[str, str], provenance: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of the trigger last: every run has them."""
+    sources = provenance["arguments"]
+    for name in sorted(arguments, key=lambda each: (sources[each] == "trigger", each)):
+        yield {"name": name, "value": arguments[name], "source": sources[name]}
+
+
+def _chained(each: Mapping[str, Any], shown: str) -> dict[str, Any]:
+    repeats = "" if each["rerunOf"] is None else f"repeats {short(each['rerunOf'])}"
+    what = [
+        repeats if each["attempt"] in (None, 1) else f"attempt {each['attempt']}",
+        *(["this run"] * (each["run"] == shown)),
+    ]
+    return {
+        "run": short(each["run"] or each["job"]),
+        "state": each["state"] or "no run yet",
+        "startedAt": each["startedAt"],
+        "what": "; ".join(filter(None, what)) or None,
+    }
