@@ -80,9 +80,7 @@ class TaskLoad:
         if not tasks:
             return
         known = {(each.name, each.version): each.due for each in self.registered}
-        response = await self.client.post(
-            f"/v1/queues/{self.queue}/tasks", json=[_task_json(*each) for each in tasks], timeout=60
-        )
+        response = await self.client.post(f"/v1/queues/{self.queue}/tasks", json=[_task_json(*each) for each in tasks])
         response.raise_for_status()
         answered = time.time()
         for (name, version, due), found in zip(tasks, response.json()["tasks"], strict=True):

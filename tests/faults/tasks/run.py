@@ -72,7 +72,7 @@ async def _settled(client: httpx.AsyncClient, queue: str) -> int:
     """How many tasks are left when none has ended for a while, or all have."""
     deadline = time.monotonic() + _SETTLE_S
     while True:
-        left = (await client.get(f"/v1/queues/{queue}", timeout=30)).json()["tasks"]
+        left = (await client.get(f"/v1/queues/{queue}")).json()["tasks"]
         if not left or time.monotonic() > deadline:
             return left
         await asyncio.sleep(0.3)
@@ -84,7 +84,7 @@ async def run(site: InstallationSite, *, trials: int, seed: int, lanes: int, own
     total, played = TaskVerdict(), 0
     processes = Owners(site, pool, owners)
     fresh = httpx.Limits(max_keepalive_connections=0)  # the API may close one at the moment that it is used again
-    async with httpx.AsyncClient(base_url=site.api, limits=fresh) as client:
+    async with httpx.AsyncClient(base_url=site.api, limits=fresh, timeout=60) as client:
         try:
             await processes.start(client)
             for number in range(1, trials + 1):
