@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench properties faults hostile outages upgrade simulate clean
+.PHONY: help demo test test-long check bench properties faults task-faults hostile outages upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -25,7 +25,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|recovery|timers: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|recovery|tasks|timers: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
@@ -33,6 +33,9 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
 	@$(BIN)/python -m tests.faults.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
+
+task-faults: $(VENV)/.dev ## TRIALS=n SEED=s: kill, pause and stop owners of tasks under load, judged by what arrived
+	@$(BIN)/python -m tests.faults.tasks.run --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
 
 hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
 	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)

@@ -43,6 +43,7 @@ from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAt
 from streamsched.ports.tasks.queues import QueueStore, QueueVersion
 from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
+from streamsched.tasks.attempt import attempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.publication import event_of
@@ -272,8 +273,11 @@ class TaskLoop:
     def _call(self, key: DeliveryKey, task: StartedTask, target: Target, to: Receiver, policy: QueuePolicy) -> None:
         held = self._held.get(key)
         assert held is not None
-        held.call = asyncio.create_task(to.deliver(task, target))
+        held.call = asyncio.create_task(attempt(to, task, target, self._clock, leased=self._leased))
         held.call.add_done_callback(partial(self._answered, key, policy))
+
+    def _leased(self) -> bool:
+        return self._ownership.leased(asyncio.get_running_loop().time())
 
     def _answered(self, key: DeliveryKey, policy: QueuePolicy, call: asyncio.Task[AttemptEnd]) -> None:
         held = self._held.get(key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from math import inf
 from typing import Final, Protocol
 
 import structlog
@@ -61,6 +62,8 @@ class Ownership:
         self._member = Member(leases, me, names, ttl=ttl)
         self._store = store
         self._clock = clock
+        self._ttl_s = ttl.total_seconds()
+        self._leased_until = -inf
         self._patience = patience
         self._unfenced: set[int] = set()
         self._starting: dict[int, int] = {}
@@ -77,6 +80,10 @@ class Ownership:
         """Partition → epoch of those whose deliveries may be stored."""
         return {**self._starting, **self._draining}
 
+    def leased(self, loop_time: float) -> bool:
+        """Whether no other process can have taken these partitions: the last heartbeat was less than a lease ago."""
+        return loop_time < self._leased_until
+
     async def step(self, deliveries: Deliveries, *, loop_time: float) -> timedelta:
         """Sends a heartbeat, takes, loses and hands over partitions; returns the time until the next call.
 
@@ -84,6 +91,7 @@ class Ownership:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
         step = await self._member.step()
+        self._leased_until = loop_time + self._ttl_s
         for name in step.lost:
             self._remove(leased_partition(name), deliveries)
         self._unfenced |= {leased_partition(name) for name in step.taken}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import assert_never
+from datetime import datetime, timedelta
+from typing import Final, assert_never
 
 from streamsched.domain.errors import storable_text
 from streamsched.domain.limits import later
+from streamsched.domain.tasks.queue import HttpTarget, Target, TopicTarget, WorkerTarget
 from streamsched.domain.tasks.recurrence import Recurrence, next_tick
 from streamsched.domain.tasks.task import TaskFact, TaskState, advance
 from streamsched.domain.tasks.task_retry import ConstantRetry, TaskRetry
+
+#: What the request of an HTTP target has beyond its timeout, which it ends itself with a better reason.
+_GRACE: Final = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,19 @@ class TaskTicks:
 
 
 AfterAttempt = TaskEnds | TaskRetries | TaskTicks
+
+
+def time_limit(target: Target) -> timedelta:
+    """How long an attempt may last; one that is not acknowledged then has failed. Pure."""
+    match target:
+        case HttpTarget(timeout=timeout):
+            return timeout + _GRACE
+        case WorkerTarget(timeout=timeout):
+            return timeout
+        case TopicTarget():
+            return _GRACE
+        case _:
+            assert_never(target)
 
 
 def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry) -> AfterAttempt:

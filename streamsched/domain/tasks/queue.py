@@ -65,7 +65,14 @@ class TopicTarget:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTarget:
-    """Tasks go to connected workers; while there is none they are staged: they wait without using up an attempt."""
+    """Tasks go to connected workers; while there is none they are staged: they wait without using up an attempt. One
+    that is not acknowledged within `timeout` has failed.
+    """
+
+    timeout: timedelta = timedelta(minutes=30)
+
+    def __post_init__(self) -> None:
+        check_duration(self.timeout, "$.timeout", longest=_LONGEST_TIMEOUT)
 
 
 Target = HttpTarget | TopicTarget | WorkerTarget

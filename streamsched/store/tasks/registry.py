@@ -17,8 +17,8 @@ from streamsched.ports.tasks.registry import LaneRecord, RegisteredTask, TaskRec
 from streamsched.store.catalog import history
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.sql import queries
-from streamsched.store.tasks.queues import PostgresQueueStore, stored_queue
-from streamsched.store.tasks.registration import checked, register
+from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.registration_batches import RegistrationBatches
 
 _SQL: Final = queries("tasks/registry")
 _OLDEST: Final = (datetime.min.replace(tzinfo=UTC), "")
@@ -30,13 +30,10 @@ class PostgresTaskRegistry:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
         self._queues = PostgresQueueStore(pool)
+        self._registrations = RegistrationBatches(pool)
 
     async def register(self, queue: str, requests: Sequence[TaskRequest], *, now: datetime) -> Sequence[RegisteredTask]:
-        with translated():
-            policy = (await stored_queue(self._pool, queue)).queue.policy
-            incoming = checked(policy, queue, requests, now)
-            async with self._pool.acquire() as connection, connection.transaction():
-                return await register(connection, policy, incoming, now)
+        return await self._registrations.register(queue, requests, now)
 
     async def get(self, task: str) -> TaskRecord:
         with translated():

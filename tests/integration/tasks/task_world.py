@@ -114,6 +114,11 @@ class TaskWorld:
         finally:
             await owner.stop(0)
 
+    async def expire(self) -> None:
+        """The leases of all owners have ended, as when their processes are dead or paused."""
+        await self.pool.execute("UPDATE leases SET expires_at = now() - interval '1 second' WHERE name LIKE 'tasks-%'")
+        await self.pool.execute("DELETE FROM task_owners")
+
     async def settle(self, owner: TaskLoop) -> None:
         """Steps until nothing is due any more."""
         while await owner.run_once():

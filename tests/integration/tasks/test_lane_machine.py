@@ -115,7 +115,8 @@ class _Run:
         await self.take_over()
 
     async def take_over(self) -> None:
-        self.owner = self.world.owner(ttl=timedelta(microseconds=1))
+        await self.world.expire()
+        self.owner = self.world.owner()
         await self.owner.step_ownership()
 
     async def step(self, step: tuple[Any, ...]) -> None:

@@ -154,14 +154,15 @@ async def test_refuse_stores_nothing_while_there_is_a_live_one(world: TaskWorld)
 
 async def test_what_was_in_flight_when_its_owner_died_is_repeated_by_the_next(world: TaskWorld) -> None:
     await world.queue()
-    first = world.owner(ttl=timedelta(microseconds=1))
+    first = world.owner()
     await first.step_ownership()
     keys = [f"k{number}" for number in range(50)]
     for key in keys:
         await world.add(key, f"lane-{key[-1]}")
     await first.run_once()
     in_flight = 10
-    async with world.owning(ttl=timedelta(microseconds=1)) as second:
+    await world.expire()
+    async with world.owning() as second:
         await first.delivered()
         assert len(world.receiver.received) == in_flight
         await first.run_once()  # its ends come too late
@@ -169,6 +170,35 @@ async def test_what_was_in_flight_when_its_owner_died_is_repeated_by_the_next(wo
 
     assert sorted(world.receiver.keys[in_flight:]) == sorted(keys), "all again, but none of those twice"
     assert (await world.queues.get("q")).tasks == 0
+
+
+async def test_an_owner_whose_lease_may_have_ended_sends_nothing(world: TaskWorld) -> None:
+    await world.queue()
+    task = await world.add("k")
+    async with world.owning(ttl=timedelta(microseconds=1)) as paused:
+        assert await paused.run_once() == 1, "its epoch is still the newest"
+        await paused.delivered()
+    left = await world.registry.get(task)
+    async with world.owning() as owner:
+        await world.settle(owner)
+
+    assert (left.state, left.failures, left.interruptions) == (TaskState.RETRYING, 0, 1)
+    assert [each.attempt for each in world.receiver.received] == [1]
+
+
+async def test_a_worker_that_does_not_acknowledge_in_time_has_failed(world: TaskWorld) -> None:
+    target = WorkerTarget(timedelta(milliseconds=1))
+    await world.queue(policy=QueuePolicy(target=target, retry=BackoffRetry(retries=0)))
+    task = await world.add("k")
+    async with world.owning() as owner:
+        with world.workers.connect(["q"], credit=1) as stream:
+            await owner.run_once()
+            await owner.delivered()
+            assert stream.free == 1
+        await owner.run_once()
+
+    ended = await world.registry.get(task)
+    assert (ended.state, ended.reason) == (TaskState.FAILED, "not acknowledged within 1ms")
 
 
 async def test_partitions_are_shared_and_handed_over(world: TaskWorld) -> None:

@@ -1,0 +1,66 @@
+"""A queue of tasks without lanes, retries, history and takeover: a loop with SKIP LOCKED, for comparison in
+`bench.tasks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+import aiohttp
+import asyncpg
+import httpx
+
+from streamsched.launcher.request import answered, open_client
+
+_AT_ONCE: Final = 500
+_TAKE: Final = """
+SELECT id, payload FROM raw_tasks WHERE due_at <= now() ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
+"""
+_TIMEOUT: Final = timedelta(seconds=30)
+
+
+async def raw(url: str, count: int, data: bytes, target: str | None, *, connections: int = 2) -> float:
+    """Rows per second of so many connections in one process, each of which takes 500 rows at a time, delivers them to
+    the target at the same time, and deletes them. `target`: None: they are deleted at once.
+    """
+    pool = await asyncpg.create_pool(url, min_size=connections, max_size=connections)
+    await pool.execute("DROP TABLE IF EXISTS raw_tasks")
+    await pool.execute("CREATE TABLE raw_tasks (id bigint PRIMARY KEY, due_at timestamptz NOT NULL, payload bytea)")
+    await pool.execute("CREATE INDEX ON raw_tasks (due_at)")
+    await pool.execute(
+        "INSERT INTO raw_tasks SELECT n, now() - n * interval '1 ms', $2 FROM generate_series(1, $1::bigint) n",
+        *(count, data),
+    )
+    await pool.execute("VACUUM ANALYZE raw_tasks")
+    client = open_client()
+    began = time.perf_counter()
+    await asyncio.gather(*(_loop(pool, client, target) for _ in range(connections)))
+    per_s = count / (time.perf_counter() - began)
+    await client.close()
+    await pool.close()
+    return per_s
+
+
+async def _loop(pool: Any, client: aiohttp.ClientSession, target: str | None) -> None:
+    async with pool.acquire() as connection:
+        while True:
+            async with connection.transaction():
+                rows = await connection.fetch(_TAKE, _AT_ONCE)
+                if not rows:
+                    return
+                if target is not None:
+                    calls = (_deliver(client, target, row) for row in rows)
+                    if not all(await asyncio.gather(*calls)):
+                        raise SystemExit("the server does not answer")
+                await connection.execute(
+                    "DELETE FROM raw_tasks WHERE id = ANY($1::bigint[])", [row["id"] for row in rows]
+                )
+
+
+async def _deliver(client: aiohttp.ClientSession, target: str, row: Any) -> bool:
+    headers = {"Idempotency-Key": str(row["id"]), "Content-Type": "application/json"}
+    request = httpx.Request("POST", target, headers=headers, content=row["payload"])
+    return (await answered(client, request, _TIMEOUT)).accepted

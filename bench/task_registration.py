@@ -1,0 +1,137 @@
+"""Registration of tasks for `bench.tasks`: over the HTTP API, without it, and many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import aiohttp
+import orjson
+
+from bench.installation import Installation
+from bench.task_processes import QUEUE
+from streamsched.domain.tasks.queue import QueuePolicy, Target, WorkerTarget
+from streamsched.domain.tasks.task import TaskRequest
+from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.registry import PostgresTaskRegistry
+
+DATA: Final = orjson.dumps({"customer": "c-1234567", "template": "welcome", "text": "x" * 100})
+#: Tasks in a lane.
+IN_A_LANE: Final = 5
+
+
+async def set_queue(site: Installation, target: Target) -> None:
+    await PostgresQueueStore(site.pool).set(QUEUE, QueuePolicy(target=target), "bench", now=datetime.now(UTC))
+
+
+async def fill(site: Installation, count: int, due: Callable[[int], datetime], in_a_lane: int = IN_A_LANE) -> float:
+    """Registers that many tasks, 1000 a request; returns tasks per second."""
+    registry, began = PostgresTaskRegistry(site.pool), time.perf_counter()
+    for start in range(0, count, 1000):
+        many = [
+            TaskRequest(key=f"k{n:09}", lane=f"lane-{n // in_a_lane}", due_at=due(n), data=DATA)
+            for n in range(start, min(start + 1000, count))
+        ]
+        await registry.register(QUEUE, many, now=datetime.now(UTC))
+    return count / (time.perf_counter() - began)
+
+
+class Paced(NamedTuple):
+    """Registrations per second, and the quantiles of their duration in milliseconds."""
+
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+async def paced(count: int, clients: int, send: Callable[[int], Awaitable[None]]) -> Paced:
+    """`clients` at a time, each sends the next when its former one is answered."""
+    took: list[float] = []
+    numbers = iter(range(count))
+
+    async def client() -> None:
+        for number in numbers:
+            began = time.perf_counter()
+            await send(number)
+            took.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    per_s = count / (time.perf_counter() - began)
+    cut = statistics.quantiles(took, n=100)
+    return Paced(per_s, 1000 * cut[49], 1000 * cut[98])
+
+
+async def register_directly(site: Installation, count: int, clients: int) -> Paced:
+    await set_queue(site, WorkerTarget())
+    registry, due = PostgresTaskRegistry(site.pool), datetime.now(UTC) + timedelta(days=1)
+
+    async def send(number: int) -> None:
+        request = TaskRequest(key=f"k{number}", lane=f"lane-{number // IN_A_LANE}", due_at=due, data=DATA)
+        await registry.register(QUEUE, [request], now=datetime.now(UTC))
+
+    return await paced(count, clients, send)
+
+
+@contextmanager
+def api_process(url: str, folder: Path) -> Iterator[str]:
+    """`streamsched api` on a free port."""
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        port = tried.getsockname()[1]
+    others = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
+    env = {
+        **others,
+        "STREAMSCHED_DATABASE_URL": url,
+        "STREAMSCHED_API_PORT": str(port),
+        "STREAMSCHED_DATA_DIR": str(folder),
+        "STREAMSCHED_LOG_LEVEL": "error",
+    }
+    command = (sys.executable, "-c", "from streamsched.cli.main import main; main()", "api")
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def register_over_http(site: Installation, count: int, clients: int) -> Paced:
+    await set_queue(site, WorkerTarget())
+    due = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    with tempfile.TemporaryDirectory(prefix="ss-bench-") as folder, api_process(site.url, Path(folder)) as api:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+            await answers(client, f"{api}/health/ready")
+
+            async def send(number: int) -> None:
+                task = {"key": f"k{number}", "lane": f"lane-{number // IN_A_LANE}", "due": due, "text": DATA.decode()}
+                async with client.post(f"{api}/v1/queues/{QUEUE}/tasks", json=task) as response:
+                    await response.read()
+                    if response.status != 202:
+                        raise SystemExit(f"refused: {response.status} {await response.text()}")
+
+            return await paced(count, clients, send)
+
+
+async def answers(client: aiohttp.ClientSession, url: str) -> None:
+    """Waits for a 200 response."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                async with client.get(url) as response:
+                    if response.status == 200:
+                        return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.05)
