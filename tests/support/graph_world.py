@@ -30,6 +30,9 @@ class GraphWorld:
         return ascent
 
     def end(self, node: NodeId, fact: NodeFact) -> None:
+        """Its children have counted first that it was to run again."""
+        if self.nodes[node].unreported:
+            self.report(node)
         self._store(ended(self.nodes[node], fact))
 
     def report(self, node: NodeId) -> None:

@@ -135,6 +135,7 @@ class NodeStore(Protocol):
     ) -> int:
         """Stores the ends, and reports these nodes and `nodes` to their children: they count the change, are created
         where a parent completed, and those that are ready get their jobs. One transaction; returns the number of jobs.
+        The end of a node that was to run again, and whose children have not counted that, is left for the next call.
 
         Raises:
             ConflictError: the graph or a node changed meanwhile; nothing was stored.

@@ -115,10 +115,14 @@ class PostgresNodeStore:
         movers = list(dict.fromkeys([*(end.node for end in ends), *nodes]))
         async with self._batch(graph, now) as batch:
             await batch.read(movers)
-            for end in {end.node: end for end in reversed(ends)}.values():  # the first of each node
+            counted_ends: list[int] = []
+            for end in ends:
                 node = batch.nodes.get(end.node)
                 if node is not None and node.state is NodeState.QUEUED and batch.job(end.node) == end.job:
+                    if node.unreported:  # its children count first that it is to run again, and the end afterwards
+                        continue
                     batch.put(ended(node, end.fact), end.reason)
+                counted_ends.append(end.number)
             shifts: dict[NodeId, list[Shift]] = {}
             for mover in movers:
                 node = batch.nodes.get(mover)
@@ -137,7 +141,7 @@ class PostgresNodeStore:
                     missing.append(child)
             await _create(batch, missing, edges)
             made = await batch.write()
-            await batch.connection.execute(SQL["forget"], [end.number for end in ends])
+            await batch.connection.execute(SQL["forget"], counted_ends)
             return made
 
     async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:

@@ -256,6 +256,17 @@ async def test_a_parent_that_runs_again_meanwhile_makes_a_queued_child_wait_agai
     assert graphs.done == ["a 1", "b 1", "a 1", "b 1"]
 
 
+async def test_descendants_run_again_also_when_the_parent_completes_before_they_counted_that(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1")
+    await graphs.work()
+    await graphs.submit("a", "1", again=True)
+    for run in await graphs.launch():
+        await graphs.end(run)
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"] * 2
+
+
 async def test_one_parent_makes_10_000_children_ready_at_once(graphs: Graphs) -> None:
     wide = task("{d}_{n}", "a", autofill_values={"n": "10000"})
     await graphs.put({"a": task("{d}"), "b": wide})
