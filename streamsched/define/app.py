@@ -20,6 +20,7 @@ from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
 from streamsched.define.retries import failures
+from streamsched.define.tasks import TaskPrograms
 from streamsched.define.units import Duration, choice, duration, texts, time_of_day, whole
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.window import TimeWindow
@@ -56,7 +57,7 @@ Window = tuple[str | time, str | time] | tuple[str | time, str | time, str]
 Lateness = Duration | tuple[Duration, OnLate | str]
 
 
-class App:
+class App(TaskPrograms):
     """Programs and schedules that are deployed together.
 
     Every method checks its arguments and raises an `InvalidError` whose path names the program or schedule and the

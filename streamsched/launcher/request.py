@@ -1,4 +1,5 @@
-"""HTTP programs: the request of a run, and the end its response means. Tasks use the same client.
+"""HTTP programs: the request of a run, and the end its response means; and the task of a run of an enqueue program.
+Tasks use the same client.
 
 Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -21,10 +22,13 @@ from yarl import URL
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.schedule import WITH_BODY, HttpJob
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob
 from streamsched.domain.schedules.template import filled, filled_json, is_json
+from streamsched.domain.tasks.identity import check_task_key
+from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Assignment, RunEnd
+from streamsched.ports.runs import Assignment, EnqueuedTask, RunEnd
 
 #: Bytes read of a response body, and characters of it that become the run's reason.
 _BODY: Final = 4096
@@ -70,6 +74,26 @@ def request(run: Assignment, job: HttpJob) -> httpx.Request:
         return httpx.Request(job.method, url, headers=encoded, content=content)
     except (httpx.InvalidURL, ValueError) as exc:
         raise ConfigurationError(f"no request can be made of it: {exc}") from exc
+
+
+def enqueued_task(run: Assignment, job: EnqueueJob, now: datetime) -> EnqueuedTask:
+    """The task of this run, due after the program's delay from `now`. Its key is the job's id by default, so a job
+    makes one task.
+
+    Raises:
+        ConfigurationError: the run lacks an argument of the template.
+        InvalidError: the task's lane, key or data cannot be stored.
+    """
+    lane, key = filled(job.lane, run.arguments), filled(job.key, run.arguments) or run.job or run.run
+    check_task_key(key)
+    if job.data is None:
+        data, kind = _default_body(run), "application/json"
+    else:
+        kind = "application/json" if is_json(job.data) else "text/plain; charset=utf-8"
+        data = _body(job.data, kind, run.arguments)
+    due_at = later(now, job.after)
+    request = TaskRequest(key=key, lane=lane, due_at=due_at, data=data, content_type=kind)
+    return EnqueuedTask(job.queue, request)
 
 
 async def send(client: aiohttp.ClientSession, prepared: httpx.Request, timeout: timedelta, clock: Clock) -> RunEnd:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, assert_never
 
 from streamsched.domain.errors import ConfigurationError
-from streamsched.domain.schedules.schedule import BashJob, HttpJob, PublishJob, SparkJob
+from streamsched.domain.schedules.schedule import BashJob, EnqueueJob, HttpJob, PublishJob, SparkJob
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
 
@@ -59,7 +59,7 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env)
-        case HttpJob() | PublishJob():
+        case HttpJob() | PublishJob() | EnqueueJob():
             raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
             assert_never(assignment.program.executable)

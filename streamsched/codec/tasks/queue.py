@@ -1,7 +1,7 @@
 """The policy of a queue as JSON. Only `target` is required.
 
 {"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
-         | {"type": "publish", "event": "default.name"} | {"type": "worker"},
+         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m"},
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
         | {"type": "period", "period": "30s"},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
@@ -126,8 +126,8 @@ def _target_to_json(target: Target) -> dict[str, Any]:
             return {"type": "http", "url": url, "timeout": duration_text(timeout), "headers": dict(headers)}
         case TopicTarget(event=event):
             return {"type": "publish", "event": str(event)}
-        case WorkerTarget():
-            return {"type": "worker"}
+        case WorkerTarget(timeout=timeout):
+            return {"type": "worker", "timeout": duration_text(timeout)}
         case _:
             assert_never(target)
 
@@ -152,8 +152,10 @@ def _publish(fields: Fields) -> Target:
 
 
 def _worker(fields: Fields) -> Target:
+    timeout = optional_duration(fields, "timeout")
     fields.done()
-    return WorkerTarget()
+    with anchored(fields.path):
+        return WorkerTarget() if timeout is None else WorkerTarget(timeout)
 
 
 _Read = Callable[[Fields], Any]

@@ -19,7 +19,11 @@ async def queue(client: httpx.AsyncClient) -> httpx.AsyncClient:
 async def test_a_queue_is_shown_as_it_was_set_and_again_changes_nothing(queue: httpx.AsyncClient) -> None:
     found = (await queue.get("/v1/queues/mail")).json()
 
-    assert (found["target"], found["retry"], found["grace"]) == ({"type": "worker"}, QUEUE["retry"], "1h")
+    assert (found["target"], found["retry"], found["grace"]) == (
+        {"type": "worker", "timeout": "1m"},
+        QUEUE["retry"],
+        "1h",
+    )
     assert (await queue.put("/v1/queues/mail", json=QUEUE)).json() == found
     assert [each["name"] for each in (await queue.get("/v1/queues")).json()["queues"]] == ["mail"]
 

@@ -60,6 +60,8 @@ STATEMENTS = {
     "in_flight": (DELIVERY["in_flight"], ("q1", 100)),
     "known": (REGISTRATION["known"], (SOME, [NOW - timedelta(days=14)] * 10)),
     "page": (REGISTRY["page"], ("q1", NOW, "", 100)),
+    "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100)),
+    "data": (REGISTRY["data"], (SOME,)),
     "lane_page": (REGISTRY["lane_page"], (SOME[1], NOW, "", 100)),
     "ended_page": (REGISTRY["ended_page"], ("q1", NOW, "", 100)),
     "ends": (REGISTRY["ends"], (SOME[1], 20)),
