@@ -99,13 +99,11 @@ from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.probe import PostgresMending
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
 from streamsched.stream.shards.worker import Worker
-from streamsched.task_delivery import make_task_delivery
+from streamsched.task_delivery import make_task_delivery, serve_task_streams, task_intakes, task_services
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.upkeep import drain_spool
@@ -271,6 +269,8 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
         "tasks": in_time(tasks.loop.run),
+        "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers),
+        **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
     }
 
 
@@ -303,8 +303,7 @@ def api_services(services: Services) -> ApiServices:
         preferences=PostgresPreferenceStore(pool),
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
-        queues=PostgresQueueStore(pool),
-        tasks=PostgresTaskRegistry(pool),
+        **task_services(pool),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),

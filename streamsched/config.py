@@ -54,6 +54,10 @@ class Settings:
         launches_per_second: long-term rate limit of run starts, for all launchers together; 0: unlimited.
         launch_burst: largest number of runs started at once within that rate.
         body_limit: largest request body in bytes.
+        task_topics: topics with tasks of PagerDuty's clients: comma-separated `topic`, or `topic=queue`.
+        task_log_url: the log of these topics; default: the log.
+        task_streams_host, task_streams_port: address at which a launcher gives tasks to workers; port 0: any free one.
+        task_streams_url: URL of that address for workers; default: this machine's name, or its loopback address.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -83,6 +87,11 @@ class Settings:
     launch_burst: int = 100
     body_limit: int = 16 * 1024 * 1024
     update_schedules: bool = True
+    task_topics: str = ""
+    task_log_url: str = ""
+    task_streams_host: str = "127.0.0.1"
+    task_streams_port: int = 0
+    task_streams_url: str = ""
     log_level: str = "info"
     log_format: str = "auto"
 
@@ -96,6 +105,11 @@ class Settings:
         _require(1 <= self.shards <= 1024, "shards", "must be from 1 to 1024")
         _require(0 <= self.api_port <= 65535, "api_port", "must be from 0 (any free one) to 65535")
         _require(0 <= self.health_port <= 65535, "health_port", "must be from 0 (none) to 65535")
+        _require(0 <= self.task_streams_port <= 65535, "task_streams_port", "must be from 0 (any free one) to 65535")
+        own = self.task_streams_url
+        _require(
+            not own or own.startswith(("http://", "https://")), "task_streams_url", "must be http://… or https://…"
+        )
         _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
@@ -107,6 +121,9 @@ class Settings:
             host = listed.removeprefix("*.")
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
             _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
+        _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
+        for topic, queue in self.task_queues().items():
+            _require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
         for name in ("dedupe_horizon", "retention", "jobs_keep", "audit_keep", "lease", "heartbeat", "lost_after"):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
         _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
@@ -138,6 +155,11 @@ class Settings:
         """The URL of each cluster's probe, by cluster name."""
         pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
         return {name.strip(): url.strip() for name, _, url in pairs}
+
+    def task_queues(self) -> dict[str, str]:
+        """The queue of each topic with tasks, by topic."""
+        pairs = (each.partition("=") for each in self.task_topics.split(",") if each.strip())
+        return {topic.strip(): (queue.strip() if sign else topic.strip()) for topic, sign, queue in pairs}
 
     @property
     def pace(self) -> Pace | None:

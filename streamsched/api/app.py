@@ -12,6 +12,7 @@ from streamsched import __version__
 from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.deps import ApiServices
+from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard
 from streamsched.api.routes import (
@@ -66,6 +67,7 @@ def make_api(services: ApiServices) -> FastAPI:
         queues,
         lanes,
         tasks,
+        pagerduty,
         admin,
         health,
     ):

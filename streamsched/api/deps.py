@@ -23,6 +23,7 @@ from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
+from streamsched.ports.tasks.delivery import StreamAddresses
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
@@ -59,6 +60,7 @@ class ApiServices:
     graphs: GraphDesk
     queues: QueueStore
     tasks: TaskRegistry
+    task_streams: StreamAddresses
     groups: GroupStore
     pools: PoolStore
     clusters: ClusterStore
@@ -105,6 +107,7 @@ BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
+TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 ClockDep = Annotated[Clock, _service("clock")]

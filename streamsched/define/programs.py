@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from typing import assert_never
+from typing import Any, assert_never
+
+import orjson
 
 from streamsched.codec.json.reading import anchored, below
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef, EventName, ProgramRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
-from streamsched.domain.schedules.schedule import Executable, HttpJob, Program, PublishJob
+from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
 
@@ -169,6 +172,36 @@ class ProgramBuilder:
         job = PublishJob(event_name, texts(attributes, f"{path}.attributes"))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
+    def enqueue(
+        self,
+        name: str,
+        queue: str,
+        *,
+        lane: str = "",
+        key: str = "",
+        after: Duration | None = None,
+        data: Any = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> ProgramRef:
+        """Adds a program that makes one task of a queue for each completed run, without a process.
+
+        Args:
+            name: unique among the app's programs.
+            queue: name of the queue, made by `streamsched queue set`.
+            lane: tasks of one lane go one after another; `{name}` is replaced by the run's argument of that name, as
+                in `"{key.customer}"`. Default: a lane of its own.
+            key: names the task in its lane. Default: the job, so each job makes one task.
+            after: the task is due so long after the run. Default: at once.
+            data: what is delivered: a text, or anything that JSON can hold; `{name}` is replaced in its texts. Default:
+                the run as JSON, as in the body of `http`.
+            defaults: arguments of every run. Preferences and schedules can override them.
+        """
+        path = below("$.programs", name)
+        with anchored(path):
+            due_after = timedelta(0) if after is None else duration(after, "$.after")
+            job = EnqueueJob(queue, lane, key, due_after, _text(data))
+        return self._add(name, job, texts(defaults, f"{path}.defaults"))
+
     def add_program(self, name: str, executable: Executable) -> ProgramRef:
         """Adds a program that was read elsewhere. Relative paths as of `spark` and `python`."""
         return self._add(name, executable, {})
@@ -200,7 +233,7 @@ def located(program: Program, base: Path) -> Program:
             return replace(program, executable=replace(job, main=main, folder=folder, uris=uris))
         case PythonJob() as job:
             return replace(program, executable=replace(job, folder=_located(job.folder or ".", base)))
-        case BashJob() | HttpJob() | PublishJob():
+        case BashJob() | HttpJob() | PublishJob() | EnqueueJob():
             return program
         case _:
             assert_never(program.executable)
@@ -217,3 +250,12 @@ def _listed(values: Iterable[str], path: str) -> tuple[str, ...]:
     if isinstance(values, str):
         raise InvalidDefinitionError(path, "must be a list of texts but is one text")
     return tuple(str(each) for each in values)
+
+
+def _text(data: Any) -> str | None:
+    if data is None or isinstance(data, str):
+        return data
+    try:
+        return orjson.dumps(data).decode()
+    except TypeError as exc:
+        raise InvalidDefinitionError("$.data", f"cannot be written as JSON: {exc}") from exc

@@ -12,17 +12,29 @@ from dataclasses import dataclass
 from typing import Self
 
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import LONGEST_NAME
 
 DEFAULT_NAMESPACE = "default"
 
 _NAMESPACE = re.compile(r"[a-zA-Z0-9_]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _DATASET = re.compile(r"[$.a-zA-Z0-9_-]+")
+_QUEUE = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*")
 
 
 def _check(pattern: re.Pattern[str], kind: str, text: str) -> None:
     if not pattern.fullmatch(text):
         raise InvalidError("$", f"{kind} name '{text}' may only hold {pattern.pattern[:-1]}, and something of it")
+
+
+def check_queue_name(name: str, path: str = "$") -> None:
+    """Raises:
+    InvalidError: it is not 1 to 255 letters, digits, `_`, `-` and `.`, beginning with one of the first three.
+    """
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _QUEUE.fullmatch(name):
+        raise InvalidError(
+            path, f"must be 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.', and not begin with '-' or '.'"
+        )
 
 
 def check_namespace(name: str) -> None:

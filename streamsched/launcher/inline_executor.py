@@ -1,9 +1,9 @@
-"""`ports.runner.InlineRunner`: HTTP and publish programs are executed in the launcher's process.
+"""`ports.runner.InlineRunner`: HTTP, publish and enqueue programs are executed in the launcher's process.
 
 A run is held from its claim until its end is stored, with heartbeats. Its start is stored before its request leaves, so
 when the launcher dies, `launcher.recovery` knows which requests may have left: those runs are repeated, and the others
-return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event is stored in the
-transaction of its run's end, without a start before.
+return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event, or a task, is stored in
+the transaction of its run's end, without a start before.
 
 An `InFlightWindow` limits how many runs with a request are held, so that starts and ends are stored promptly. Runs that
 publish wait only until their ends are stored; their number has a limit of its own.
@@ -22,16 +22,23 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, ConfigurationError, ConflictError, described
+from streamsched.domain.errors import (
+    SYSTEMIC,
+    ConfigurationError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    described,
+)
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.schedule import HttpJob, Program, PublishJob, Quick
+from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Quick
 from streamsched.domain.schedules.template import filled
-from streamsched.launcher.request import request, send
+from streamsched.launcher.request import enqueued_task, request, send
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Assignment, RunBatch, RunEnd
+from streamsched.ports.runs import Assignment, EnqueuedTask, RunBatch, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 
@@ -80,6 +87,7 @@ class InlineExecutor:
         self._requests: dict[str, asyncio.Task[RunEnd]] = {}
         self._ended: dict[str, RunEnd] = {}
         self._events: dict[str, Event] = {}
+        self._tasks: dict[str, EnqueuedTask] = {}
         self._wake = asyncio.Event()
         self._was_full = False
         self._room_made = asyncio.Event()
@@ -156,7 +164,7 @@ class InlineExecutor:
 
     def _with_request(self) -> int:
         """How many runs are held that send a request, with those to be claimed, of which that is not known yet."""
-        return len(self._held) - len(self._events) + len(self._queued)
+        return len(self._held) - len(self._events) - len(self._tasks) + len(self._queued)
 
     def _sendable(self) -> int:
         """How many more requests may be on their way."""
@@ -222,7 +230,9 @@ class InlineExecutor:
         """Stores the ends of runs, bisecting when one of them cannot be stored; returns how many are stored."""
         endings = {run: self._ended[run] for run in runs}
         try:
-            await self._runs.finish(endings, events={run: self._events[run] for run in runs if run in self._events})
+            events = {run: self._events[run] for run in runs if run in self._events}
+            tasks = {run: self._tasks[run] for run in runs if run in self._tasks}
+            await self._runs.finish(endings, events=events, tasks=tasks)
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - as above
@@ -230,6 +240,9 @@ class InlineExecutor:
             if half:
                 return await self._finish(runs[:half]) + await self._finish(runs[half:])
             log.error("inline_executor.end_refused", run=runs[0], reason=described(exc))
+            if isinstance(exc, NotFoundError | InvalidError) and self._tasks.pop(runs[0], None) is not None:
+                self._ended[runs[0]] = RunEnd(RunState.FAILED, f"no task was made: {described(exc)}", self._clock.now())
+                return await self._finish(runs)
             return 0 if isinstance(exc, ConflictError) else await self._finish_bare(runs[0])
         for run in runs:
             self._forget(run)
@@ -240,7 +253,7 @@ class InlineExecutor:
         ended even so is left to the run monitor.
         """
         bare = self._ended[run].bare(self._clock.now())
-        if self._events.pop(run, None) is not None:
+        if self._events.pop(run, None) is not None or self._tasks.pop(run, None) is not None:
             bare = replace(bare, state=RunState.FAILED)
         try:
             await self._runs.finish({run: bare}, events={})
@@ -274,6 +287,10 @@ class InlineExecutor:
                     event = _event(run, job, self._clock)
                     self._events[run.run] = event
                     self._end(run.run, RunEnd(RunState.COMPLETED, f"published {job.event}", event.time, 0))
+                case EnqueueJob() as job:
+                    now = self._clock.now()
+                    self._tasks[run.run] = enqueued_task(run, job, now)
+                    self._end(run.run, RunEnd(RunState.COMPLETED, f"made a task of queue '{job.queue}'", now, 0))
                 case HttpJob():
                     self._unsent[run.run] = run
                 case other:
@@ -308,7 +325,7 @@ class InlineExecutor:
         self._wake.set()
 
     def _forget(self, run: str) -> None:
-        for by_run in (self._held, self._unsent, self._ended, self._events):
+        for by_run in (self._held, self._unsent, self._ended, self._events, self._tasks):
             by_run.pop(run, None)
         task = self._requests.pop(run, None)
         if task is not None:

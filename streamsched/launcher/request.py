@@ -1,9 +1,9 @@
-"""HTTP programs: the request of a run, and the end its response means."""
+"""HTTP programs: the request of a run, and the end its response means; and the task of an enqueue program."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import quote, quote_plus
 
@@ -12,10 +12,13 @@ import orjson
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.schedule import WITH_BODY, HttpJob
+from streamsched.domain.limits import later
+from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob
 from streamsched.domain.schedules.template import filled, filled_json, is_json
+from streamsched.domain.tasks.identity import check_task_key
+from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Assignment, RunEnd
+from streamsched.ports.runs import Assignment, EnqueuedTask, RunEnd
 from streamsched.process.http_client import HttpClient
 
 
@@ -39,6 +42,26 @@ def request(run: Assignment, job: HttpJob) -> httpx.Request:
         return httpx.Request(job.method, url, headers=encoded, content=content)
     except (httpx.InvalidURL, ValueError) as exc:
         raise ConfigurationError(f"no request can be made of it: {exc}") from exc
+
+
+def enqueued_task(run: Assignment, job: EnqueueJob, now: datetime) -> EnqueuedTask:
+    """The task of this run, due after the program's delay from `now`. Its key is the job's id by default, so a job
+    makes one task.
+
+    Raises:
+        ConfigurationError: the run lacks an argument of the template.
+        InvalidError: the task's lane, key or data cannot be stored.
+    """
+    lane, key = filled(job.lane, run.arguments), filled(job.key, run.arguments) or run.job or run.run
+    check_task_key(key)
+    if job.data is None:
+        data, kind = _default_body(run), "application/json"
+    else:
+        kind = "application/json" if is_json(job.data) else "text/plain; charset=utf-8"
+        data = _body(job.data, kind, run.arguments)
+    due_at = later(now, job.after)
+    request = TaskRequest(key=key, lane=lane, due_at=due_at, data=data, content_type=kind)
+    return EnqueuedTask(job.queue, request)
 
 
 async def send(client: HttpClient, prepared: httpx.Request, timeout: timedelta, clock: Clock) -> RunEnd:

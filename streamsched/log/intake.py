@@ -16,6 +16,7 @@ import structlog
 
 from streamsched.domain.errors import SYSTEMIC, DecodeError, described
 from streamsched.log.dead_letters import dead_letter
+from streamsched.log.topics import DEAD_LETTER
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeStore
@@ -33,7 +34,7 @@ Row = TypeVar("Row")
 
 class TopicIntake(Generic[Row]):
     """Copies one topic; for use by one task. `read` converts a record to a row; a record for which it raises becomes a
-    dead letter.
+    dead letter, in `letters` if that is another log than the topic's.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class TopicIntake(Generic[Row]):
         store: IntakeStore[Row],
         clock: Clock,
         max_records: int = 2000,
+        letters: Broker | None = None,
     ) -> None:
         self._topic = topic
+        self._letters = letters
         self._read = read
         self._broker = broker
         self._store = store
@@ -171,7 +174,11 @@ class TopicIntake(Generic[Row]):
         return IntakeBatch(chunk.partition, self._positions[chunk.partition], chunk.next_position, rows)
 
     async def _refuse(self, chunk: Chunk, record: Record, error: DecodeError) -> None:
-        await self._broker.append([dead_letter(chunk, record, error, partition=chunk.partition)])
+        letters, partition = self._broker, chunk.partition
+        if self._letters is not None:
+            letters = self._letters
+            partition %= await letters.partitions(DEAD_LETTER)
+        await letters.append([dead_letter(chunk, record, error, partition=partition)])
         log.error(
             "intake.dead_letter",
             topic=self._topic,

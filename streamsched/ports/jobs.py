@@ -192,7 +192,7 @@ class InlineRoom:
     Attributes:
         runner: its `RunnerId` as text.
         requests: how many runs that send a request it accepts now.
-        publications: how many runs that publish an event it accepts now.
+        publications: how many runs that publish an event or make a task it accepts now.
         fits: whether it executes a program.
     """
 

@@ -85,8 +85,8 @@ class InlineRunner(Protocol):
         ...
 
     def publications(self) -> int:
-        """How many more runs that publish an event this process may hold now. They end with their claim and wait only
-        until their ends are stored, so they take no room from requests.
+        """How many more runs that publish an event or make a task this process may hold now. They end with their claim
+        and wait only until their ends are stored, so they take no room from requests.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.events.event import LOG_TAIL, Event
@@ -18,6 +18,7 @@ from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.provenance import Provenance
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
+from streamsched.domain.tasks.task import TaskRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +193,30 @@ class RunBatch(Protocol):
         """
         ...
 
-    async def finish(self, endings: Mapping[str, RunEnd], *, events: Mapping[str, Event]) -> Sequence[str]:
-        """`RunStore.finish` for each; publishes the events of runs COMPLETED by this call in the same transaction.
-        Returns those that had not ended before.
+    async def finish(
+        self,
+        endings: Mapping[str, RunEnd],
+        *,
+        events: Mapping[str, Event],
+        tasks: Mapping[str, EnqueuedTask] | None = None,
+    ) -> Sequence[str]:
+        """`RunStore.finish` for each; publishes the events and makes the tasks of runs COMPLETED by this call in the
+        same transaction. Returns those that had not ended before.
 
         Raises:
+            NotFoundError: there is no such queue for a task.
             InvalidError: one of them cannot be stored; some of the others may be, and the call may be repeated.
             ConflictError: concurrent changes of these runs, repeatedly.
             UnavailableError: PostgreSQL is unavailable.
         """
         ...
+
+
+class EnqueuedTask(NamedTuple):
+    """A task that the end of a run makes."""
+
+    queue: str
+    request: TaskRequest
 
 
 class RunMonitorStore(RunStore, Protocol):

@@ -15,7 +15,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
-from streamsched.domain.schedules.schedule import HttpJob, PublishJob
+from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
@@ -69,7 +69,7 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
             return Command((sys.executable, "-m", _PYTHON_CALL, job.target, *options), own)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env)
-        case HttpJob() | PublishJob():
+        case HttpJob() | PublishJob() | EnqueueJob():
             raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
             assert_never(assignment.program.executable)

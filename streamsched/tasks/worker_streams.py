@@ -8,12 +8,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
-from streamsched.domain.tasks.queue import Target
+from streamsched.domain.tasks.queue import Target, WorkerTarget
+from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedDelivery:
+    """The worker need not go on with a task that it was given: its time is up, or it ended by hand."""
+
+    token: str
 
 
 class WorkerStreams:
@@ -25,19 +34,22 @@ class WorkerStreams:
         self.on_room = on_room
         self._streams: list[WorkerStream] = []
 
-    def connect(self, queues: Collection[str], *, credit: int) -> WorkerStream:
-        """A stream of the tasks of these queues, at most `credit` at a time. Use it in a `with` block."""
-        return WorkerStream(self, frozenset(queues), credit)
+    def connect(self, queues: Collection[str], *, credit: int, quiet_s: float | None = None) -> WorkerStream:
+        """A stream of the tasks of these queues, at most `credit` at a time. Use it in a `with` block.
+
+        `quiet_s`: it is given nothing more while `seen` was not called for so many seconds; None: never.
+        """
+        return WorkerStream(self, frozenset(queues), credit, quiet_s)
 
     def room(self, queue: str) -> int:
-        return sum(stream.free for stream in self._streams if queue in stream.queues)
+        return sum(max(0, stream.free) for stream in self._streams if queue in stream.queues)
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
-        del target
         able = [stream for stream in self._streams if task.queue in stream.queues and stream.free > 0]
         if not able:
             return Interrupted(self.clock.now(), "no worker of its queue has room")
-        return await max(able, key=lambda stream: stream.free).deliver(task)
+        stream = max(able, key=lambda stream: stream.free)
+        return await stream.deliver(task, target if isinstance(target, WorkerTarget) else WorkerTarget())
 
     async def close(self) -> None:
         """Connected workers end by themselves."""
@@ -53,13 +65,18 @@ class WorkerStreams:
 class WorkerStream:
     """One connected worker. Tasks that it has not ended when the block ends are delivered again."""
 
-    def __init__(self, streams: WorkerStreams, queues: frozenset[str], credit: int) -> None:
+    def __init__(
+        self, streams: WorkerStreams, queues: frozenset[str], credit: int, quiet_s: float | None = None
+    ) -> None:
         self.queues = queues
         self._streams = streams
         self._credit = credit
-        self._unread: deque[StartedTask] = deque()
+        self._quiet_s = quiet_s
+        self._unread: deque[StartedTask | StoppedDelivery] = deque()
         self._ends: dict[str, asyncio.Future[AttemptEnd]] = {}
+        self._limits: dict[str, tuple[asyncio.Timeout, float]] = {}
         self._arrived = asyncio.Event()
+        self._seen_at = asyncio.get_running_loop().time()
 
     def __enter__(self) -> Self:
         self._streams.attach(self)
@@ -74,11 +91,29 @@ class WorkerStream:
 
     @property
     def free(self) -> int:
-        """How many more tasks it takes now."""
-        return self._credit - len(self._ends)
+        """How many more tasks it takes now; none when its worker is quiet."""
+        quiet = self._quiet_s is not None and asyncio.get_running_loop().time() - self._seen_at > self._quiet_s
+        return 0 if quiet else self._credit - len(self._ends)
+
+    def seen(self) -> None:
+        """The worker has sent something."""
+        self._seen_at = asyncio.get_running_loop().time()
+        self._streams.on_room()
+
+    def take(self, credit: int) -> None:
+        """Sets how many tasks it takes at a time; 0: nothing more."""
+        self._credit = credit
+        self._streams.on_room()
 
     async def next(self) -> StartedTask:
         """The next task; waits for one. End each by `acknowledge` or `fail`, with its `token`."""
+        while True:
+            found = await self.news()
+            if isinstance(found, StartedTask):
+                return found
+
+    async def news(self) -> StartedTask | StoppedDelivery:
+        """The next task, or a task that need not go on; waits for one."""
         while not self._unread:
             self._arrived.clear()
             await self._arrived.wait()
@@ -92,19 +127,37 @@ class WorkerStream:
         """The attempt failed. Unknown tokens, and repeats, are ignored."""
         self._end(token, AttemptFailed(self._streams.clock.now(), reason))
 
-    async def deliver(self, task: StartedTask) -> AttemptEnd:
-        """Hands a task to the worker and waits for its end."""
+    def heartbeat(self, token: str) -> None:
+        """The worker still works on the task: its time begins anew. Unknown tokens are ignored."""
+        limit, seconds = self._limits.get(token, (None, 0.0))
+        if limit is not None and not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    async def deliver(self, task: StartedTask, target: WorkerTarget | None = None) -> AttemptEnd:
+        """Hands a task to the worker and waits for its end, as long as the target allows."""
+        timeout = (target or WorkerTarget()).timeout
         end: asyncio.Future[AttemptEnd] = asyncio.get_running_loop().create_future()
         self._ends[task.token] = end
-        self._unread.append(task)
-        self._arrived.set()
+        self._send(task)
         try:
-            return await end
+            async with asyncio.timeout(timeout.total_seconds()) as limit:
+                self._limits[task.token] = (limit, timeout.total_seconds())
+                return await end
+        except TimeoutError:
+            why = f"its worker neither ended it nor sent a heartbeat for {duration_text(timeout)}"
+            return AttemptFailed(self._streams.clock.now(), why)
         finally:
             self._ends.pop(task.token, None)
+            self._limits.pop(task.token, None)
             if task in self._unread:
                 self._unread.remove(task)
+            elif not end.done() or end.cancelled():
+                self._send(StoppedDelivery(task.token))
             self._streams.on_room()
+
+    def _send(self, what: StartedTask | StoppedDelivery) -> None:
+        self._unread.append(what)
+        self._arrived.set()
 
     def _end(self, token: str, end: AttemptEnd) -> None:
         waiting = self._ends.get(token)

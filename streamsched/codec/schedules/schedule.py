@@ -5,7 +5,8 @@
                   {"name": "tidy", "type": "bash", "command": "rm -rf scratch"},
                   {"name": "train", "type": "python", "target": "models:train"},
                   {"name": "tell", "type": "http", "url": "https://…", "method": "POST", "body": "{day} is there"},
-                  {"name": "say", "type": "publish", "event": "approved", "attributes": {"day": "{day}"}}],
+                  {"name": "say", "type": "publish", "event": "approved", "attributes": {"day": "{day}"}},
+                  {"name": "mail", "type": "enqueue", "queue": "mail", "lane": "{key.customer}", "after": "10m"}],
      "schedules": [{"name": "weekly", "program": "join", "trigger": {…}, "constraints": [{…}], "enabled": true}]}
 
 With `"calendars": {"exchange": {…}}` (`codec.triggers.calendar`) triggers and constraints may refer to it by
@@ -22,7 +23,10 @@ optional; when given they must be the app's. Durations are texts such as `2h30m`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar, assert_never
+
+import orjson
 
 from streamsched.codec.graph.app_tasks import app_tasks_from_json
 from streamsched.codec.graph.task import task_to_json
@@ -41,7 +45,15 @@ from streamsched.domain.limits import as_stored
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
-from streamsched.domain.schedules.schedule import Executable, HttpJob, OnChange, Program, PublishJob, Schedule
+from streamsched.domain.schedules.schedule import (
+    EnqueueJob,
+    Executable,
+    HttpJob,
+    OnChange,
+    Program,
+    PublishJob,
+    Schedule,
+)
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
@@ -65,6 +77,9 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
             }
         case PublishJob(event=event, attributes=attributes):
             return {"type": "publish", "event": str(event), "attributes": dict(attributes)}
+        case EnqueueJob(queue=queue, lane=lane, key=key, after=after, data=data):
+            given = {"lane": lane, "key": key, "after": duration_text(after) if after else "", "data": data}
+            return {"type": "enqueue", "queue": queue, **{name: value for name, value in given.items() if value}}
         case _:
             assert_never(executable)
 
@@ -279,10 +294,22 @@ def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executabl
             with anchored(fields.at("event")):
                 event = EventName.parse(fields.text("event"), namespace)
             return PublishJob(event, fields.texts("attributes"))
+        case "enqueue":
+            return _enqueue(fields)
         case other:
             return fields.fail(
-                "type", f"is no program we know: {shown(other)} (known: bash, http, publish, python, spark)"
+                "type", f"is no program we know: {shown(other)} (known: bash, enqueue, http, publish, python, spark)"
             )
+
+
+def _enqueue(fields: Fields) -> EnqueueJob:
+    text, data = fields.optional_text("after"), fields.optional("data")
+    after = timedelta(0) if text is None else parse_duration(text, fields.at("after"))
+    if data is not None and not isinstance(data, str):
+        data = orjson.dumps(data).decode()
+    queue, lane, key = fields.text("queue"), fields.optional_text("lane"), fields.optional_text("key")
+    with anchored(fields.path):
+        return EnqueueJob(queue, lane or "", key or "", after, data)
 
 
 def _http(fields: Fields) -> HttpJob:

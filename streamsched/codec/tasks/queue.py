@@ -1,7 +1,7 @@
 """The policy of a queue as JSON. Only `target` is required.
 
 {"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
-         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "30m"},
+         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m"},
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
         | {"type": "period", "period": "30s"} | {"type": "constant", "interval": "1s", "retries": 3 or null},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
@@ -164,11 +164,10 @@ def _publish(fields: Fields) -> Target:
 
 
 def _worker(fields: Fields) -> Target:
-    given: dict[str, Any] = {}
-    _set(given, "timeout", optional_duration(fields, "timeout"))
+    timeout = optional_duration(fields, "timeout")
     fields.done()
     with anchored(fields.path):
-        return WorkerTarget(**given)
+        return WorkerTarget() if timeout is None else WorkerTarget(timeout)
 
 
 _Read = Callable[[Fields], Any]

@@ -18,7 +18,7 @@ from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late
 from streamsched.domain.limits import MOST_PARTS, check_duration, check_most
-from streamsched.domain.names import EventName, ProgramRef, ScheduleRef
+from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.overlap import Overlap
@@ -72,9 +72,31 @@ class PublishJob:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob
+@dataclass(frozen=True, slots=True)
+class EnqueueJob:
+    """Makes a task of a queue, stored in the transaction that completes the run, so once or never.
+
+    Attributes:
+        lane, key: of the task; `{name}` is replaced by the run's argument of that name. Without a key it is the job id,
+            or the run id of a run without a job; without a lane the task has one of its own.
+        after: the task is due so long after the end of the run.
+        data: `{name}` is replaced, within JSON escaped; None: a JSON description of the run.
+    """
+
+    queue: str
+    lane: str = ""
+    key: str = ""
+    after: timedelta = timedelta(0)
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue, "$.queue")
+        check_duration(self.after, "$.after", zero=True)
+
+
+Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob | EnqueueJob
 #: What launchers execute within their own process; the SQL that selects inline runs repeats their names.
-Quick = HttpJob | PublishJob
+Quick = HttpJob | PublishJob | EnqueueJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,15 @@ class TaskTicks:
 AfterAttempt = TaskEnds | TaskRetries | TaskTicks
 
 
-def time_limit(target: Target) -> timedelta:
-    """How long an attempt may last; one that is not acknowledged then has failed. Pure."""
+def time_limit(target: Target) -> timedelta | None:
+    """How long an attempt may last; one that is not acknowledged then has failed. None: a worker's heartbeats extend
+    the time, which its stream limits. Pure.
+    """
     match target:
         case HttpTarget(timeout=timeout):
             return timeout + _GRACE
-        case WorkerTarget(timeout=timeout):
-            return timeout
+        case WorkerTarget():
+            return None
         case TopicTarget():
             return _GRACE
         case _:

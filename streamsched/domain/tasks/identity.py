@@ -6,21 +6,19 @@ partition of a lane.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
 
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.limits import LONGEST_NAME
+from streamsched.domain.names import check_queue_name
 
 #: The number of partitions of lanes, so the largest number of processes that deliver tasks. ADR 81.
 PARTITIONS: Final = 16
 #: The longest lane and the longest key, in characters: an index entry holds 2704 bytes.
 LONGEST_KEY: Final = 600
 
-_QUEUE: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*")
 _BYTES: Final = 16
 
 
@@ -74,16 +72,6 @@ def check_task_key(key: str) -> None:
     InvalidError: it is empty, longer than `LONGEST_KEY`, or cannot be stored.
     """
     _check_text(key, "$.key")
-
-
-def check_queue_name(name: str, path: str = "$") -> None:
-    """Raises:
-    InvalidError: it is not 1 to 255 letters, digits, `_`, `-` and `.`, beginning with one of the first three.
-    """
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not _QUEUE.fullmatch(name):
-        raise InvalidError(
-            path, f"must be 1 to {LONGEST_NAME} letters, digits, '_', '-' and '.', and not begin with '-' or '.'"
-        )
 
 
 def _check_text(text: str, path: str) -> None:

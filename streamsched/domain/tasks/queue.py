@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from streamsched.domain.constraints.pace import BucketLevel, Pace
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.limits import LONGEST_NAME, MOST_SLOTS, check_count, check_duration
-from streamsched.domain.names import EventName
-from streamsched.domain.tasks.identity import TaskLane, check_queue_name, check_task_key, task_id
+from streamsched.domain.names import EventName, check_queue_name
+from streamsched.domain.tasks.identity import TaskLane, check_task_key, task_id
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.tasks.task_retry import BackoffRetry, TaskRetry
 
@@ -65,11 +65,11 @@ class TopicTarget:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTarget:
-    """Tasks go to connected workers; while there is none they are staged: they wait without using up an attempt. One
-    that is not acknowledged within `timeout` has failed.
+    """Tasks go to connected workers; while there is none they are staged: they wait without using up an attempt. An
+    attempt fails when its worker neither ends it nor sends a heartbeat for it within `timeout`.
     """
 
-    timeout: timedelta = timedelta(minutes=30)
+    timeout: timedelta = timedelta(seconds=60)
 
     def __post_init__(self) -> None:
         check_duration(self.timeout, "$.timeout", longest=_LONGEST_TIMEOUT)

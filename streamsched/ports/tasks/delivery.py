@@ -106,3 +106,21 @@ class Receiver(Protocol):
     async def close(self) -> None:
         """Closes its connections, when no delivery is on its way. Idempotent."""
         ...
+
+
+class StreamAddresses(Protocol):
+    """Where workers reach the processes that deliver tasks. All methods raise `UnavailableError` when PostgreSQL is
+    unavailable.
+    """
+
+    async def announce(self, owner: str, url: str) -> None:
+        """Shows the address of an owner for 15 seconds. Idempotent."""
+        ...
+
+    async def withdraw(self, owner: str) -> None:
+        """Removes the address of an owner. Idempotent."""
+        ...
+
+    async def all(self) -> Mapping[str, str]:
+        """URL by owner, of those that were announced in the last 15 seconds."""
+        ...

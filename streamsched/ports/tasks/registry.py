@@ -99,6 +99,18 @@ class TaskRegistry(Protocol):
         """Tasks of a queue, or of a lane, that have not ended, by due time and id, after those of a task."""
         ...
 
+    async def scheduled(
+        self, queue: str, *, first: tuple[datetime, str, str], before: datetime, limit: int
+    ) -> Sequence[TaskRecord]:
+        """Tasks of a queue that have not ended and are due before `before`, in the order of due time, lane and key,
+        from `first` on.
+        """
+        ...
+
+    async def data(self, tasks: Sequence[str]) -> Mapping[str, bytes]:
+        """The data of those of the tasks that have not ended."""
+        ...
+
     async def ended(self, queue: str, *, after: tuple[datetime, str] | None, limit: int) -> Sequence[TaskRecord]:
         """Ended tasks and ticks of a queue, newest first, after the end of a task."""
         ...

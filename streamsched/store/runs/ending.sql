@@ -139,7 +139,7 @@ UPDATE runs SET spawns = spawns + 1,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
     SELECT id FROM runs
-    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish')
+    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue')
         AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
     ORDER BY spawn_at, created_at
     LIMIT $3
@@ -153,7 +153,7 @@ UPDATE runs SET spawns = spawns + 1, runner = $5,
     spawn_at = ($2::timestamptz[])[spawns + 1] + (($2::timestamptz[])[spawns + 1] - $1) * ($4::float8 * random())
 WHERE id IN (
     SELECT id FROM runs
-    WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish')
+    WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish', 'enqueue')
         AND spawn_at <= $1 AND spawns < cardinality($2::timestamptz[])
     ORDER BY spawn_at, created_at
     LIMIT $3
@@ -174,16 +174,16 @@ UPDATE buckets SET remaining = $2, at = $3 WHERE name = $1;
 -- name: next_spawn
 -- When the next PENDING run needs a runner process or has failed to launch; without those held back.
 SELECT min(spawn_at) FROM runs
-WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish') AND spawn_at < 'infinity';
+WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity';
 
 -- name: next_quick
 -- The same of runs that launchers execute inline.
 SELECT min(spawn_at) FROM runs
-WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish') AND spawn_at < 'infinity';
+WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity';
 
 -- name: hopeless
 -- PENDING runs that none of their runner processes claimed.
-SELECT id, executable ->> 'type' IN ('http', 'publish') AS inline FROM runs
+SELECT id, executable ->> 'type' IN ('http', 'publish', 'enqueue') AS inline FROM runs
 WHERE state = 'PENDING' AND spawn_at <= $1 AND spawns >= $2 ORDER BY spawn_at LIMIT 100;
 
 -- name: overdue

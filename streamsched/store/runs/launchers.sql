@@ -12,7 +12,7 @@ ON CONFLICT (runner) DO UPDATE SET expires_at = excluded.expires_at,
 WITH idle AS (
     DELETE FROM launchers WHERE runner = $1 AND NOT EXISTS (
         SELECT FROM runs WHERE runs.runner = $1 AND state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
-            AND executable ->> 'type' IN ('http', 'publish')
+            AND executable ->> 'type' IN ('http', 'publish', 'enqueue')
     )
     RETURNING runner
 )
@@ -42,7 +42,7 @@ DELETE FROM launchers WHERE runner = $1;
 -- not claimed; those of a paused schedule are held back, and in no launcher's hands.
 SELECT id, state IN ('RUNNING', 'SUSPENDED') AS started FROM runs
 WHERE runner = $1 AND state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
-    AND executable ->> 'type' IN ('http', 'publish') AND spawn_at IS DISTINCT FROM 'infinity'
+    AND executable ->> 'type' IN ('http', 'publish', 'enqueue') AND spawn_at IS DISTINCT FROM 'infinity'
 ORDER BY id;
 
 -- name: requeue

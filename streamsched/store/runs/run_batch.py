@@ -20,12 +20,13 @@ from streamsched.domain.jobs.run import RunFact, RunState, advance, status_event
 from streamsched.domain.names import ProgramRef
 from streamsched.log.topics import PROGRAM_STATUS, public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.ports.runs import Assignment, EnqueuedTask, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups, lanes
 from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
 from streamsched.store.sql import queries
+from streamsched.store.tasks.registration import enqueue
 
 _SQL: Final = queries("runs/run_batch")
 
@@ -72,14 +73,26 @@ class PostgresRunBatch:
             rows = await self._pool.fetch(_SQL["beat"], runs, runner, now)
         return _stops(rows)
 
-    async def finish(self, endings: Mapping[str, RunEnd], *, events: Mapping[str, Event]) -> Sequence[str]:
+    async def finish(
+        self,
+        endings: Mapping[str, RunEnd],
+        *,
+        events: Mapping[str, Event],
+        tasks: Mapping[str, EnqueuedTask] | None = None,
+    ) -> Sequence[str]:
         plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
-        ended = await self._end(plain, events) if plain else []
+        ended = await self._end(plain, events, tasks or {}) if plain else []
         ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
         return ended
 
-    async def _end(self, endings: Mapping[str, RunEnd], events: Mapping[str, Event], tries: int = 3) -> list[str]:
-        """Outbox and history are written before the programs are locked: their locks delay decisions."""
+    async def _end(
+        self,
+        endings: Mapping[str, RunEnd],
+        events: Mapping[str, Event],
+        tasks: Mapping[str, EnqueuedTask],
+        tries: int = 3,
+    ) -> list[str]:
+        """Outbox, history and tasks are written before the programs are locked: their locks delay decisions."""
         with translated():
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
@@ -92,6 +105,9 @@ class PostgresRunBatch:
                     await outbox.copy(connection, ends.announced.records)
                     await history.copy(connection, ends.announced.history)
                     runs = [row["id"] for row in rows]
+                    made = [tasks[run] for run in runs if run in tasks]
+                    if made:
+                        await enqueue(connection, made, max(each.at for each in endings.values()))
                     await connection.execute(_SQL["lock_programs"], list(ends.programs))
                     locked = await connection.fetch(_SQL["live"], runs)
                     if [(row["id"], row["state"]) for row in rows] != [(row["id"], row["state"]) for row in locked]:
@@ -107,7 +123,7 @@ class PostgresRunBatch:
             except ConflictError:
                 if tries == 1:
                     raise
-        return await self._end(endings, events, tries - 1)
+        return await self._end(endings, events, tasks, tries - 1)
 
 
 class _StatusRecords:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,14 +80,17 @@ def migrations_folder() -> Path:
 
 
 def run_beside(script: str, *, in_transaction: bool = True) -> None:
-    """Runs the SQL file beside a migration's `__file__`, verbatim: `%` and `:name` are not placeholders."""
+    """Runs the SQL file beside a migration's `__file__`, verbatim: `%` and `:name` are not placeholders. Outside a
+    transaction each statement is run alone; it ends with a semicolon at the end of a line.
+    """
     text = Path(script).with_suffix(".sql").read_text(encoding="utf-8")
     connection = op.get_bind()
     if in_transaction:
         _execute(connection, text)
         return
     with op.get_context().autocommit_block():
-        _execute(connection, text)
+        for statement in filter(str.strip, re.split(r";[ \t]*\n", text)):
+            _execute(connection, statement)
 
 
 def _execute(connection: sqlalchemy.Connection, text: str) -> None:

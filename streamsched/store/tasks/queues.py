@@ -14,7 +14,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.tasks.queue import policy_from_json, policy_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.limits import as_stored
-from streamsched.domain.tasks.identity import check_queue_name
+from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
 from streamsched.ports.tasks.queues import COUNTED, QueueRecord, QueueVersion
 from streamsched.store.connections import translated

@@ -19,6 +19,7 @@ from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.ports.tasks.registry import RegisteredTask
 from streamsched.store.sql import queries
+from streamsched.store.tasks.queues import stored_queue
 
 _SQL: Final = queries("tasks/registration")
 #: Owners are woken for tasks that are due within this time; they find the others by themselves.
@@ -35,14 +36,16 @@ class _Incoming:
     due_at: datetime
 
 
-def checked(policy: QueuePolicy, queue: str, requests: Sequence[TaskRequest], now: datetime) -> list[_Incoming]:
+def checked(
+    policy: QueuePolicy, queue: str, requests: Sequence[TaskRequest], now: datetime, *, most: int = MOST_TASKS
+) -> list[_Incoming]:
     """The registrations with their ids and due times.
 
     Raises:
         InvalidError, InvalidDefinitionError: with the path `$[index]…` of the first that is refused.
     """
-    if len(requests) > MOST_TASKS:
-        raise InvalidError("$", f"must have at most {MOST_TASKS} tasks but has {len(requests)}")
+    if len(requests) > most:
+        raise InvalidError("$", f"must have at most {most} tasks but has {len(requests)}")
     incoming: list[_Incoming] = []
     for index, request in enumerate(requests):
         with anchored(f"$[{index}]"):
@@ -75,6 +78,25 @@ async def register(
         RegisteredTask(each.id, verdict, generations.get(each.id, known[each.id][1]))
         for each, verdict in zip(incoming, verdicts, strict=True)
     ]
+
+
+async def enqueue(connection: Any, tasks: Sequence[tuple[str, TaskRequest]], now: datetime) -> None:
+    """Stores tasks of any queues within the caller's transaction. All lanes are locked first, in the order of ids.
+
+    Raises:
+        NotFoundError: there is no such queue.
+        InvalidError: a task cannot be stored.
+    """
+    by_queue: dict[str, list[TaskRequest]] = {}
+    for queue, request in tasks:
+        by_queue.setdefault(queue, []).append(request)
+    found: list[tuple[QueuePolicy, list[_Incoming]]] = []
+    for queue, requests in by_queue.items():
+        policy = (await stored_queue(connection, queue)).queue.policy
+        found.append((policy, checked(policy, queue, requests, now, most=len(requests))))
+    await _lock_lanes(connection, [each for _, incoming in found for each in incoming])
+    for policy, incoming in found:
+        await register(connection, policy, incoming, now)
 
 
 async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:

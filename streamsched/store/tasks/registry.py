@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -52,6 +52,20 @@ class PostgresTaskRegistry:
             ids = [row["id"] for row in rows]
             found = {row["id"]: _live(row) for row in await self._pool.fetch(_SQL["live"], ids)}
         return [found[task] for task in ids if task in found]
+
+    async def scheduled(
+        self, queue: str, *, first: tuple[datetime, str, str], before: datetime, limit: int
+    ) -> Sequence[TaskRecord]:
+        due_at, lane, key = first
+        with translated():
+            rows = await self._pool.fetch(_SQL["scheduled"], queue, due_at, before, lane, key, limit)
+            ids = [row["id"] for row in rows]
+            found = {row["id"]: _live(row) for row in await self._pool.fetch(_SQL["live"], ids)}
+        return [found[task] for task in ids if task in found]
+
+    async def data(self, tasks: Sequence[str]) -> Mapping[str, bytes]:
+        with translated():
+            return {row["id"]: bytes(row["data"]) for row in await self._pool.fetch(_SQL["data"], list(tasks))}
 
     async def ended(self, queue: str, *, after: tuple[datetime, str] | None, limit: int) -> Sequence[TaskRecord]:
         with translated():

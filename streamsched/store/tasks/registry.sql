@@ -21,6 +21,17 @@ SELECT id FROM tasks WHERE queue = $1 AND (due_at, id) > ($2::timestamptz, $3::t
 -- The same of a lane.
 SELECT id FROM tasks WHERE lane_id = $1 AND (due_at, id) > ($2::timestamptz, $3::text) ORDER BY due_at, id LIMIT $4;
 
+-- name: scheduled
+-- Live tasks of a queue that are due before $3, by due time, lane and key, from ($2, $4, $5) on.
+SELECT id FROM tasks
+WHERE queue = $1 AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
+    AND (due_at, lane COLLATE "C", key COLLATE "C") >= ($2::timestamptz, $4::text, $5::text)
+ORDER BY due_at, lane COLLATE "C", key COLLATE "C" LIMIT $6;
+
+-- name: data
+-- The data of live tasks.
+SELECT id, data FROM tasks WHERE id = ANY($1::text[]);
+
 -- name: ended_page
 -- Ended tasks and ticks of a queue, newest first, before ($2, $3).
 SELECT at, id, queue, lane, key, state, final, due_at, record FROM tasks_history

@@ -16,8 +16,8 @@ from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import NotifierSubscription
+from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
-from streamsched.store.tasks.owners import PostgresTaskLeases
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.tasks.loop import TaskLoop

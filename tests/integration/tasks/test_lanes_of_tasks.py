@@ -198,7 +198,7 @@ async def test_a_worker_that_does_not_acknowledge_in_time_has_failed(world: Task
         await owner.run_once()
 
     ended = await world.registry.get(task)
-    assert (ended.state, ended.reason) == (TaskState.FAILED, "not acknowledged within 1ms")
+    assert (ended.state, ended.reason) == (TaskState.FAILED, "its worker neither ended it nor sent a heartbeat for 1ms")
 
 
 async def test_partitions_are_shared_and_handed_over(world: TaskWorld) -> None:

@@ -138,6 +138,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "move": (REGISTRY["move"], (IDS[1], NOW), 100),
     "check_lane": (REGISTRY["check_lane"], (IDS[1], NOW), 100),
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
+    "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100), 3000),
+    "data": (REGISTRY["data"], (IDS[:10],), 300),
 }
 #: Tables with a row for each of a few things.
 SMALL = {"task_partitions", "task_queues"}
@@ -172,7 +174,7 @@ async def test_each_statement_reads_little_by_index(filled: asyncpg.Pool) -> Non
         assert not scanned(plan), f"{name} reads all of {scanned(plan)} when it is repeated"
     second = timedelta(seconds=1)
     arguments = ("owner", "host", 1, 2, second, second, ["tasks-0001"], [1])
-    plan = await explained(filled, "ANALYZE, BUFFERS", queries("tasks/owners")["beat"], *arguments)
+    plan = await explained(filled, "ANALYZE, BUFFERS", queries("server/task_leases")["beat"], *arguments)
     assert scanned(plan) <= {"task_owners", "leases"}
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import ClockDep, TasksDep
+from streamsched.api.deps import ClockDep, TasksDep, TaskStreamsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import reason_view, task_view
 from streamsched.codec.json.reading import Fields
@@ -18,6 +18,15 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 #: Ends that are shown with a task.
 _ENDS = 20
+
+
+@router.get("/owners", summary="List the processes that deliver tasks")
+async def list_owners(streams: TaskStreamsDep) -> Response:
+    """`url` of each process that gives tasks to workers. A worker opens a stream to each: every lane is delivered by
+    one of them.
+    """
+    found = await streams.all()
+    return rendered({"owners": [{"id": owner, "url": url} for owner, url in found.items()]})
 
 
 @router.get("/{task}", summary="Get a task")

@@ -67,7 +67,7 @@ def set_queue(
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Header of the requests; can be repeated.")
     ] = None,
-    timeout: Annotated[str, typer.Option(help="Longest wait for a response, such as 30s.")] = "",
+    timeout: Annotated[str, typer.Option(help="Longest wait for a response or a heartbeat, such as 30s.")] = "",
     publish: Annotated[str, typer.Option(help="Target: name of the event as which each task is published.")] = "",
     worker: Annotated[bool, typer.Option("--worker", help="Target: connected workers.")] = False,
     retries: Annotated[
@@ -175,8 +175,8 @@ def _target(
         raise typer.BadParameter("give one of --http, --publish and --worker")
     if publish:
         return {"target": {"type": "publish", "event": publish}}
-    if worker:
-        return {"target": {"type": "worker"}}
+    if worker or (timeout and not http and known is not None and known["type"] == "worker"):
+        return {"target": {"type": "worker", **_given(timeout=timeout or None)}}
     own = _given(url=http or None, timeout=timeout or None, headers=pairs(header) if header else None)
     if not own:
         if known is None:

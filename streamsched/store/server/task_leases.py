@@ -12,4 +12,4 @@ class PostgresTaskLeases(PostgresLeases):
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool)
-        self._sql = {**self._sql, **queries("tasks/owners")}
+        self._sql = {**self._sql, **queries("server/task_leases")}

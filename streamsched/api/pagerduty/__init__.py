@@ -1,0 +1,1 @@
+"""The HTTP interface of PagerDuty's scheduler, `/api/v1`."""

@@ -1,0 +1,145 @@
+"""The HTTP routes by which workers receive tasks from the process that delivers them (ADR 86). They are served by that
+process, beside the API: a worker asks the API for the owners and opens a stream to each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+from uuid import uuid4
+
+import structlog
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import Response, StreamingResponse
+
+from streamsched.api.allowed_hosts import AllowedHosts
+from streamsched.api.body import BodyBytes
+from streamsched.api.problems import answer_problems
+from streamsched.api.rendering import rendered
+from streamsched.api.request_guard import RequestGuard
+from streamsched.codec.tasks.worker import StreamRequest, line, read_report, read_request, task_line
+from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.tasks.attempt import StartedTask
+from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
+
+log = structlog.get_logger()
+
+#: Seconds after which a worker sends a report, and its owner an empty line, also without news.
+REPORT_S: Final = 5.0
+#: A worker that sends nothing for so many seconds is given nothing more.
+QUIET_S: Final = 15.0
+_MOST_STREAMS: Final = 2000
+_LINES: Final = "application/x-ndjson"
+
+router = APIRouter(prefix="/v1/task-streams", tags=["tasks"])
+
+
+@dataclass(slots=True)
+class _Connected:
+    """A stream with the numbers of its deliveries."""
+
+    stream: WorkerStream
+    tokens: dict[int, str] = field(default_factory=dict)
+    last: int = 0
+
+    def line(self, task: StartedTask) -> bytes:
+        """The line of a task, with a new number."""
+        self.last += 1
+        self.tokens[self.last] = task.token
+        return task_line(self.last, task)
+
+    def stopped(self, token: str) -> bytes:
+        """The line of a delivery that need not go on."""
+        numbers = [number for number, known in self.tokens.items() if known == token]
+        for number in numbers:
+            del self.tokens[number]
+        return b"".join(line({"stop": number}) for number in numbers)
+
+
+@dataclass(slots=True)
+class StreamServices:
+    """What the routes use. `body_limit`: bytes of a report."""
+
+    workers: WorkerStreams
+    body_limit: int
+    connected: dict[str, _Connected] = field(default_factory=dict)
+
+
+def make_stream_api(workers: WorkerStreams, hosts: AllowedHosts, *, body_limit: int) -> FastAPI:
+    """The application of a process that delivers tasks; for the event loop of `workers`."""
+    app = FastAPI(title="streamsched task streams", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.services = StreamServices(workers, body_limit)
+    app.include_router(router)
+    answer_problems(app)
+    app.add_middleware(RequestGuard, hosts=hosts)
+    return app
+
+
+def _services(request: Request) -> StreamServices:
+    services: StreamServices = request.app.state.services
+    return services
+
+
+_ServicesDep = Annotated[StreamServices, Depends(_services)]
+
+
+@router.post("", summary="Receive tasks")
+async def open_stream(body: BodyBytes, services: _ServicesDep) -> Response:
+    """A stream of lines of JSON (`codec.tasks.worker`) until the worker disconnects. Tasks that it has not ended then
+    are delivered again.
+    """
+    asked = read_request(body)
+    if len(services.connected) >= _MOST_STREAMS:
+        raise ConflictError(f"{_MOST_STREAMS} workers are connected to this process, the most it takes")
+    return StreamingResponse(_lines(services, asked), media_type=_LINES)
+
+
+@router.post("/{stream}", summary="Report ends and heartbeats")
+async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Response:
+    """Ends deliveries, prolongs them, and sets the credit. Numbers of deliveries that are over are ignored. 404 when
+    the stream has ended: its tasks are delivered again.
+    """
+    connected = services.connected.get(stream)
+    if connected is None:
+        raise NotFoundError("stream", stream)
+    sent = read_report(body)
+    tokens = connected.tokens
+    for delivery in sent.done:
+        if (token := tokens.pop(delivery, None)) is not None:
+            connected.stream.acknowledge(token)
+    for delivery, reason in sent.failed:
+        if (token := tokens.pop(delivery, None)) is not None:
+            connected.stream.fail(token, reason)
+    for delivery in sent.heartbeats:
+        if delivery in tokens:
+            connected.stream.heartbeat(tokens[delivery])
+    if sent.credit is not None:
+        connected.stream.take(sent.credit)
+    connected.stream.seen()
+    return rendered({})
+
+
+async def _lines(services: StreamServices, asked: StreamRequest) -> AsyncIterator[bytes]:
+    name = uuid4().hex
+    with services.workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S) as stream:
+        connected = services.connected[name] = _Connected(stream)
+        log.info("task_streams.opened", stream=name, queues=sorted(asked.queues)[:20], credit=asked.credit)
+        try:
+            yield line({"stream": name, "reportEvery": REPORT_S})
+            while True:
+                found = None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REPORT_S):
+                        found = await stream.news()
+                if found is None:
+                    yield line({})
+                elif isinstance(found, StartedTask):
+                    yield connected.line(found)
+                else:
+                    yield connected.stopped(found.token)
+        finally:
+            del services.connected[name]
+            log.info("task_streams.closed", stream=name)
