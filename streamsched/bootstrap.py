@@ -32,7 +32,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.graph.progression import Progression
 from streamsched.graph.submission import GraphDesk

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from streamsched.cli.naming import short
+from streamsched.cli.naming import short, without_default
 from streamsched.cli.output import console, print_record, print_table, state_style
 from streamsched.cli.table import Column, ColumnKind
 
@@ -15,10 +15,11 @@ _ARGUMENTS: Final = (
     Column("source", "from"),
 )
 _CHAIN: Final = (
+    Column("number", "#"),
     Column("run", kind=ColumnKind.ID),
     Column("state", style=state_style),
+    Column("repeats"),
     Column("startedAt", "started", optional=1),
-    Column("what", kind=ColumnKind.TEXT, optional=2),
 )
 
 
@@ -34,10 +35,10 @@ def print_run(found: Mapping[str, Any]) -> None:
         {
             **{name: value for name, value in found.items() if name not in apart},
             "muted": found["muted"] or None,
-            "made by": origin["text"],
+            "made by": without_default(origin["text"]),
             "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),
             "backfill": origin["backfill"] and f"job {origin['item']} of {short(origin['backfill'])}",
-            "events": "\n".join(origin["events"]),
+            "events": "\n".join(map(without_default, origin["events"])),
         }
     )
     if found["arguments"]:
@@ -48,7 +49,7 @@ def print_run(found: Mapping[str, Any]) -> None:
         console().print(f"changed since the run was made: {what}; a source may have been another", style="dim")
     if provenance["chain"]:
         console().print()
-        print_table((_chained(each, found["id"]) for each in provenance["chain"]), _CHAIN, empty="")
+        print_table(_chained(provenance["chain"]), _CHAIN, empty="")
 
 
 def _arguments(arguments: Mapping[str, str], provenance: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -58,15 +59,15 @@ def _arguments(arguments: Mapping[str, str], provenance: Mapping[str, Any]) -> I
         yield {"name": name, "value": arguments[name], "source": sources[name]}
 
 
-def _chained(each: Mapping[str, Any], shown: str) -> dict[str, Any]:
-    repeats = "" if each["rerunOf"] is None else f"repeats {short(each['rerunOf'])}"
-    what = [
-        repeats if each["attempt"] in (None, 1) else f"attempt {each['attempt']}",
-        *(["this run"] * (each["run"] == shown)),
-    ]
-    return {
-        "run": short(each["run"] or each["job"]),
-        "state": each["state"] or "no run yet",
-        "startedAt": each["startedAt"],
-        "what": "; ".join(filter(None, what)) or None,
-    }
+def _chained(chain: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows with numbers; `repeats` has the number of the run that a rerun or a further attempt repeats."""
+    numbers = {each["run"]: number for number, each in enumerate(chain, 1)}
+    for number, each in enumerate(chain, 1):
+        former = number - 1 if (each["attempt"] or 1) > 1 else numbers.get(each["rerunOf"] or "")
+        yield {
+            "number": number,
+            "run": short(each["run"] or each["job"]),
+            "state": each["state"] or "no run yet",
+            "repeats": former,
+            "startedAt": each["startedAt"],
+        }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
-from streamsched.domain.schedules.retention import TimePartition
+from streamsched.domain.decisions.retention import TimePartition
 
 #: Tables partitioned by day: ended jobs and runs, and the decisions about them.
 JOBS: Final = "jobs_history"

@@ -202,8 +202,16 @@ def _ticked(signals: Sequence[Sequence[tuple[Record, Signal]]], reported: Report
 def _jobs(signals: Sequence[Sequence[tuple[Record, Signal]]], launched: Sequence[Record], into: Judgement) -> None:
     """Of each schedule's log, the jobs that the oracle wants, and nothing else."""
     found: dict[str, Content] = {}
+    backlogs = {
+        (signal.schedule, signal.generation): signal.backlog
+        for part in signals
+        for _, signal in part
+        if isinstance(signal, Put)
+    }
     for record in launched:
         job = launch_codec.decode(record.value or b"")
+        if job.schedule is not None and job.backlog is not backlogs.get((job.schedule, job.generation), False):
+            into.spoil(f"job {job.id} is {'' if job.backlog else 'not '}of a backlog")
         found[job.id] = tuple((c.leaf, c.count, tuple(event.id for event in c.events)) for c in job.contributions)
     wanted: dict[str, Content] = {}
     for part in signals:

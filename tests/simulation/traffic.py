@@ -24,6 +24,7 @@ from streamsched.domain.triggers.trigger import (
     Leaf,
     Partitions,
     Quiet,
+    Silence,
     StreamGrowth,
     Trigger,
     Within,
@@ -103,14 +104,17 @@ class Traffic:
         definition, now = self._definition(before.definition.ref), self._database.clock.now()
         if not before.exists:
             return change.created(before, definition, enabled=True, reason="", now=now)
+        mode = Pause(self._rng.choice(list(PauseMode)))
         if not before.enabled:
+            if self._rng.random() < 0.3:
+                return change.paused(before, mode, now=now)
             return change.enabled(before, reason="", now=now)
         keep = self._rng.random() < 0.3
-        match self._rng.randrange(5):
+        match self._rng.randrange(6):
             case 0:
                 return change.deleted(before, reason="", now=now)
-            case 1:
-                return change.paused(before, Pause(PauseMode.of(keep=keep)), now=now)
+            case 1 | 2:
+                return change.paused(before, mode, now=now)
             case _:
                 return change.updated(before, definition, keep=keep, reason="", now=now)
 
@@ -142,6 +146,10 @@ class Traffic:
                 group, consumption = Within(group, timedelta(seconds=2)), Consumption.CUMULATIVE
             case 2:
                 group = Every(timedelta(seconds=1))
+            case 3:
+                silent = CustomEvent(EventName("default", f"e{self._rng.randrange(_PLACES)}"))
+                group = AllOf((Silence(silent, timedelta(seconds=1)), self._leaf()))
+                consumption = Consumption.CUMULATIVE
             case _:
                 pass
         return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption, misfire=Misfire.ALL)

@@ -108,13 +108,13 @@ class Rerun:
         """A definition comes into force. One that keeps goes on with the trees of an equal trigger, and of another with
         what each leaf has that is about the same, also where it wants more or less of it.
         """
-        keeps = put.keep and self.put is not None and counts(self.put)
+        keeps = put.keep and self.put is not None and holds(self.put)
         goes_on = keeps and self.put is not None and self.put.trigger == put.trigger
         former = self.only if keeps and not goes_on else None
         if not goes_on:
             self.only, self.keys = None, {}
         self.put, self.per, self.lost = put, bound_of(put.trigger), 0
-        if not counts(put):
+        if not holds(put):
             self.only, self.keys = None, {}
         elif self.per is None and self.only is None:
             self.only = Tree(put.trigger, put.generation, put.consumption, at)
@@ -122,6 +122,10 @@ class Rerun:
                 carry(former, self.only, put)
         for key, tree in [(key, one.tree) for key, one in self.keys.items()] + ([("", self.only)] if self.only else []):
             tree.generation, tree.consumption = put.generation, put.consumption
+            if put.draining:
+                tree.stop_silences()
+            else:
+                tree.begin_silences(at)
             fired = self._fire(tree, at)
             if key:
                 self._close(key, fired=fired)
@@ -169,7 +173,12 @@ class Rerun:
 
 
 def counts(put: Put) -> bool:
-    """Whether events count: it is enabled, or pauses and keeps."""
+    """Whether events count: it is enabled, or pauses and keeps, and does not drain."""
+    return holds(put) and not put.draining
+
+
+def holds(put: Put) -> bool:
+    """Whether what was accumulated stays: it is enabled, or pauses and keeps."""
     return put.enabled or put.keep
 
 

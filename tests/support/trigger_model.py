@@ -1,8 +1,8 @@
 """What a trigger should do, said as simply as possible: a tree of little machines, one for each part of the trigger.
 
-A machine changes with each event and as time passes; each question builds the tree anew and feeds it the
-whole log. Shares the vocabulary of triggers and events with the product, and no line of its accumulation. Only leaves
-are shared between parts: equal ones in the same scope are one, and each part that depends on the clock is a scope.
+A machine changes with each event and with time; each question builds the tree anew and feeds it the whole log. Shares the
+vocabulary of triggers and events with the product, and no line of its accumulation. Only leaves are shared between parts:
+equal ones in the same scope are one, and each part that depends on the clock is a scope.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class Timed(Machine):
     since: datetime | None = None
     last: datetime | None = None
     held: bool = False
+    stopped: bool = False
 
     def inside(self) -> Sequence[Machine]:
         return self.parts
@@ -235,6 +236,13 @@ def silences_in(machine: Machine) -> list[Timed]:
     return [each for each in machine.below() if isinstance(each, Timed) and isinstance(each.timed, Silence)]
 
 
+def befores(timed: Timed) -> Iterator[Timed]:
+    """The `then` in whose second part it is, and those around that."""
+    while timed.after is not None:
+        timed = timed.after
+        yield timed
+
+
 def start_over(machine: Machine) -> None:
     """Nothing in it has come."""
     for each in machine.below():
@@ -329,6 +337,18 @@ class Tree:
             each.settle(fresh, at)
             if isinstance(each.timed, Silence) and isinstance(each.first, Leaf):
                 each.first.take(len(each.first.tally.has))
+
+    def stop_silences(self) -> None:
+        """What must not come does not come: no event counts any more. Those that hold already go on to hold."""
+        for silence in silences_in(self.root):
+            if silence.last is not None and not silence.held:
+                silence.last, silence.stopped = None, True
+
+    def begin_silences(self, at: datetime) -> None:
+        """Measures those that were stopped, and do not follow what has yet to come."""
+        for silence in silences_in(self.root):
+            if silence.stopped and silence.last is None and all(each.first.holds() for each in befores(silence)):
+                silence.last, silence.stopped = at, False
 
     def next_due(self) -> datetime | None:
         return min((due for each in self.timed if (due := each.due()) is not None), default=None)

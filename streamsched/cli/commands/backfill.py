@@ -171,7 +171,9 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
         print_json(found)
         return
     console().print(progress(found["counts"]), markup=False)
-    named = {name: value for name, value in found.items() if name not in ("counts", "mute")}
+    first = ("id", "schedule", "state", "stateReason", "from", "to")
+    ordered = {name: found[name] for name in first if name in found} | found
+    named = {name: value for name, value in ordered.items() if name not in ("counts", "mute")}
     print_record({**named, "mute": found["mute"] or None, **_shown_span(found)})
     states = ["ACTIVE", "FAILED", "DROPPED"]
     jobs = ask("GET", f"{path}/jobs", url=url, params={"state": states, "limit": 50})

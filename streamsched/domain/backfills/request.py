@@ -13,10 +13,9 @@ from streamsched.domain.events.event import Partition
 from streamsched.domain.jobs.submission import backfill_id
 from streamsched.domain.limits import check_count
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.schedules.arguments import KEY_PREFIX, LOGICAL_START_TIME, PREFIX, check_texts
-from streamsched.domain.schedules.key_columns import all_column_names
+from streamsched.domain.schedules.arguments import LOGICAL_START_TIME, check_texts
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.submission_request import check_reason
+from streamsched.domain.schedules.submission_request import check_collisions, check_reason
 
 #: Most jobs at a time.
 MOST_ACTIVE: Final = 1000
@@ -110,9 +109,8 @@ class BackfillRequest:
         Raises:
             InvalidError: an argument has the name of a column of the key, or of a fact of the trigger.
         """
-        columns = {name for column in all_column_names(schedule.trigger) for name in (column, KEY_PREFIX + column)}
-        for name in self.arguments:
-            if name in columns:
-                raise InvalidError(f"$.arguments.{name}", "is a column of the key, which each job has from its own key")
-            if name == LOGICAL_START_TIME or name.startswith(PREFIX):
-                raise InvalidError(f"$.arguments.{name}", "is a fact of the trigger, which each job has of its own")
+        check_collisions(self.arguments, schedule)
+        if LOGICAL_START_TIME in self.arguments:
+            raise InvalidError(
+                f"$.arguments.{LOGICAL_START_TIME}", "is a fact of the trigger, which each job has of its own"
+            )

@@ -12,7 +12,8 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.submission import Rerun, Submission, plain_key, rerun_job_id, submitted_job_id
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.arguments import check_texts
+from streamsched.domain.schedules.arguments import KEY_PREFIX, PREFIX, check_texts
+from streamsched.domain.schedules.key_columns import all_column_names
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.named_key import named_key
 
@@ -60,8 +61,10 @@ class SubmissionRequest:
             sequence: of the latest satisfaction of the schedule; 0 without one, and for a program.
 
         Raises:
-            InvalidError: the key does not fit the schedule's trigger.
+            InvalidError: the key does not fit the schedule's trigger, or an argument collides with it.
         """
+        if schedule is not None:
+            check_collisions(self.arguments, schedule)
         submission = Submission(self.job, self.reason, self.arguments, self.columns)
         if schedule is None:
             return ReadyJob(None, generation, sequence, now, (), submission=submission)
@@ -152,6 +155,20 @@ class BulkRerunRequest:
             InvalidError: arguments or reason are wrong.
         """
         return RerunRequest(job, None, self.token, self.arguments, self.reason, self.muted)
+
+
+def check_collisions(arguments: Mapping[str, str], schedule: Schedule) -> None:
+    """Checks that no argument that a person gives hides what tells one job of the schedule from another.
+
+    Raises:
+        InvalidError: one has the name of a column of the key, or of a fact of the trigger.
+    """
+    columns = {name for column in all_column_names(schedule.trigger) for name in (column, KEY_PREFIX + column)}
+    for name in arguments:
+        if name in columns:
+            raise InvalidError(f"$.arguments.{name}", "is a column of the key, which each job has from its own key")
+        if name.startswith(PREFIX):
+            raise InvalidError(f"$.arguments.{name}", "is a fact of the trigger, which each job has of its own")
 
 
 def check_reason(reason: str) -> None:

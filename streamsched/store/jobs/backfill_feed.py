@@ -113,9 +113,9 @@ async def _pause_failing(connection: Any, backfills: Sequence[BackfillRecord], n
     }
     running = {each.id: each for each in backfills}
     for row in await connection.fetch(_SQL["failing"], list(limits), list(limits.values())) if limits else ():
-        most, job = limits[row["id"]], backfill_job_id(row["id"], row["last"])
+        most = limits[row["id"]]
         failures = "a job" if most == 1 else f"{most} jobs in a row"
-        why = f"{failures} failed, the last {job}; resume it to go on, or cancel it"
+        why = f"{failures} failed, the last is job {row['last']}; resume or cancel it"
         await changed(connection, running[row["id"]], BackfillFact.PAUSED, why, now)
         log.warning("backfill.paused", backfill=row["id"], reason=why)
 

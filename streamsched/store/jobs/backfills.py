@@ -298,7 +298,8 @@ def _check_size(request: BackfillRequest, chosen: _Chosen) -> None:
         raise InvalidError("$.only", f"is {request.only}: none of {chosen.skipped} jobs of the span is left to make")
     if count > UNCONFIRMED and not request.confirmed:
         raise InvalidError(
-            "$.confirmed", f"is missing: the backfill would make {count} jobs, more than {UNCONFIRMED}; confirm it"
+            "$.confirmed",
+            f"is missing: the backfill would make {count} jobs, more than {UNCONFIRMED}; set it (`--yes`) to make them",
         )
 
 

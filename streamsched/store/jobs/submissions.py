@@ -19,7 +19,12 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.program_limits import limits_of_program
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
+from streamsched.domain.schedules.submission_request import (
+    BulkRerunRequest,
+    RerunRequest,
+    SubmissionRequest,
+    check_collisions,
+)
 from streamsched.ports.submissions import FailedJob, SubmittedJob
 from streamsched.store.connections import translated
 from streamsched.store.jobs.failed_jobs import failed_jobs, known_reruns, reruns_of
@@ -68,6 +73,7 @@ class PostgresSubmissionStore:
                     current = await _program(connection, ProgramRef.parse(row["program"]))
                 else:
                     current = _accepting(former.schedule, await current_schedule(connection, former.schedule))
+                    check_collisions(request.arguments, current.schedule)
                 ready = replace(first, generation=current.generation, sequence=current.sequence)
                 made = await _insert(connection, ready, current, now)
                 if not made:  # a repeat was faster
@@ -84,6 +90,7 @@ class PostgresSubmissionStore:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 current = _accepting(request.schedule, await current_schedule(connection, request.schedule))
+                check_collisions(request.arguments, current.schedule)
                 known = await known_reruns(connection, request, now)
                 for ready in known:
                     await _is_known_rerun(connection, ready)

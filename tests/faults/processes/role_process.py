@@ -19,7 +19,7 @@ from pathlib import Path
 
 from streamsched import bootstrap
 from streamsched.config import Settings
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.launcher import retention
 from streamsched.ports.broker import Broker

@@ -87,7 +87,10 @@ async def test_a_dry_run_shows_the_jobs_and_makes_none(sales: httpx.AsyncClient)
 async def test_it_is_started_once_listed_shown_paused_resumed_and_cancelled(
     sales: httpx.AsyncClient, services: Services, clock: Clock
 ) -> None:
-    answers = [await start(sales, {**JANUARY, "maxActive": 2, "mute": True, "reason": "ann"}) for _ in range(2)]
+    answers = [
+        await start(sales, {**JANUARY, "maxActive": 2, "maxFailures": 20, "mute": True, "reason": "ann"})
+        for _ in range(2)
+    ]
     assert [(answer.status_code, answer.json()["repeated"]) for answer in answers] == [(202, False), (202, True)]
     assert answers[0].headers["Location"] == f"/v1/backfills/{ID}"
     assert (await start(sales, {**JANUARY, "maxActive": 3})).status_code == 409
@@ -115,6 +118,7 @@ async def test_it_is_started_once_listed_shown_paused_resumed_and_cancelled(
         "only": "missing",
         "order": "oldest",
         "maxActive": 2,
+        "maxFailures": 20,
         "mute": True,
         "arguments": {},
         "reason": "ann",

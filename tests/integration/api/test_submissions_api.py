@@ -87,6 +87,7 @@ async def test_a_program_alone_is_submitted_and_listed_without_a_schedule(deploy
         (WEEKLY, {"key": {"date": "1"}}, {}, 400, "$.key: is given, but the schedule's trigger has no key"),
         (WEEKLY, {"now": True}, {}, 400, "$.now"),
         (WEEKLY, {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
+        (WEEKLY, {"arguments": {"trigger.key": "1"}}, {}, 400, "$.arguments.trigger.key: is a fact of the trigger"),
         (WEEKLY, {"arguments": {"a": 1}}, {}, 400, "$.arguments.a: must be a text"),
         (WEEKLY, {"arguments": {f"n{n}": "v" for n in range(1001)}}, {}, 400, "$.arguments: must have at most 1000"),
         (WEEKLY, {"reason": "\0"}, {}, 400, "$.reason"),
@@ -120,6 +121,11 @@ async def test_the_key_of_a_correlating_schedule_is_named_by_its_column(client: 
         "is missing: the schedule has one accumulation for each date",
     )
     assert (wrong.status_code, wrong.json()["reason"]) == (400, "names day, but the schedule's key is date")
+    for name in ("date", "key.date"):
+        hides = await client.post(path, json={"key": {"date": "2013-01-01"}, "arguments": {name: "2013-01-02"}})
+        said = "is a column of the key, which each job has from its own key"
+        assert (hides.status_code, hides.json()["detail"]) == (400, f"$.arguments.{name}: {said}")
+    assert await jobs(client) == []
     assert (await client.post(path, json={"key": {"date": "2013-01-01"}})).status_code == 202
 
 

@@ -20,7 +20,7 @@ async def test_a_queue_is_shown_as_it_was_set_and_again_changes_nothing(queue: h
     found = (await queue.get("/v1/queues/mail")).json()
 
     assert (found["target"], found["retry"], found["grace"]) == (
-        {"type": "worker", "timeout": "1m"},
+        {"type": "worker", "timeout": "30m"},
         QUEUE["retry"],
         "1h",
     )

@@ -26,7 +26,7 @@ from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions

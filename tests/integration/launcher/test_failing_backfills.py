@@ -44,7 +44,7 @@ async def test_a_backfill_pauses_when_so_many_jobs_in_a_row_have_failed(
     found = await backfills.store.get(PREFIX)
     assert found.state is BackfillState.PAUSED
     last = 6 if order is BackfillOrder.OLDEST else 15
-    assert found.reason == f"3 jobs in a row failed, the last {PREFIX}.{last}; resume it to go on, or cancel it"
+    assert found.reason == f"3 jobs in a row failed, the last is job {last}; resume or cancel it"
     await backfills.step()
     assert await backfills.pending() == []
     history = await world.column("SELECT action FROM decisions WHERE subject = $$" + PREFIX + "$$ ORDER BY id")

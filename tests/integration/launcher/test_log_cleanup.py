@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start

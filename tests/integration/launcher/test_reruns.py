@@ -17,7 +17,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.provenance import ArgumentSource, OriginKind
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import PublishJob, Schedule
 from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest

@@ -14,7 +14,7 @@ from streamsched.domain.constraints.constraint import Delay, LastRun
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.schedules.retention import Retention, day_of, month_of
+from streamsched.domain.decisions.retention import Retention, day_of, month_of
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd

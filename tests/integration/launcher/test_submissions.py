@@ -19,7 +19,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.schedules.retention import Retention
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.domain.triggers.correlation import Per
