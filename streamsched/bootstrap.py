@@ -32,6 +32,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
+from streamsched.dapr_endpoint import dapr_loops, make_desk
 from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.graph.progression import Progression
@@ -270,7 +271,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
-        "tasks": in_time(tasks.loop.run),
+        "tasks": in_time(tasks.run),
     }
 
 
@@ -305,6 +306,7 @@ def api_services(services: Services) -> ApiServices:
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         queues=PostgresQueueStore(pool),
         tasks=PostgresTaskRegistry(pool),
+        dapr=make_desk(pool, services.clock),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),
@@ -352,6 +354,7 @@ async def serve(
             log.info("api.bound", url=url_of(bound))
         elif ready is not None:
             ready()
+        loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
         log.info("role.started", role=role, worker=services.identity.id)
         await supervise(loops, metrics=health.metrics)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from streamsched.dapr.delivery import DaprDelivery
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
+from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.store.connections import Pool
+from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.owners import PostgresTaskLeases
 from streamsched.store.tasks.queues import PostgresQueueStore
@@ -24,6 +28,15 @@ class TaskDelivery:
 
     loop: TaskLoop
     workers: WorkerStreams
+    dapr: DaprDelivery
+
+    async def run(self) -> None:
+        """Delivers until cancelled. Apps are disconnected when deliveries have ended."""
+        connecting = asyncio.create_task(self.dapr.run())
+        try:
+            await self.loop.run()
+        finally:
+            await cancel(connecting, retry_s=CLOSING_S)
 
 
 def make_task_delivery(
@@ -38,4 +51,4 @@ def make_task_delivery(
         store, PostgresQueueStore(pool), ownership, notifier, clock, http=HttpReceiver(clock), workers=workers
     )
     workers.on_room = loop.wake
-    return TaskDelivery(loop, workers)
+    return TaskDelivery(loop, workers, DaprDelivery(PostgresAppInstances(pool), workers))

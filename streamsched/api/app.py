@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from streamsched import __version__
 from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
+from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard
@@ -66,6 +67,7 @@ def make_api(services: ApiServices) -> FastAPI:
         queues,
         lanes,
         tasks,
+        dapr,
         admin,
         health,
     ):

@@ -15,6 +15,7 @@ from streamsched.api.health import Health
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
+from streamsched.dapr.desk import DaprDesk
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -59,6 +60,7 @@ class ApiServices:
     graphs: GraphDesk
     queues: QueueStore
     tasks: TaskRegistry
+    dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore
     clusters: ClusterStore
@@ -105,6 +107,7 @@ BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
+DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 ClockDep = Annotated[Clock, _service("clock")]
