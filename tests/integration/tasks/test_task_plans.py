@@ -15,6 +15,7 @@ from streamsched.store.sql import queries
 from tests.integration.tasks.task_world import TaskWorld
 
 DELIVERY, REGISTRATION, REGISTRY = (queries(f"tasks/{name}") for name in ("delivery", "registration", "registry"))
+DAPR = queries("dapr/jobs")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PARTS, EPOCHS = list(range(PARTITIONS)), [0] * PARTITIONS
 SOME = [f"{n:032x}" for n in range(10)]
@@ -64,6 +65,11 @@ STATEMENTS = {
     "ended_page": (REGISTRY["ended_page"], ("q1", NOW, "", 100)),
     "ends": (REGISTRY["ends"], (SOME[1], 20)),
     "head": (REGISTRY["head"], (SOME[1], 10_000)),
+    "dapr_get": (DAPR["get"], (SOME[1],)),
+    "dapr_list": (DAPR["list"], ("q1", "key1", 1000)),
+    "dapr_some": (DAPR["some"], ("q1", "key1", 1000)),
+    "dapr_end": (DAPR["end"], (SOME, NOW, "deleted")),
+    "dapr_check_lanes": (DAPR["check_lanes"], (SOME, NOW)),
     "before": (REGISTRY["before"], (SOME[1], True, NOW, "k", 10_000)),
 }
 
