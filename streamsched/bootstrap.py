@@ -32,6 +32,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
+from streamsched.dapr_endpoint import dapr_loops, make_desk
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.signals.layout import Layout
 from streamsched.graph.progression import Progression
@@ -268,7 +269,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "launcher": in_time(Launcher(decisions, monitor, notifier, theirs, evaluator, inline=inline).run),
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
-        "tasks": in_time(tasks.loop.run),
+        "tasks": in_time(tasks.run),
         "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers),
         **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
     }
@@ -304,6 +305,7 @@ def api_services(services: Services) -> ApiServices:
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),
+        dapr=make_desk(pool, services.clock),
         groups=PostgresGroupStore(pool),
         pools=PostgresPoolStore(pool),
         clusters=PostgresClusterStore(pool),
@@ -351,6 +353,7 @@ async def serve(
             log.info("api.bound", url=url_of(bound))
         elif ready is not None:
             ready()
+        loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
         log.info("role.started", role=role, worker=services.identity.id)
         await supervise(loops, metrics=health.metrics)
 

@@ -58,6 +58,15 @@ class Settings:
         task_log_url: the log of these topics; default: the log.
         task_streams_host, task_streams_port: address at which a launcher gives tasks to workers; port 0: any free one.
         task_streams_url: URL of that address for workers; default: this machine's name, or its loopback address.
+        dapr_app_id: app whose Dapr sidecar this process replaces; empty: none. Its jobs are in queue
+            `dapr.<dapr_namespace>.<dapr_app_id>`.
+        dapr_namespace: namespace of the app.
+        dapr_host, dapr_http_port, dapr_grpc_port: address of Dapr's jobs API; port 0: any free port.
+        dapr_app: where the app gets its jobs: comma-separated addresses of its instances, as launchers reach them, such
+            as `grpc://127.0.0.1:3010` or `http://127.0.0.1:8080`; empty: none here.
+        dapr_api_token: token that clients of that API must send; empty: none.
+        dapr_app_token: token that is sent to the app; empty: none.
+        dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -86,6 +95,15 @@ class Settings:
     launches_per_second: int = 20
     launch_burst: int = 100
     body_limit: int = 16 * 1024 * 1024
+    dapr_app_id: str = ""
+    dapr_namespace: str = "default"
+    dapr_host: str = "127.0.0.1"
+    dapr_http_port: int = 3500
+    dapr_grpc_port: int = 50001
+    dapr_app: str = ""
+    dapr_api_token: str = ""
+    dapr_app_token: str = ""
+    dapr_strict: bool = False
     update_schedules: bool = True
     task_topics: str = ""
     task_log_url: str = ""
@@ -110,6 +128,8 @@ class Settings:
         _require(
             not own or own.startswith(("http://", "https://")), "task_streams_url", "must be http://… or https://…"
         )
+        for name in ("dapr_http_port", "dapr_grpc_port"):
+            _require(0 <= getattr(self, name) <= 65535, name, "must be from 0 (any free one) to 65535")
         _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()

@@ -17,6 +17,7 @@ from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind
 from streamsched.api.task_streams import make_stream_api
 from streamsched.config import Settings, url_here
+from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
@@ -28,6 +29,7 @@ from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import wait_until_available
 from streamsched.store.connections import Pool
+from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
 from streamsched.store.tasks.intake import PostgresTaskIntake
@@ -52,6 +54,15 @@ class TaskDelivery:
 
     loop: TaskLoop
     workers: WorkerStreams
+    dapr: DaprDelivery
+
+    async def run(self) -> None:
+        """Delivers until cancelled. Apps are disconnected when deliveries have ended."""
+        connecting = asyncio.create_task(self.dapr.run())
+        try:
+            await self.loop.run()
+        finally:
+            await cancel(connecting, retry_s=CLOSING_S)
 
 
 def make_task_delivery(
@@ -64,7 +75,7 @@ def make_task_delivery(
     ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
     loop = TaskLoop(store, PostgresQueueStore(pool), ownership, notifier, clock, http=http, workers=workers)
     workers.on_room = loop.wake
-    return TaskDelivery(loop, workers)
+    return TaskDelivery(loop, workers, DaprDelivery(PostgresAppInstances(pool), workers))
 
 
 def task_services(pool: Pool) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from streamsched import __version__
 from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
+from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
@@ -68,6 +69,7 @@ def make_api(services: ApiServices) -> FastAPI:
         lanes,
         tasks,
         pagerduty,
+        dapr,
         admin,
         health,
     ):

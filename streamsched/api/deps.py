@@ -15,6 +15,7 @@ from streamsched.api.health import Health
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
+from streamsched.dapr.desk import DaprDesk
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -61,6 +62,7 @@ class ApiServices:
     queues: QueueStore
     tasks: TaskRegistry
     task_streams: StreamAddresses
+    dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore
     clusters: ClusterStore
@@ -108,6 +110,7 @@ GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
 TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
+DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 ClockDep = Annotated[Clock, _service("clock")]

@@ -28,6 +28,8 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENTS: Final = "/v1/events"
+#: Of the paths of Dapr's jobs API.
+_DAPR_PREFIX: Final = "/v1.0"
 
 
 class _Refused(NamedTuple):
@@ -137,8 +139,8 @@ def _unreadable(scope: Scope, headers: _Headers) -> _Refused | None:
         (only,) = types
         if only == "application/json" or (only.startswith("application/") and only.endswith("+json")):
             return None
-        if only == _FORM and path.startswith(CDAP_PREFIX) and not headers.from_browser:
-            return None  # the default of Java's HttpURLConnection, which CDAP's clients use
+        if only == _FORM and path.startswith((CDAP_PREFIX, _DAPR_PREFIX)) and not headers.from_browser:
+            return None  # the default of Java's HttpURLConnection, which CDAP's clients use, and of curl
     given = f"Content-Type {', '.join(sorted(types))}" if types else "no Content-Type"
     more = ", application/cloudevents+json or application/cloudevents-batch+json" if path == _EVENTS else ""
     return _Refused(

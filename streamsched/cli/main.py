@@ -30,6 +30,7 @@ from streamsched.cli.commands import (
     top,
 )
 from streamsched.cli.commands import app as app_commands
+from streamsched.cli.commands.dapr import dapr
 from streamsched.cli.commands.graphs import graph, importing
 from streamsched.cli.commands.limits import cluster, group, pool
 from streamsched.cli.commands.tasks import lane, queue, task
@@ -138,6 +139,7 @@ def make_app() -> typer.Typer:
         ("queue", queue.commands),
         ("task", task.commands),
         ("lane", lane.commands),
+        ("dapr", dapr.commands),
         ("cron", cron.commands),
         ("dlq", dlq.commands),
     ):

@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import InvalidError
 from streamsched.domain.decisions.retention import AHEAD, Retention, day_of, month_of
+from streamsched.domain.errors import InvalidError
 from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, Archive, ArchiveCursor, EndedRows
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever

@@ -27,11 +27,12 @@ _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """The answer to a request. `status`: None without a response. `text`: status and beginning of the body, for people,
-    or why there is no response.
+    or why there is no response. `connected`: False when there was no connection, so nothing was sent.
     """
 
     status: int | None
     text: str
+    connected: bool = True
 
     @property
     def accepted(self) -> bool:
@@ -69,7 +70,7 @@ class HttpClient:
         except TimeoutError:
             return HttpAnswer(None, f"no answer within {timeout.total_seconds():g} s")
         except aiohttp.ClientConnectorError as exc:
-            return HttpAnswer(None, f"no answer: {exc.os_error}")
+            return HttpAnswer(None, f"no answer: {exc.os_error}", connected=False)
         except aiohttp.ClientResponseError as exc:
             return HttpAnswer(None, f"its answer is not HTTP: {' '.join(exc.message.split())[:_REASON]}")
         except (aiohttp.ClientError, OSError, ValueError) as exc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
+from google.protobuf import json_format, struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,8 +109,6 @@ def test_a_json_value_is_read_as_it_was_written(value: object) -> None:
 
 @given(JSON)
 def test_a_json_value_is_the_same_to_protobuf(value: object) -> None:
-    json_format = pytest.importorskip("google.protobuf.json_format")
-    struct_pb2 = pytest.importorskip("google.protobuf.struct_pb2")
     message = struct_pb2.Value.FromString(value_to_bytes(value))
 
     theirs = json_format.ParseDict(value, struct_pb2.Value())

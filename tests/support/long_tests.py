@@ -13,6 +13,7 @@ from typing import Final
 LONG: Final = (
     "acceptance/test_bad_input.py",
     "acceptance/test_changes.py",
+    "acceptance/test_dapr_example.py",
     "acceptance/test_demo.py",
     "acceptance/test_docs.py",
     "acceptance/test_follow_one_event.py",

@@ -1,8 +1,7 @@
 """What a trigger should do, said as simply as possible: a tree of little machines, one for each part of the trigger.
 
-A machine changes with each event and with time; each question builds the tree anew and feeds it the whole log. Shares the
-vocabulary of triggers and events with the product, and no line of its accumulation. Only leaves are shared between parts:
-equal ones in the same scope are one, and each part that depends on the clock is a scope.
+A machine changes with each event and with time; each question builds the tree anew and feeds it the whole log. Only
+leaves are shared between parts: equal ones in the same scope are one. Each part that depends on the clock is a scope.
 """
 
 from __future__ import annotations
@@ -397,5 +396,5 @@ class Tree:
 
     def empty(self, *, silences: bool = True) -> bool:
         """Nothing has come and nothing is waited for; of `silences` that are being measured only when asked."""
-        waiting = [each.held or each.since is not None or (silences and each.last is not None) for each in self.timed]
+        waiting = (each.held or each.since is not None or (silences and each.last is not None) for each in self.timed)
         return not any(leaf.tally.has for leaf in self.leaves) and not any(waiting)

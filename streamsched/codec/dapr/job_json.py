@@ -34,7 +34,7 @@ from streamsched.domain.schedules.schedule import Misfire
 
 _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 #: The most seconds of a protobuf duration.
-_MOST_SECONDS: Final = 315_576_000_000
+MOST_SECONDS: Final = 315_576_000_000
 _UINT32: Final = 2**32 - 1
 
 
@@ -158,7 +158,7 @@ def _policy(value: object) -> FailurePolicy | None:
 
 def _duration(value: object, path: str) -> timedelta:
     matched = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if matched is None or int(matched[2]) > _MOST_SECONDS:
+    if matched is None or int(matched[2]) > MOST_SECONDS:
         _malformed(path, f"must be seconds, as in '1.5s', but is {shown(value)}")
     length = timedelta(seconds=int(matched[2]), microseconds=int((matched[3] or "").ljust(9, "0")) // 1000)
     return -length if matched[1] else length

@@ -9,8 +9,8 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.codec.schedules import constraint as constraint_codec
-from streamsched.domain.limits import as_stored
 from streamsched.domain.decisions.retention import TimePartition, looks_back
+from streamsched.domain.limits import as_stored
 from streamsched.log.topics import LAUNCH
 from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, ArchiveCursor, ArchiveTable, EndedRows
 from streamsched.store.connections import translated

@@ -20,13 +20,13 @@ from streamsched.domain.backfills.backfill import (
 from streamsched.domain.backfills.key_values import parse_values
 from streamsched.domain.backfills.request import BackfillRequest, KeySpan, PartitionSpan, Span, TickSpan
 from streamsched.domain.constraints.constraint import Concurrency
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.events.event import Partition, PartitionsAdded
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.domain.jobs.run import RunState
 from streamsched.domain.decisions.retention import Retention
+from streamsched.domain.jobs.run import RunState
 from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start

@@ -9,10 +9,10 @@ import pytest
 
 from streamsched.catalog.change import enable
 from streamsched.catalog.resumption import Resumption
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.pause import Pause, PauseAfter, PauseMode
-from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.launcher.retention import ArchiveLoop

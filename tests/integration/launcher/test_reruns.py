@@ -11,13 +11,13 @@ import pytest
 
 from streamsched.catalog import change
 from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.provenance import ArgumentSource, OriginKind
-from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.retry import Retry
 from streamsched.domain.schedules.schedule import PublishJob, Schedule
 from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest

@@ -11,10 +11,10 @@ import asyncpg
 import pytest
 
 from streamsched.domain.constraints.constraint import Delay, LastRun
+from streamsched.domain.decisions.retention import Retention, day_of, month_of
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.decisions.retention import Retention, day_of, month_of
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import why
 from streamsched.ports.runs import RunEnd

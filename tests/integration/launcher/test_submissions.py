@@ -13,13 +13,13 @@ from streamsched.catalog import change
 from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pool import Pool
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import Pause
-from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.domain.triggers.correlation import Per

@@ -19,6 +19,7 @@ from tests.integration.tasks.task_world import TaskWorld
 DELIVERY, REGISTRATION, REGISTRY, QUEUES = (
     queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues")
 )
+DAPR = queries("dapr/jobs")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PARTS, EPOCHS = list(range(PARTITIONS)), [0] * PARTITIONS
 
@@ -140,6 +141,11 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
     "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100), 3000),
     "data": (REGISTRY["data"], (IDS[:10],), 300),
+    "dapr_get": (DAPR["get"], (IDS[1],), 300),
+    "dapr_list": (DAPR["list"], ("q1", "key1", 1000), 9000),
+    "dapr_some": (DAPR["some"], ("q1", "key1", 1000), 9000),
+    "dapr_end": (DAPR["end"], (IDS[:10], NOW, "deleted"), 1000),
+    "dapr_check_lanes": (DAPR["check_lanes"], (IDS[:10], NOW), 1000),
 }
 #: Tables with a row for each of a few things.
 SMALL = {"task_partitions", "task_queues"}

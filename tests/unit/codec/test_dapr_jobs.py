@@ -24,6 +24,8 @@ from streamsched.codec.dapr.moment import go_duration_text
 from streamsched.codec.dapr.refusal import JobFault, JobOperation, JobRefusedError, answer_of, error_json
 from streamsched.codec.dapr.stored import job_from_bytes, job_to_bytes
 from streamsched.codec.dapr.value import VALUE
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.tasks.queue import retry_from_json, retry_to_json
 from streamsched.domain.errors import (
     ConflictError,
     DecodeError,
@@ -257,6 +259,11 @@ def test_a_task_that_is_no_job_is_refused(content: bytes) -> None:
 )
 def test_a_stored_job_is_read_as_it_was(job: DaprJob) -> None:
     assert job_from_bytes("j", job_to_bytes(job)) == job
+
+
+@pytest.mark.parametrize("retry", [ConstantRetry(SECOND, 3), ConstantRetry(timedelta(0), None)])
+def test_a_constant_retry_is_stored_and_read(retry: ConstantRetry) -> None:
+    assert retry_from_json(Fields(retry_to_json(retry))) == retry
 
 
 def test_durations_as_text() -> None:

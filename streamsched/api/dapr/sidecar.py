@@ -1,0 +1,120 @@
+"""The HTTP API of one app's endpoint, as Dapr's sidecar has it.
+
+    POST, GET, DELETE  /v1.0/jobs/{name}, /v1.0-alpha1/jobs/{name}, /v1.0/schedule/jobs/{name}
+    GET                /v1.0/healthz, /v1.0/healthz/outbound
+
+Unless strict, GET also has `nextFire` and `lastFire`, how many ticks are done (`fired`), and the error of a tick that
+is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
+
+from streamsched.api.allowed_hosts import AllowedHosts
+from streamsched.api.body import BodyBytes
+from streamsched.api.problems import answer_problems
+from streamsched.api.rendering import rendered
+from streamsched.api.request_guard import RequestGuard
+from streamsched.codec.dapr.job_json import job_from_json, job_to_json
+from streamsched.codec.dapr.refusal import JobOperation, answer_of, error_json
+from streamsched.dapr.desk import DaprDesk, KnownJob
+from streamsched.dapr.endpoint import DaprEndpoint
+from streamsched.domain.errors import StreamschedError
+
+log = structlog.get_logger()
+
+#: The last is the path of the proposal, which Dapr never served.
+_PREFIXES = ("/v1.0", "/v1.0-alpha1", "/v1.0/schedule")
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarServices:
+    """What the routes use. `body_limit`: largest request body in bytes."""
+
+    desk: DaprDesk
+    endpoint: DaprEndpoint
+    body_limit: int
+
+
+def make_sidecar(services: SidecarServices, hosts: AllowedHosts) -> FastAPI:
+    """Creates the application."""
+    api = FastAPI(title="Dapr jobs", openapi_url=None, docs_url=None, redoc_url=None)
+    api.state.services = services
+    for prefix in _PREFIXES:
+        api.include_router(_routes(services.desk, services.endpoint), prefix=prefix)
+    for path in ("/v1.0/healthz", "/v1.0/healthz/outbound"):
+        api.add_api_route(path, _healthy)
+    answer_problems(api)
+    api.add_middleware(RequestGuard, hosts=hosts)
+    return api
+
+
+def job_view(found: KnownJob) -> dict[str, Any]:
+    """A job with what Dapr's answer lacks."""
+    counters = found.task.counters
+    extra = {
+        "nextFire": counters.next_at,
+        "lastFire": found.task.last_at,
+        "fired": counters.fired,
+        "failures": counters.failures or None,
+        "error": found.task.error or None,
+        "misfire": found.job.misfire,
+    }
+    return {**job_to_json(found.job), **{name: value for name, value in extra.items() if value is not None}}
+
+
+def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> APIRouter:
+    routes = APIRouter()
+    app, strict = endpoint.app, endpoint.strict
+
+    async def answered(
+        request: Request, operation: JobOperation, answer: Callable[[], Awaitable[Response]]
+    ) -> Response:
+        if not endpoint.admits(request.headers):
+            return Response("the api token is missing or wrong", HTTPStatus.UNAUTHORIZED)
+        try:
+            return await answer()
+        except StreamschedError as exc:
+            refused = answer_of(operation, exc, strict=strict)
+            if refused.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                log.warning("dapr.request_failed", operation=operation, error=str(exc))
+            return rendered(error_json(refused, app=app.app, namespace=app.namespace), status=refused.status)
+
+    @routes.post("/jobs/{name:path}")
+    async def schedule(name: str, request: Request, body: BodyBytes) -> Response:
+        async def answer() -> Response:
+            job, overwrite = job_from_json(name, body, strict=strict)
+            await desk.schedule(app, job, overwrite=overwrite, strict=strict)
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+
+        return await answered(request, JobOperation.SCHEDULE, answer)
+
+    @routes.get("/jobs/{name:path}")
+    async def get(name: str, request: Request) -> Response:
+        async def answer() -> Response:
+            found = await desk.get(app, name)
+            return rendered(job_to_json(found.job) if strict else job_view(found))
+
+        return await answered(request, JobOperation.GET, answer)
+
+    @routes.delete("/jobs/{name:path}")
+    async def delete(name: str, request: Request) -> Response:
+        async def answer() -> Response:
+            await desk.delete(app, name)
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+
+        return await answered(request, JobOperation.DELETE, answer)
+
+    return routes
+
+
+async def _healthy() -> Response:
+    return Response(status_code=HTTPStatus.NO_CONTENT)

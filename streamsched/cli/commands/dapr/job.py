@@ -1,0 +1,197 @@
+"""`streamsched dapr job`: jobs of the apps of Dapr's API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from streamsched.cli.group import new_group
+from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_record, print_table
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.errors import InvalidError
+
+AppOption = Annotated[
+    str, typer.Option("--app-id", "-i", envvar="STREAMSCHED_DAPR_APP_ID", help="Id of the app whose jobs they are.")
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", envvar="STREAMSCHED_DAPR_NAMESPACE", help="Namespace of the app.")
+]
+Name = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
+PrefixOption = Annotated[str, typer.Option(help="Only jobs whose names begin with this.")]
+
+
+def commands() -> typer.Typer:
+    """The commands of `streamsched dapr job`."""
+    app = new_group("Schedules, shows, deletes, exports and imports jobs.")
+    for name, command in (
+        ("schedule", schedule),
+        ("get", get),
+        ("list", list_jobs),
+        ("delete", delete),
+        ("export", export),
+        ("import", import_jobs),
+    ):
+        app.command(name)(command)
+    return app
+
+
+def schedule(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the job.")],
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="Cron of six fields, @daily, @every 1h30m, or a period such as R4/PT3S.")
+    ] = "",
+    due_time: Annotated[
+        str, typer.Option(help="First delivery: 2026-03-01T06:00:00Z, or after a duration such as 10m or PT10M.")
+    ] = "",
+    repeats: Annotated[int | None, typer.Option(min=1, help="Number of deliveries. Default: no limit.")] = None,
+    ttl: Annotated[str, typer.Option(help="The end, as a due time is written; counts from the due time.")] = "",
+    data: Annotated[str, typer.Option(help="What is delivered: JSON, else a text.")] = "",
+    max_retries: Annotated[int | None, typer.Option(min=0, help="Deliveries after a failed one. Default: 3.")] = None,
+    retry_interval: Annotated[str, typer.Option(help="Time between them, in seconds, such as 1.5s.")] = "",
+    misfire: Annotated[str, typer.Option(help="Missed deliveries: all, one (the newest) or skip.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a job of this name.")] = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Schedules a job."""
+    texts = {"schedule": schedule, "dueTime": due_time, "ttl": ttl, "misfire": misfire}
+    body: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    if repeats is not None:
+        body["repeats"] = repeats
+    if data:
+        body["data"] = _data(data)
+    if max_retries is not None or retry_interval:
+        retries = 3 if max_retries is None else max_retries
+        body["failurePolicy"] = {"constant": {"maxRetries": retries, "interval": retry_interval or "1s"}}
+    if overwrite:
+        body["overwrite"] = True
+    found = ask("POST", _path(namespace, app_id, "jobs", name), url=url, body=body)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    console().print(f"{name}: first delivery {moment(found['nextFire'])}", markup=False)
+
+
+def get(
+    name: Name,
+    *,
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Shows a job with its next and last deliveries."""
+    found = ask("GET", _path(namespace, app_id, "jobs", name), url=url)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    shown = {key: value for key, value in found.items() if key not in ("task", "history", "data", "failurePolicy")}
+    for key in ("nextFire", "lastFire"):
+        if key in shown:
+            shown[key] = moment(shown[key])
+    print_record({**shown, "task": found["task"]["id"], "data": json.dumps(found.get("data"))})
+    for each in found["history"]:
+        console().print(
+            f"  {moment(each['endedAt'])} {each['state']} after {len(each['attempts'])}: {each['reason']}", markup=False
+        )
+
+
+def list_jobs(
+    *,
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    prefix: PrefixOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Lists the jobs of an app."""
+    jobs = ask("GET", _path(namespace, app_id, "jobs"), url=url, params={"prefix": prefix})["jobs"]
+    if output is Format.JSON:
+        print_json(jobs)
+        return
+    columns = (
+        Column("name", kind=ColumnKind.TEXT, breakable=True),
+        Column("schedule", kind=ColumnKind.TEXT),
+        Column("next", "next fire"),
+        Column("fired"),
+        Column("repeats", optional=2),
+        Column("ttl", optional=3),
+        Column("error", kind=ColumnKind.TEXT, optional=1),
+    )
+    rows = [{**each, "next": moment(each["nextFire"])} for each in jobs]
+    print_table(rows, columns, empty="no jobs")
+
+
+def delete(
+    names: Annotated[list[str] | None, typer.Argument(metavar="JOB…", help="Names of jobs.")] = None,
+    *,
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    prefix: Annotated[str, typer.Option(help="Instead of names: all jobs whose names begin with this.")] = "",
+    url: UrlOption = "",
+) -> None:
+    """Deletes jobs, also while they are delivered."""
+    if bool(names) == bool(prefix):
+        raise typer.BadParameter("give either names or --prefix")
+    if prefix:
+        deleted = ask("DELETE", _path(namespace, app_id, "jobs"), url=url, params={"prefix": prefix})["deleted"]
+        console().print(f"deleted {deleted}")
+        return
+    for name in names or ():
+        ask("DELETE", _path(namespace, app_id, "jobs", name), url=url)
+        console().print(f"deleted {name}", markup=False)
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    *,
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    prefix: PrefixOption = "",
+    url: UrlOption = "",
+) -> None:
+    """Writes the jobs of an app to a file, all at one moment, with the number of their deliveries so far."""
+    found = ask("GET", _path(namespace, app_id, "export"), url=url, params={"prefix": prefix})
+    try:
+        with file.open("x") as opened:
+            json.dump(found, opened, ensure_ascii=False)
+    except OSError as exc:
+        raise InvalidError("$", f"{file} cannot be written: {exc.strerror}") from exc
+    console().print(f"exported {len(found['jobs'])} to {file}", markup=False)
+
+
+def import_jobs(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Written by `export`.")],
+    *,
+    app_id: AppOption,
+    namespace: NamespaceOption = "default",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace jobs of the same names.")] = False,
+    url: UrlOption = "",
+) -> None:
+    """Stores the jobs of a file, all or none; repeats go on where they were."""
+    try:
+        content = json.loads(file.read_text())
+    except (OSError, ValueError) as exc:
+        raise InvalidError("$", f"{file} cannot be read: {exc}") from exc
+    body = {"export": content, "overwrite": overwrite}
+    found = ask("POST", _path(namespace, app_id, "import"), url=url, body=body)
+    console().print(f"imported {found['imported']}")
+
+
+def _path(*parts: str) -> str:
+    return "/v1/dapr/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _data(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

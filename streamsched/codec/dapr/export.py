@@ -1,0 +1,115 @@
+"""Exported jobs as JSON, with their counters, so that repeats and retries go on where they were.
+
+{"version": 1, "jobs": [{"name": "j", "schedule": "@daily", …, "data": {"type": "…", "base64": "…"},
+  "counters": {"dueAt": instant, "plannedAt": instant, "nextAt": instant, "fired": 3, "failures": 0,
+               "createdAt": instant, "until": instant or null}}]}
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.codec.dapr.job import DaprData, DaprJob
+from streamsched.codec.dapr.job_json import job_from_object, job_to_json
+from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.limits import MOST_SLOTS
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounters:
+    """How far a job is.
+
+    Attributes:
+        due_at, planned_at: due time and planned time of its next tick (UTC).
+        next_at: earliest start of its next attempt (UTC).
+        fired: ticks that are done.
+        failures: failed attempts of the next tick.
+        until: no tick is planned after this instant (UTC); None: no limit.
+    """
+
+    due_at: datetime
+    planned_at: datetime
+    next_at: datetime
+    fired: int
+    failures: int
+    created_at: datetime
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Raises:
+        DecodeError: a counter is out of bounds.
+        """
+        for name, value in (("fired", self.fired), ("failures", self.failures)):
+            if not 0 <= value <= MOST_SLOTS:
+                raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_SLOTS} but is {shown(value)}")
+
+
+def export_to_json(jobs: Sequence[tuple[DaprJob, JobCounters]]) -> dict[str, Any]:
+    """The export of jobs."""
+    return {"version": VERSION, "jobs": [_job(job, counters) for job, counters in jobs]}
+
+
+def export_from_json(value: object) -> list[tuple[DaprJob, JobCounters]]:
+    """The jobs of an export.
+
+    Raises:
+        InvalidError: it is none, or of a later release; with the path of the field.
+    """
+    fields = Fields(value)
+    version = fields.integer("version")
+    if version != VERSION:
+        fields.fail("version", f"must be {VERSION} but is {shown(version)}: it is of another release")
+    listed = fields.required("jobs")
+    if not isinstance(listed, list):
+        fields.fail("jobs", "must be a list")
+    return [_read(Fields(each, f"$.jobs[{index}]"), each) for index, each in enumerate(listed)]
+
+
+def _job(job: DaprJob, counters: JobCounters) -> dict[str, Any]:
+    return {
+        **job_to_json(replace(job, data=None)),
+        **({} if job.misfire is None else {"misfire": job.misfire}),
+        **({} if job.data is None else {"data": _data(job.data)}),
+        "counters": {
+            "dueAt": counters.due_at.isoformat(),
+            "plannedAt": counters.planned_at.isoformat(),
+            "nextAt": counters.next_at.isoformat(),
+            "fired": counters.fired,
+            "failures": counters.failures,
+            "createdAt": counters.created_at.isoformat(),
+            "until": None if counters.until is None else counters.until.isoformat(),
+        },
+    }
+
+
+def _data(data: DaprData) -> dict[str, str]:
+    return {"type": data.type_url, "base64": b64encode(data.value).decode()}
+
+
+def _read(fields: Fields, value: dict[str, Any]) -> tuple[DaprJob, JobCounters]:
+    name, data, counters = fields.text("name"), fields.optional_object("data"), fields.object("counters")
+    with anchored(fields.path):
+        job = job_from_object(name, {key: each for key, each in value.items() if key != "data"})
+    if data is not None:
+        try:
+            job = replace(job, data=DaprData(data.text("type"), b64decode(data.text("base64"), validate=True)))
+        except (binascii.Error, ValueError):
+            data.fail("base64", "is not base64")
+    with anchored(counters.path):
+        return job, JobCounters(
+            due_at=counters.instant("dueAt"),
+            planned_at=counters.instant("plannedAt"),
+            next_at=counters.instant("nextAt"),
+            fired=counters.integer("fired"),
+            failures=counters.integer("failures"),
+            created_at=counters.instant("createdAt"),
+            until=counters.optional_instant("until"),
+        )

@@ -1,0 +1,52 @@
+"""Delivery to an app over HTTP: POST /job/NAME, the body is the data alone."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from streamsched.codec.dapr.job import DaprJob
+from streamsched.codec.dapr.job_json import body_of
+from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.domain.errors import InvalidError, described
+from streamsched.ports.dapr.instances import AppInstance
+from streamsched.process.http_client import HttpClient
+
+
+class HttpAppChannel:
+    """See `dapr.app_channel.AppChannel`."""
+
+    def __init__(self, instance: AppInstance) -> None:
+        self._address = instance.address
+        self._headers = {"Content-Type": "application/json"}
+        if instance.token:
+            self._headers["dapr-api-token"] = instance.token
+        self._client = HttpClient()
+
+    async def ready(self) -> bool:
+        parts = urlsplit(self._address)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    async def deliver(self, job: DaprJob) -> JobDelivery:
+        url = f"{self._address}/job/{quote(job.name, safe='')}"
+        try:
+            request = httpx.Request("POST", url, headers=self._headers, content=body_of(job.data))
+        except (InvalidError, httpx.InvalidURL, ValueError) as exc:
+            return JobDelivery(JobDeliveryResult.FAILED, f"no request can be made of it: {described(exc)}"[:REASON])
+        answer = await self._client.send(request, TIMEOUT)
+        if not answer.connected:
+            return JobDelivery(JobDeliveryResult.UNREACHABLE, f"app {self._address} does not answer: {answer.text}")
+        if answer.status == 404:
+            return JobDelivery(JobDeliveryResult.DELIVERED, f"{answer.text}; the app has no handler for this job")
+        return JobDelivery(JobDeliveryResult.DELIVERED if answer.accepted else JobDeliveryResult.FAILED, answer.text)
+
+    async def close(self) -> None:
+        await self._client.close()

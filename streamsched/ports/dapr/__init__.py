@@ -1,0 +1,1 @@
+"""What Dapr's jobs need of the world, beyond what tasks need."""
