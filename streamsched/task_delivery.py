@@ -16,6 +16,7 @@ from streamsched.tasks.http_receiver import HttpReceiver
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import READS, Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
+from streamsched.telemetry.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,13 @@ class TaskDelivery:
 
 
 def make_task_delivery(
-    pool: Pool, notifier: Notifier, me: LeaseHolder, clock: Clock, *, lease: timedelta
+    pool: Pool,
+    notifier: Notifier,
+    me: LeaseHolder,
+    clock: Clock,
+    *,
+    lease: timedelta,
+    metrics: Metrics | None = None,
 ) -> TaskDelivery:
     """Puts it together; `me` is this process, whose leases of lanes last for `lease` without a heartbeat. Call it in
     the event loop that runs it.
@@ -35,7 +42,14 @@ def make_task_delivery(
     store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
     ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
     loop = TaskLoop(
-        store, PostgresQueueStore(pool), ownership, notifier, clock, http=HttpReceiver(clock), workers=workers
+        store,
+        PostgresQueueStore(pool),
+        ownership,
+        notifier,
+        clock,
+        http=HttpReceiver(clock),
+        workers=workers,
+        metrics=metrics,
     )
     workers.on_room = loop.wake
     return TaskDelivery(loop, workers)

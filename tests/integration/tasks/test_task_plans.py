@@ -19,6 +19,7 @@ from tests.integration.tasks.task_world import TaskWorld
 DELIVERY, REGISTRATION, REGISTRY, QUEUES = (
     queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues")
 )
+GAUGES = queries("server/gauges")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PARTS, EPOCHS = list(range(PARTITIONS)), [0] * PARTITIONS
 
@@ -137,6 +138,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "end": (REGISTRY["end"], (IDS[1], NOW, "DROPPED", "x"), 100),
     "move": (REGISTRY["move"], (IDS[1], NOW), 100),
     "check_lane": (REGISTRY["check_lane"], (IDS[1], NOW), 100),
+    "gauges": (GAUGES["queues"], (NOW + timedelta(hours=5), 10_000), 40_000),
+    "stuck": (GAUGES["stuck"], (10_000,), 40_000),
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
 }
 #: Tables with a row for each of a few things.
