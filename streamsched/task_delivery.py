@@ -41,6 +41,7 @@ from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import READS, Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
+from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -66,14 +67,29 @@ class TaskDelivery:
 
 
 def make_task_delivery(
-    pool: Pool, notifier: Notifier, me: LeaseHolder, clock: Clock, *, lease: timedelta
+    pool: Pool,
+    notifier: Notifier,
+    me: LeaseHolder,
+    clock: Clock,
+    *,
+    lease: timedelta,
+    metrics: Metrics | None = None,
 ) -> TaskDelivery:
     """Puts it together; `me` is this process, whose leases of lanes last for `lease` without a heartbeat. Call it in
     the event loop that runs it.
     """
     store, workers, http = PostgresDeliveryStore(pool), WorkerStreams(clock), HttpReceiver(clock)
     ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
-    loop = TaskLoop(store, PostgresQueueStore(pool), ownership, notifier, clock, http=http, workers=workers)
+    loop = TaskLoop(
+        store,
+        PostgresQueueStore(pool),
+        ownership,
+        notifier,
+        clock,
+        http=http,
+        workers=workers,
+        metrics=metrics,
+    )
     workers.on_room = loop.wake
     return TaskDelivery(loop, workers, DaprDelivery(PostgresAppInstances(pool), workers))
 

@@ -52,6 +52,25 @@ class DatabaseProbe(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueMeasures:
+    """Lanes of one queue of tasks, each counted up to 10,000.
+
+    Attributes:
+        in_flight: their head is being delivered.
+        due: ready, and not started.
+        staged: due, in a queue for workers.
+        stuck: their head has failed and waits for its next attempt.
+        late: seconds since the first of those that are due was ready.
+    """
+
+    in_flight: int
+    due: int
+    staged: int
+    stuck: int
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
 class Measures:
     """Counts of waiting work.
 
@@ -63,6 +82,7 @@ class Measures:
         shards: those with a live owner.
         verdicts: how often each was given, by name and late-event policy ("" when the event was not late).
         positions: how far each partition of the topics stored as rows is stored.
+        queues: by name.
     """
 
     jobs: Mapping[str, int]
@@ -75,6 +95,7 @@ class Measures:
     shards: int
     positions: Mapping[TopicPartition, int]
     verdicts: Mapping[tuple[str, str], int]
+    queues: Mapping[str, QueueMeasures]
 
 
 class Gauges(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.broker import Broker
-from streamsched.ports.server import Gauges
+from streamsched.ports.server import Gauges, QueueMeasures
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.shard_stats import ShardStats
 
@@ -124,11 +124,21 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     verdicts = measures.verdicts.items()
     metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in verdicts])
     metrics.replace("shards_leased", [({}, measures.shards)])
+    _measure_queues(metrics, measures.queues)
     lags = {at: end - measures.positions[at] for at, end in ends.items()}
     metrics.replace(
         "intake_lag_records",
         [({"topic": at.topic, "partition": str(at.partition)}, lag) for at, lag in lags.items()],
     )
+
+
+def _measure_queues(metrics: Metrics, queues: Mapping[str, QueueMeasures]) -> None:
+    by_queue = [({"queue": name}, each) for name, each in sorted(queues.items())]
+    metrics.replace("queue_lanes_in_flight", [(label, each.in_flight) for label, each in by_queue])
+    metrics.replace("queue_lanes_due", [(label, each.due) for label, each in by_queue])
+    metrics.replace("queue_lanes_staged", [(label, each.staged) for label, each in by_queue])
+    metrics.replace("queue_lanes_stuck", [(label, each.stuck) for label, each in by_queue])
+    metrics.replace("queue_late_seconds", [(label, each.late) for label, each in by_queue])
 
 
 async def _wrong(question: Coroutine[Any, Any, object]) -> str | None:

@@ -24,7 +24,6 @@ from streamsched.domain.tasks.attempt import (
     AttemptFailed,
     Interrupted,
     StartedTask,
-    TaskEnds,
     after_attempt,
 )
 from streamsched.domain.tasks.queue import (
@@ -35,7 +34,6 @@ from streamsched.domain.tasks.queue import (
     WorkerTarget,
 )
 from streamsched.domain.tasks.recurrence import plan_tick
-from streamsched.domain.tasks.task import TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
@@ -45,8 +43,10 @@ from streamsched.process.cancellation import cancel
 from streamsched.process.run_forever import run_forever
 from streamsched.tasks.attempt import attempt
 from streamsched.tasks.in_flight import HeldDeliveries
+from streamsched.tasks.measures import measure_end, measure_start
 from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.publication import event_of
+from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
@@ -82,6 +82,7 @@ class TaskLoop:
         *,
         http: Receiver,
         workers: Receiver,
+        metrics: Metrics | None = None,
         capacity: int = 2000,
     ) -> None:
         self._store = store
@@ -91,6 +92,7 @@ class TaskLoop:
         self._clock = clock
         self._http = http
         self._workers = workers
+        self._metrics = metrics or Metrics()
         self._held = HeldDeliveries(capacity)
         self._ended: dict[DeliveryKey, EndedAttempt] = {}
         self._known: dict[str, QueueVersion] = {}
@@ -237,6 +239,7 @@ class TaskLoop:
 
     def _begin(self, task: StartedTask, policy: QueuePolicy) -> None:
         now = self._clock.now()
+        measure_start(self._metrics, task)
         if task.recurrence is not None and not task.failures:
             plan = plan_tick(task.recurrence, task.planned_at, now)
             if plan.missed:
@@ -285,10 +288,7 @@ class TaskLoop:
             return
         failure = call.exception()
         end = call.result() if failure is None else AttemptFailed(self._clock.now(), described(failure))
-        after = after_attempt(held.task, end, policy.retry)
-        if isinstance(after, TaskEnds) and after.state is TaskState.FAILED:
-            log.warning("tasks.exhausted", task=held.task.id, queue=held.task.queue, reason=after.reason)
-        self._end(key, EndedAttempt(held.task, end, after))
+        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, policy.retry)))
 
     def _interrupt(self, key: DeliveryKey, reason: str) -> None:
         held = self._held.get(key)
@@ -304,6 +304,7 @@ class TaskLoop:
         held = self._held.get(key)
         if held is not None:
             held.call = None
+        measure_end(self._metrics, ended)
         self._ended[key] = ended
         self._wake.set()
 

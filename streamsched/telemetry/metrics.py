@@ -32,6 +32,7 @@ class Metric(NamedTuple):
     buckets: tuple[float, ...] = ()
 
 
+_LATE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0)
 _FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 TABLE: Final = (
@@ -78,6 +79,25 @@ TABLE: Final = (
         MetricKind.GAUGE,
         ("topic", "partition"),
         "Records of the log not yet stored in PostgreSQL",
+    ),
+    Metric("queue_lanes_in_flight", MetricKind.GAUGE, ("queue",), "Lanes whose head is being delivered, up to 10,000"),
+    Metric("queue_lanes_due", MetricKind.GAUGE, ("queue",), "Lanes that are ready and not started, up to 10,000"),
+    Metric("queue_lanes_staged", MetricKind.GAUGE, ("queue",), "Those of them that wait for a worker"),
+    Metric("queue_lanes_stuck", MetricKind.GAUGE, ("queue",), "Lanes whose head has failed and waits for its retry"),
+    Metric("queue_late_seconds", MetricKind.GAUGE, ("queue",), "Seconds since the first lane that is due was ready"),
+    Metric(
+        "queue_attempts_total",
+        MetricKind.COUNTER,
+        ("queue", "result"),
+        "Attempts that ended: acknowledged, failed, or interrupted, which uses up none",
+    ),
+    Metric("queue_exhausted_total", MetricKind.COUNTER, ("queue",), "Tasks that failed for the last time"),
+    Metric(
+        "queue_start_late_seconds",
+        MetricKind.HISTOGRAM,
+        (),
+        "Seconds from the due time of a task to the start of its first attempt",
+        _LATE,
     ),
 )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.server import Measures
+from streamsched.ports.server import Measures, QueueMeasures
+from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -38,6 +40,8 @@ class PostgresGauges:
                 positions = await connection.fetch(self._sql["positions"])
                 verdicts = await connection.fetch(self._sql["verdicts"])
                 single = await connection.fetchrow(self._sql["single"], now)
+                queues = await connection.fetch(self._sql["queues"], now, COUNTED)
+                stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
             dict(map(tuple, jobs)),
@@ -50,4 +54,11 @@ class PostgresGauges:
             single["shards"],
             {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
             {(row["verdict"], row["late"]): row["amount"] for row in verdicts},
+            {row["name"]: _of_queue(row, stuck.get(row["name"], 0), now) for row in queues},
         )
+
+
+def _of_queue(row: Any, stuck: int, now: datetime) -> QueueMeasures:
+    since = row["ready_at"]
+    late = 0.0 if since is None else max(0.0, (now - since).total_seconds())
+    return QueueMeasures(row["in_flight"], row["due"], row["due"] if row["staged"] else 0, stuck, late)

@@ -28,3 +28,25 @@ SELECT topic, partition, position FROM intake_positions;
 -- name: verdicts
 -- How often each verdict was given, of all time; late ones by policy.
 SELECT verdict, late, sum(total)::bigint AS amount FROM verdict_totals GROUP BY verdict, late;
+
+-- name: queues
+-- Of each queue, each counted up to $2: lanes in flight; lanes that are ready at $1, and since when the first is. Those of
+-- queues for workers are staged.
+SELECT q.name, q.policy -> 'target' ->> 'type' = 'worker' AS staged,
+    (SELECT count(*) FROM (SELECT FROM task_lanes l WHERE l.queue = q.name AND l.in_flight IS NOT NULL LIMIT $2) AS started)
+        AS in_flight,
+    (SELECT count(*) FROM (
+        SELECT FROM generate_series(0, 15) AS p (partition) JOIN task_lanes l
+            ON l.queue = q.name AND l.partition = p.partition AND l.ready_at <= $1::timestamptz
+        LIMIT $2
+    ) AS ready) AS due,
+    (SELECT min(first.ready_at) FROM generate_series(0, 15) AS p (partition) CROSS JOIN LATERAL (
+        SELECT l.ready_at FROM task_lanes l WHERE l.queue = q.name AND l.partition = p.partition AND l.ready_at IS NOT NULL
+        ORDER BY l.ready_at LIMIT 1
+    ) AS first) AS ready_at
+FROM task_queues q;
+
+-- name: stuck
+-- Lanes whose head has failed and waits for its next attempt, by queue; counted up to a limit.
+SELECT queue, count(*)::int AS amount FROM (SELECT queue FROM tasks WHERE state = 'RETRYING' AND failures > 0 LIMIT $1) t
+GROUP BY queue;

@@ -42,8 +42,8 @@ class TaskVerdict:
         unordered: arrived before another of the lane that goes first, or before it was acknowledged.
         together: arrived while another of the lane was on its way.
         stale: delivered though they had been replaced before they were started.
-        unexplained: delivered again though they were not in flight when a process was killed, paused or stopped.
-        repeated: delivered again; those that were in flight at a fault are no deviation.
+        unexplained: delivered again though they were not in flight when another process took their lanes.
+        repeated: delivered again; those that were in flight then are no deviation.
     """
 
     lost: int = 0
@@ -83,7 +83,7 @@ def judge(
 
     Args:
         dropped: when the drop of a task was requested.
-        in_flight: tasks that were in flight when a process was killed, paused or stopped.
+        in_flight: tasks that were in flight when another process took their lanes.
     """
     verdict = TaskVerdict()
     newest = {each.name: each for each in registered}  # in the order of their registration

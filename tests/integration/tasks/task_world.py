@@ -23,6 +23,7 @@ from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import READS, Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
+from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 
 HTTP = QueuePolicy(target=HttpTarget("http://127.0.0.1:9/none"))
@@ -76,6 +77,7 @@ class TaskWorld:
         self.store = PostgresDeliveryStore(pool)
         self.receiver = AnsweringReceiver(self.clock)
         self.workers = WorkerStreams(self.clock)
+        self.metrics = Metrics()
         self._owners = 0
 
     async def queue(self, name: str = "q", policy: QueuePolicy = HTTP) -> None:
@@ -101,6 +103,7 @@ class TaskWorld:
             self.clock,
             http=self.receiver,
             workers=self.workers,
+            metrics=self.metrics,
             capacity=capacity,
         )
 

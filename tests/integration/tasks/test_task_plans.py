@@ -20,6 +20,7 @@ DELIVERY, REGISTRATION, REGISTRY, QUEUES = (
     queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues")
 )
 DAPR = queries("dapr/jobs")
+GAUGES = queries("server/gauges")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PARTS, EPOCHS = list(range(PARTITIONS)), [0] * PARTITIONS
 
@@ -138,6 +139,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "end": (REGISTRY["end"], (IDS[1], NOW, "DROPPED", "x"), 100),
     "move": (REGISTRY["move"], (IDS[1], NOW), 100),
     "check_lane": (REGISTRY["check_lane"], (IDS[1], NOW), 100),
+    "gauges": (GAUGES["queues"], (NOW + timedelta(hours=5), 10_000), 40_000),
+    "stuck": (GAUGES["stuck"], (10_000,), 40_000),
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
     "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100), 3000),
     "data": (REGISTRY["data"], (IDS[:10],), 300),

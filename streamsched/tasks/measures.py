@@ -1,0 +1,52 @@
+"""What an owner of lanes counts of its deliveries: see `telemetry.metrics`."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import structlog
+
+from streamsched.domain.tasks.attempt import (
+    Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
+    StartedTask,
+    TaskEnds,
+    TaskTicks,
+)
+from streamsched.domain.tasks.task import TaskState
+from streamsched.ports.tasks.delivery import EndedAttempt
+from streamsched.telemetry.metrics import Metrics
+
+log = structlog.get_logger()
+
+
+def measure_start(metrics: Metrics, task: StartedTask) -> None:
+    """Counts the lateness of a first attempt."""
+    if task.attempt == 1:
+        metrics.observe("queue_start_late_seconds", max(0.0, (task.started_at - task.due_at).total_seconds()))
+
+
+def measure_end(metrics: Metrics, ended: EndedAttempt) -> None:
+    """Counts the end of an attempt, and logs the end of a task whose attempts are used up."""
+    queue = ended.task.queue
+    metrics.add("queue_attempts_total", queue=queue, result=_result(ended.end))
+    match ended.after:
+        case TaskEnds(state=TaskState.FAILED, reason=reason) | TaskTicks(state=TaskState.FAILED, reason=reason):
+            metrics.add("queue_exhausted_total", queue=queue)
+            log.warning("tasks.exhausted", task=ended.task.id, queue=queue, reason=reason)
+        case _:
+            pass
+
+
+def _result(end: AttemptEnd) -> str:
+    match end:
+        case Acknowledged():
+            return "acknowledged"
+        case AttemptFailed():
+            return "failed"
+        case Interrupted():
+            return "interrupted"
+        case _:
+            assert_never(end)
