@@ -70,6 +70,9 @@ class Progression:
         for app, nodes in _by_app(work):
             mine = {node: end for (name, node), end in by_node.items() if name == app}
             moved += await self._alone(app, self._move(app, nodes, mine))
+        held = await self._nodes.held(_BATCH)
+        for app, nodes in _by_app((each.app, each.node) for each in held):
+            moved += await self._alone(app, self._release(app, nodes))
         return moved
 
     async def _alone(self, app: str, moving: Awaitable[int]) -> int:
@@ -87,8 +90,8 @@ class Progression:
 
     async def _move(self, app: str, nodes: Sequence[NodeId], ends: dict[NodeId, NodeEnd]) -> int:
         stored, graph = await self._graph(app)
-        moved, batches = 0, _batches(graph, nodes)
-        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        moved, found = 0, batches(graph, nodes)
+        while (batch := await asyncio.to_thread(next, found, None)) is not None:
             moved += await self._moved(stored, graph, ends, batch)
         return moved
 
@@ -125,6 +128,15 @@ class Progression:
             return 1
         return len(nodes)
 
+    async def _release(self, app: str, nodes: Sequence[NodeId]) -> int:
+        stored, _ = await self._graph(app)
+        try:
+            await self._nodes.release(stored, nodes, now=self._clock.now())
+        except ConflictError:
+            self._graphs.pop(stored.app, None)
+            return 1
+        return len(nodes)
+
     async def _graph(self, app: str) -> tuple[StoredGraph, Graph]:
         """The graph as it was read last. A transaction refuses an outdated one, which is then read anew."""
         ref = AppRef.parse(app)
@@ -145,7 +157,7 @@ def _by_app(pairs: Iterable[tuple[str, NodeId]]) -> Iterable[tuple[str, list[Nod
     return [(app, list(nodes)) for app, nodes in found.items()]
 
 
-def _batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[dict[NodeId, Children]]:
+def batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[dict[NodeId, Children]]:
     """The nodes with their children; few enough edges for one transaction at a time."""
     batch: dict[NodeId, Children] = {}
     edges = 0

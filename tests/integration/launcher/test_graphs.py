@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from time import perf_counter
 from typing import Any
 
@@ -18,11 +19,15 @@ from streamsched.domain.graph.task import TaskTemplate
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.retention import Retention
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.graph.progression import Progression
+from streamsched.graph.retention import NodeRetention
 from streamsched.graph.submission import GraphDesk
+from streamsched.launcher.retention import ArchiveLoop
 from streamsched.ports.runs import RunEnd
 from streamsched.store.graph.nodes import PostgresNodeStore
+from streamsched.store.jobs.archive import PostgresArchive
 from streamsched.store.sql import queries
 from tests.unit.codec.test_stolos_tasks import TASKS as SEED
 
@@ -201,14 +206,58 @@ async def test_a_job_that_never_started_fails_its_node_or_is_made_again(graphs: 
     assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
 
 
-async def test_a_node_whose_schedule_is_disabled_fails_with_the_reason(graphs: Graphs) -> None:
+async def test_nodes_of_a_disabled_schedule_wait_until_it_is_enabled(graphs: Graphs) -> None:
     await graphs.put(CHAIN, enabled=False)
+    assert await graphs.submit("b", "1") == 0
+    await graphs.work()
+    assert await graphs.states() == {"a 1": "WAITING", "b 1": "WAITING"}
+    report = await graphs.desk.report(APP, NodeId("a", "1"))
+    assert report.view is not None
+    assert report.view.reason == "schedule default.app.a is paused or disabled"
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true WHERE id = 'default.app.a'")
+    await graphs.work()
+    assert graphs.done == ["a 1"]
+    assert await graphs.states() == {"a 1": "COMPLETED", "b 1": "WAITING"}
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true")
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"]
+
+
+async def test_a_node_whose_schedule_is_deleted_fails_with_the_reason(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.world.pool.execute(
+        "UPDATE schedules SET enabled = false, deleted_at = now() WHERE id = 'default.app.a'"
+    )
     await graphs.submit("b", "1")
     await graphs.progress()
     assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
     report = await graphs.desk.report(APP, NodeId("a", "1"))
     assert report.view is not None
-    assert report.view.reason == "schedule default.app.a is not enabled"
+    assert report.view.reason == "schedule default.app.a is deleted"
+
+
+async def test_a_job_that_is_obsolete_because_its_schedule_was_disabled_is_made_again_later(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1")
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = false")
+    ending = "UPDATE jobs SET state = 'OBSOLETE', reason = 'disabled', next_check_at = NULL, ended_at = now()"
+    await graphs.world.pool.execute(ending)
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "WAITING"}
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true")
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"]
+
+
+async def test_a_submission_before_nodes_are_counted_anew_does_not_prevent_that(graphs: Graphs) -> None:
+    await graphs.put({**CHAIN, "d": task("{d}", "a")})
+    await graphs.submit("d", "1")
+    await graphs.work(failing=lambda run: ".d." in run)
+    await graphs.put({**CHAIN, "d": task("{d}", "b")})
+    assert await graphs.submit("d", "1", again=True) == 1, "its counts are still those of the former definition"
+    await graphs.progress()
+    rows = await graphs.world.column("SELECT DISTINCT generation FROM graph_nodes")
+    assert rows == [2]
 
 
 async def test_a_changed_definition_counts_waiting_nodes_anew(graphs: Graphs) -> None:
@@ -267,6 +316,41 @@ async def test_descendants_run_again_also_when_the_parent_completes_before_they_
     assert graphs.done == ["a 1", "b 1", "c 1"] * 2
 
 
+async def test_old_nodes_leave_by_day_unless_a_child_waits_for_them(graphs: Graphs) -> None:
+    wide = {"e": task("{d}", "a", "b")}
+    await graphs.put({"a": task("{d}"), "b": task("{d}"), "c": task("{d}", "b"), **wide})
+    await graphs.submit("c", "1")
+    await graphs.submit("a", "2")
+    await graphs.work()
+    assert set(await graphs.states()) == {"a 2", "b 1", "c 1", "e 1", "e 2"}
+    retention = NodeRetention(graphs.store, graphs.world.clock, keep=timedelta(days=30))
+    graphs.world.clock.advance(timedelta(days=30))
+    assert await retention.run_once() == 0, "the day has not ended"
+    graphs.world.clock.advance(timedelta(days=1))
+    assert await retention.run_once() == 1
+    assert await graphs.states() == {
+        "a 2": "COMPLETED",
+        "b 1": "COMPLETED",
+        "e 1": "WAITING",
+        "e 2": "WAITING",
+    }
+    assert await graphs.submit("e", "2") == 1
+    await graphs.work()
+    assert sorted(graphs.done[-3:]) == ["b 2", "c 2", "e 2"], "a 2 is still there, and does not run again"
+
+
+async def test_a_job_whose_end_no_node_has_counted_does_not_leave_for_the_history(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1")
+    await graphs.end((await graphs.launch())[0])
+    graphs.world.clock.advance(timedelta(days=2))
+    archive = ArchiveLoop(PostgresArchive(graphs.world.pool), Retention(), graphs.world.clock)
+    assert await archive.run_once() == 0
+    await graphs.progress()
+    assert await archive.run_once() == 1
+    assert (await graphs.states())["a 1"] == "COMPLETED"
+
+
 async def test_one_parent_makes_10_000_children_ready_at_once(graphs: Graphs) -> None:
     wide = task("{d}_{n}", "a", autofill_values={"n": "10000"})
     await graphs.put({"a": task("{d}"), "b": wide})
@@ -311,6 +395,7 @@ SELECT 'default.big', 't' || n % 10, n::text, 'COMPLETED', 'complete', '{0,0,0,0
 FROM generate_series(1, 300000) n;
 UPDATE graph_nodes SET reported = 'missing' WHERE job_id IN ('7', '8');
 UPDATE graph_nodes SET generation = 1 WHERE job_id = '9';
+UPDATE graph_nodes SET state = 'WAITING', reported = 'missing', held = true WHERE job_id IN ('10', '11', '12');
 ANALYZE graph_nodes;
 """
 PLANS = [
@@ -321,12 +406,17 @@ PLANS = [
     ("ends", "100"),
     ("unreported", "100"),
     ("outdated", "100"),
+    ("held", "100"),
+    ("old", "now(), '-infinity', '', '', '', 100"),
+    ("leave", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2'], now()"),
 ]
 
 
 TYPES = {
     **dict.fromkeys(("nodes", "states", "views"), "text, text[], text[]"),
     "listed": "text, text, text, text, text, bigint",
+    "old": "timestamptz, timestamptz, text, text, text, bigint",
+    "leave": "text, text[], text[], timestamptz",
 }
 
 
