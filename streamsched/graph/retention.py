@@ -13,12 +13,12 @@ from typing import Final
 import structlog
 
 from streamsched.domain.errors import SYSTEMIC, ConflictError, described
-from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import ENDED
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.retention import day_of
-from streamsched.graph.progression import Children, batches
+from streamsched.graph.edges import Children, batches
+from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
 from streamsched.ports.graph.nodes import NodeStore, OldNode
 from streamsched.process.run_forever import run_forever
@@ -38,10 +38,13 @@ class NodeRetention:
         keep: how long an ended node stays, rounded up to the end of its day (UTC).
     """
 
-    def __init__(self, nodes: NodeStore, clock: Clock, *, keep: timedelta) -> None:
+    def __init__(
+        self, nodes: NodeStore, clock: Clock, *, keep: timedelta, functions: GraphFunctions | None = None
+    ) -> None:
         self._nodes = nodes
         self._clock = clock
         self._keep = keep
+        self._functions = functions or GraphFunctions()
 
     async def run(self) -> None:
         """Passes until cancelled; retries while PostgreSQL is unavailable."""
@@ -71,10 +74,10 @@ class NodeRetention:
     async def _leave(self, app: str, nodes: Sequence[NodeId], before: datetime) -> int:
         try:
             stored = await self._nodes.graph(AppRef.parse(app))
-            graph = Graph(stored.tasks)
+            graph = await asyncio.to_thread(self._functions.graph, stored.tasks)
             gone, found = 0, batches(graph, nodes)
             while (batch := await asyncio.to_thread(next, found, None)) is not None:
-                leaving, children = await self._leaving(stored.app, batch)
+                leaving, children = await self._leaving(stored.app, batch.children)
                 if leaving:
                     gone += await self._nodes.leave(stored, leaving, children, before=before)
             return gone

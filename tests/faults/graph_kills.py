@@ -219,7 +219,7 @@ def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
         trial.start()
         trial.deploy()
         for number in range(1, kills + 1):
-            if number == first + 1 and not (before := trial.settled()).clean:
+            if number > first and not (before := trial.settled()).clean:
                 return f"before anything runs again: {before.words}", False
             if number > first:
                 app = "seed" if number % 2 else "random"

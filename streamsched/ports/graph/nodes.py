@@ -132,8 +132,14 @@ class NodeStore(Protocol):
         """Ends of jobs, oldest first. Forgets those that are not the end of a current job of a node."""
         ...
 
-    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
-        """Nodes that changed and that their children have not counted, longest waiting first."""
+    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+        """Nodes that changed and that their children have not counted, longest waiting first, without those that are
+        postponed.
+        """
+        ...
+
+    async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
+        """Nodes whose children cannot be computed, each with the reason, are not given by `unreported` until then."""
         ...
 
     async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
@@ -153,7 +159,8 @@ class NodeStore(Protocol):
         ...
 
     async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:
-        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number.
+        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number. One
+        whose parents are not given keeps its counts.
 
         Raises:
             ConflictError: the graph changed meanwhile; nothing was stored.

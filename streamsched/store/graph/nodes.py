@@ -98,8 +98,12 @@ class PostgresNodeStore:
                 await self._pool.execute(SQL["forget"], over)
         return [end for end in found.values() if end is not None]
 
-    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
-        return await self._listed("unreported", limit)
+    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+        return await self._listed("unreported", limit, now)
+
+    async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
+        with translated():
+            await self._pool.execute(SQL["postpone"], str(app), *columns(nodes), list(nodes.values()), until)
 
     async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
         return await self._listed("outdated", limit)
@@ -133,9 +137,9 @@ class PostgresNodeStore:
                     raise ConflictError("a child was asked for meanwhile")
                 return await connection.fetchval(SQL["leave"], str(graph.app), *columns(nodes), before)
 
-    async def _listed(self, query: str, limit: int) -> Sequence[UnreportedNode]:
+    async def _listed(self, query: str, *arguments: object) -> Sequence[UnreportedNode]:
         with translated():
-            rows = await self._pool.fetch(SQL[query], limit)
+            rows = await self._pool.fetch(SQL[query], *arguments)
         return [UnreportedNode(row["app"], NodeId(row["task"], row["job_id"])) for row in rows]
 
     async def move(
@@ -155,10 +159,10 @@ class PostgresNodeStore:
             shifts: dict[NodeId, list[Shift]] = {}
             for mover in movers:
                 node = batch.nodes.get(mover)
-                if node is None or not node.unreported:
+                if node is None or not node.unreported or mover not in edges.children:
                     continue
                 before, after = node.reported, parent_outcome(node.state)
-                batch.put(replace(node, reported=after))
+                batch.put(replace(node, reported=after), "" if after is ParentOutcome.COMPLETE else None)
                 for child, group in edges.children[mover]:
                     shifts.setdefault(child, []).append(Shift(group, before, after))
             await batch.read(shifts)
@@ -179,7 +183,9 @@ class PostgresNodeStore:
             reported = await batch.reported(_all(edges.parents.values()))
             for node in nodes:
                 if node in batch.nodes:
-                    batch.put(recounted(batch.nodes[node], counted(edges.parents[node], reported)), anew=True)
+                    known = batch.nodes[node]
+                    groups = counted(edges.parents[node], reported) if node in edges.parents else known.groups
+                    batch.put(recounted(known, groups), anew=True)
             return await batch.write()
 
     @asynccontextmanager

@@ -80,8 +80,15 @@ ORDER BY e.id;
 DELETE FROM node_ends WHERE id = ANY($1::bigint[]);
 
 -- name: unreported
--- Nodes whose children have not counted their state, longest waiting first.
-SELECT app, task, job_id FROM graph_nodes WHERE unreported ORDER BY changed_at LIMIT $1;
+-- Nodes whose children have not counted their state, longest waiting first. Those that were postponed come later.
+SELECT app, task, job_id FROM graph_nodes WHERE unreported AND report_at <= $2
+ORDER BY report_at, changed_at LIMIT $1;
+
+-- name: postpone
+-- Nodes that cannot be reported now, with the reason.
+UPDATE graph_nodes n SET report_at = $5, reason = w.reason
+FROM unnest($2::text[], $3::text[], $4::text[]) AS w (task, job_id, reason)
+WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND n.unreported;
 
 -- name: outdated
 -- A few of each graph, so that one which cannot be counted does not hold up the others.

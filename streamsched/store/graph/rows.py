@@ -149,10 +149,10 @@ class NodeBatch:
         app, tasks = self._graph.app, {task.name: task for task in self._graph.tasks}
         names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
         rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
-        standing: Mapping[str, Any] = {row["id"]: row for row in rows}
+        schedules: Mapping[str, Any] = {row["id"]: row for row in rows}
         jobs = []
         async for node in breathing(ready):
-            row = standing.get(names[node.id.task])
+            row = schedules.get(names[node.id.task])
             if row is None or node.id.task not in tasks:
                 self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is deleted")
                 continue
