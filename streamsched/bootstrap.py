@@ -107,7 +107,7 @@ from streamsched.stream.shards.worker import Worker
 from streamsched.task_delivery import make_task_delivery, serve_task_streams, task_intakes, task_services
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
-from streamsched.upkeep import drain_spool
+from streamsched.upkeep import drain_spool, node_retention
 
 log = structlog.get_logger()
 
@@ -263,6 +263,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "timers": in_time(
             lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=theirs).run()
         ),
+        "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
         "clock": theirs.run,
         "broker_health": services.broker_health.run,

@@ -42,6 +42,7 @@ class Settings:
             letters.
         verdicts_keep: how long verdicts of events are kept; 0 stores none.
         jobs_keep: how long ended jobs and runs are kept, with the decisions about them.
+        nodes_keep: how long ended nodes of graphs are kept; one that is gone runs again when it is needed.
         audit_keep: how long the history of schedules, programs and groups is kept.
         health_host, health_port: address of `/health/live`, `/health/ready` and `/metrics` of workers and launchers;
             port 0: none. An API serves them there in addition to its own port.
@@ -85,6 +86,7 @@ class Settings:
     retention: timedelta = timedelta(days=7)
     verdicts_keep: timedelta = timedelta(days=7)
     jobs_keep: timedelta = timedelta(days=30)
+    nodes_keep: timedelta = timedelta(days=365)
     audit_keep: timedelta = timedelta(days=365)
     lease: timedelta = timedelta(seconds=6)
     stuck_after: timedelta = timedelta(seconds=60)
@@ -144,7 +146,16 @@ class Settings:
         _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
         for topic, queue in self.task_queues().items():
             _require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
-        for name in ("dedupe_horizon", "retention", "jobs_keep", "audit_keep", "lease", "heartbeat", "lost_after"):
+        for name in (
+            "dedupe_horizon",
+            "retention",
+            "jobs_keep",
+            "nodes_keep",
+            "audit_keep",
+            "lease",
+            "heartbeat",
+            "lost_after",
+        ):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
         _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")
         _require(self.verdicts_keep >= timedelta(0), "verdicts_keep", "must not be negative")

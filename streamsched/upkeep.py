@@ -1,4 +1,4 @@
-"""Periodic work of a launcher that belongs to no room: draining the spool of this host."""
+"""Periodic work of a launcher that belongs to no room: draining the spool of this host, and what deletes old nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import structlog
 
 from streamsched.config import Settings
 from streamsched.emit import drain
+from streamsched.graph.retention import NodeRetention
+from streamsched.ports.clock import Clock
+from streamsched.store.connections import Pool
+from streamsched.store.graph.nodes import PostgresNodeStore
 
 log = structlog.get_logger()
 
@@ -24,3 +28,8 @@ async def drain_spool(settings: Settings) -> float:
         if drained.sent or drained.refused or drained.left:
             log.info("spool.drained", sent=drained.sent, refused=drained.refused, left=drained.left)
     return _SPOOL_S
+
+
+def node_retention(pool: Pool, clock: Clock, settings: Settings) -> NodeRetention:
+    """Deletes nodes that ended longer ago than the settings say."""
+    return NodeRetention(PostgresNodeStore(pool), clock, keep=settings.nodes_keep)

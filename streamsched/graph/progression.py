@@ -7,16 +7,19 @@ be done, so a crash between two transactions loses and repeats nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, ConflictError, InvalidError, NotFoundError, described
-from streamsched.domain.graph.graph import Graph, ParentGroup
+from streamsched.domain.errors import SYSTEMIC, ConflictError, described
+from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeFact
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
+from streamsched.graph.edges import BatchOfChildren, batches, edges_of
+from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
 from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeStore, StoredGraph
 from streamsched.ports.notifier import GRAPH, Notifier
@@ -26,24 +29,25 @@ log = structlog.get_logger()
 
 #: The longest sleep, in seconds, in case a notification is lost.
 _SWEEP: Final = 5.0
-#: Nodes read at a time, and edges after which a transaction takes no further node.
+#: Nodes read at a time.
 _BATCH: Final = 1000
-_EDGES: Final = 20_000
 
+#: How long until a node is tried again whose children could not be computed.
+_PATIENCE: Final = timedelta(minutes=1)
 #: Graphs kept in memory.
 _KEPT: Final = 64
-
-#: The children of a node, each with the index of a group.
-Children = tuple[tuple[NodeId, int], ...]
 
 
 class Progression:
     """Belongs to one task."""
 
-    def __init__(self, nodes: NodeStore, notifier: Notifier, clock: Clock) -> None:
+    def __init__(
+        self, nodes: NodeStore, notifier: Notifier, clock: Clock, functions: GraphFunctions | None = None
+    ) -> None:
         self._nodes = nodes
         self._notifier = notifier
         self._clock = clock
+        self._functions = functions or GraphFunctions()
         self._graphs: dict[AppRef, tuple[StoredGraph, Graph]] = {}
 
     async def run(self) -> None:
@@ -64,12 +68,15 @@ class Progression:
         if moved:
             return moved
         ends = await self._nodes.ends(_BATCH)
-        unreported = await self._nodes.unreported(_BATCH)
+        unreported = await self._nodes.unreported(_BATCH, now=self._clock.now())
         by_node = {(end.app, end.node): end for end in reversed(ends)}
         work = [*((end.app, end.node) for end in ends), *((each.app, each.node) for each in unreported)]
         for app, nodes in _by_app(work):
             mine = {node: end for (name, node), end in by_node.items() if name == app}
             moved += await self._alone(app, self._move(app, nodes, mine))
+        held = await self._nodes.held(_BATCH)
+        for app, nodes in _by_app((each.app, each.node) for each in held):
+            moved += await self._alone(app, self._release(app, nodes))
         return moved
 
     async def _alone(self, app: str, moving: Awaitable[int]) -> int:
@@ -87,39 +94,57 @@ class Progression:
 
     async def _move(self, app: str, nodes: Sequence[NodeId], ends: dict[NodeId, NodeEnd]) -> int:
         stored, graph = await self._graph(app)
-        moved, batches = 0, _batches(graph, nodes)
-        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        moved, found = 0, batches(graph, nodes)
+        while (batch := await asyncio.to_thread(next, found, None)) is not None:
             moved += await self._moved(stored, graph, ends, batch)
         return moved
 
     async def _moved(
-        self,
-        stored: StoredGraph,
-        graph: Graph,
-        ends: dict[NodeId, NodeEnd],
-        children: dict[NodeId, Children],
+        self, stored: StoredGraph, graph: Graph, ends: dict[NodeId, NodeEnd], batch: BatchOfChildren
     ) -> int:
-        below = list(dict.fromkeys(child for found in children.values() for child, _ in found))
+        below = list(dict.fromkeys(child for found in batch.children.values() for child, _ in found))
         known = await self._nodes.states(stored.app, below) if below else {}
         missing = [child for child in below if child not in known]
-        edges = await asyncio.to_thread(_edges, graph, missing, children) if missing else Edges(children)
-        mine = [ends[node] for node in children if node in ends]
+        edges = Edges(batch.children)
+        if missing:
+            edges, failed = await asyncio.to_thread(edges_of, graph, missing, batch.children)
+            batch.failed |= failed
+        mine = [ends[node] for node in (*edges.children, *batch.failed) if node in ends]
         try:
-            jobs = await self._nodes.move(stored, mine, list(children), edges, now=self._clock.now())
+            jobs = await self._nodes.move(stored, mine, list(edges.children), edges, now=self._clock.now())
+            if batch.failed:
+                await self._postpone(stored.app, batch.failed)
         except ConflictError:  # another instance or a deployment was faster: the next batch sees what is left
             self._graphs.pop(stored.app, None)
             return 1
         for end in mine:
             if end.fact is NodeFact.FAILED:
                 log.warning("node.failed", app=end.app, task=end.node.task, job_id=end.node.job_id, reason=end.reason)
-        log.debug("graph.moved", app=str(stored.app), nodes=len(children), jobs=jobs)
-        return len(children)
+        log.debug("graph.moved", app=str(stored.app), nodes=len(edges.children), jobs=jobs)
+        return len(edges.children)
+
+    async def _postpone(self, app: AppRef, failed: dict[NodeId, str]) -> None:
+        """Nodes whose children a function does not name are tried again later; others go on meanwhile."""
+        for node, reason in failed.items():
+            log.error("node.stuck", app=str(app), task=node.task, job_id=node.job_id, reason=reason)
+        await self._nodes.postpone(app, failed, until=self._clock.now() + _PATIENCE)
 
     async def _recount(self, app: str, nodes: Sequence[NodeId]) -> int:
         stored, graph = await self._graph(app)
         try:
-            edges = await asyncio.to_thread(_edges, graph, nodes, {})
+            edges, failed = await asyncio.to_thread(edges_of, graph, nodes, {})
+            for node, reason in failed.items():
+                log.error("node.stuck", app=app, task=node.task, job_id=node.job_id, reason=reason)
             await self._nodes.recount(stored, nodes, edges, now=self._clock.now())
+        except ConflictError:
+            self._graphs.pop(stored.app, None)
+            return 1
+        return len(nodes)
+
+    async def _release(self, app: str, nodes: Sequence[NodeId]) -> int:
+        stored, _ = await self._graph(app)
+        try:
+            await self._nodes.release(stored, nodes, now=self._clock.now())
         except ConflictError:
             self._graphs.pop(stored.app, None)
             return 1
@@ -131,7 +156,7 @@ class Progression:
         known = self._graphs.pop(ref, None)
         if known is None:
             stored = await self._nodes.graph(ref)
-            known = (stored, Graph(stored.tasks))
+            known = (stored, await asyncio.to_thread(self._functions.graph, stored.tasks))
         while len(self._graphs) >= _KEPT:  # the least recently used goes
             del self._graphs[next(iter(self._graphs))]
         self._graphs[ref] = known
@@ -143,38 +168,3 @@ def _by_app(pairs: Iterable[tuple[str, NodeId]]) -> Iterable[tuple[str, list[Nod
     for app, node in pairs:
         found.setdefault(app, {})[node] = None
     return [(app, list(nodes)) for app, nodes in found.items()]
-
-
-def _batches(graph: Graph, nodes: Iterable[NodeId]) -> Iterator[dict[NodeId, Children]]:
-    """The nodes with their children; few enough edges for one transaction at a time."""
-    batch: dict[NodeId, Children] = {}
-    edges = 0
-    for node in nodes:
-        batch[node] = _children(graph, node)
-        edges += len(batch[node])
-        if edges > _EDGES:
-            yield batch
-            batch, edges = {}, 0
-    if batch:
-        yield batch
-
-
-def _children(graph: Graph, node: NodeId) -> Children:
-    """The children; none of a node whose task, or whose form of job ids, is not in the graph any more."""
-    try:
-        return graph.children(node)
-    except (NotFoundError, InvalidError):
-        return ()
-
-
-def _edges(graph: Graph, wanted: Iterable[NodeId], children: dict[NodeId, Children]) -> Edges:
-    parents: dict[NodeId, Sequence[ParentGroup]] = {}
-    invalid = set()
-    for node in wanted:
-        try:
-            parents[node] = graph.parents(node)
-            if not graph.valid(node):
-                invalid.add(node)
-        except (NotFoundError, InvalidError):
-            parents[node] = ()
-    return Edges(children, parents, frozenset(invalid))

@@ -14,6 +14,7 @@ from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
+from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
 from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGraph
 
@@ -55,16 +56,23 @@ class NodeReport:
 class GraphDesk:
     """What people ask of graphs."""
 
-    def __init__(self, nodes: NodeStore, clock: Clock) -> None:
+    def __init__(self, nodes: NodeStore, clock: Clock, functions: GraphFunctions | None = None) -> None:
         self._nodes = nodes
         self._clock = clock
+        self._functions = functions or GraphFunctions()
 
     async def graph(self, app: AppRef) -> tuple[StoredGraph, Graph]:
         """Raises:
         NotFoundError: the app has no tasks.
         """
         stored = await self._nodes.graph(app)
-        return stored, Graph(stored.tasks)
+        return stored, await asyncio.to_thread(self._functions.graph, stored.tasks)
+
+    async def check(self, tasks: Sequence[TaskTemplate]) -> None:
+        """Raises:
+        InvalidDefinitionError: a function that a task names is not installed here.
+        """
+        await asyncio.to_thread(self._functions.graph, tasks)
 
     async def put(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> None:
         """Stores the tasks of an app, whose schedules are stored already. An app without tasks that never had any has
@@ -150,13 +158,13 @@ class GraphDesk:
         """
         _, graph = await self.graph(app)
         graph.check(node, "$.job_id")
-        groups = graph.parents(node)
+        groups = await asyncio.to_thread(graph.parents, node)
         states = await self._nodes.states(app, [parent for group in groups for parent in group.parents])
         views = await self._nodes.views(app, [node])
         return NodeReport(
             node,
             views.get(node),
-            graph.valid(node),
+            await asyncio.to_thread(graph.valid, node),
             [(group, {parent: states.get(parent) for parent in group.parents}) for group in groups],
         )
 

@@ -111,6 +111,7 @@ async def deploy(
     definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
+    await services.graphs.check(definition.tasks)
     if dry_run:
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})

@@ -30,6 +30,8 @@ from streamsched.domain.graph.task import (
     Validity,
     at,
     check_task,
+    functions_of,
+    validities_of,
 )
 from streamsched.domain.limits import check_most
 
@@ -192,6 +194,20 @@ class Graph:
             circle: Sequence[str] = exc.args[1]
             where = f"{at(path, circle[-1])}.depends_on"
             raise InvalidDefinitionError(where, f"is a circle: {' needs '.join(reversed(circle))}") from None
+
+
+def check_graph(tasks: Sequence[TaskTemplate]) -> None:
+    """Checks the tasks without their functions, which need not be installed here.
+
+    Raises:
+        InvalidDefinitionError: as `Graph`.
+    """
+    pair = FunctionPair(lambda _: (), lambda _: ())
+    Graph(
+        tasks,
+        functions={name: pair for name, _ in functions_of(tasks)},
+        validities={name: lambda *_: True for name, _ in validities_of(tasks)},
+    )
 
 
 def _asked(function: Validity, task: TaskTemplate, values: Mapping[str, str]) -> bool:

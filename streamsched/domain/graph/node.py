@@ -15,8 +15,8 @@ from streamsched.domain.transition import following
 
 
 class NodeState(StrEnum):
-    """WAITING: for parents. QUEUED: its job waits or runs. UPSTREAM_FAILED, UPSTREAM_SKIPPED: each of its groups has a
-    parent that failed or was skipped.
+    """WAITING: for parents, or for its schedule. QUEUED: its job waits or runs. UPSTREAM_FAILED, UPSTREAM_SKIPPED: each
+    of its groups has a parent that failed or was skipped.
     """
 
     WAITING = "WAITING"
@@ -38,6 +38,7 @@ class NodeFact(StrEnum):
     SUCCEEDED = "its job succeeded"
     FAILED = "its job failed"
     REPLACED = "its schedule changed before its job started"
+    HELD = "its schedule is paused or disabled"
     SKIPPED = "it has no work to do"
     CANCELLED = "cancelled by hand"
     RESET = "it or a parent is to run again"
@@ -53,6 +54,7 @@ TRANSITIONS: Final[Mapping[tuple[NodeState, NodeFact], NodeState]] = MappingProx
         (NodeState.QUEUED, NodeFact.SUCCEEDED): NodeState.COMPLETED,
         (NodeState.QUEUED, NodeFact.FAILED): NodeState.FAILED,
         (NodeState.QUEUED, NodeFact.REPLACED): NodeState.WAITING,
+        (NodeState.QUEUED, NodeFact.HELD): NodeState.WAITING,
         (NodeState.COMPLETED, NodeFact.RESET): NodeState.WAITING,
         (NodeState.FAILED, NodeFact.RESET): NodeState.WAITING,
         (NodeState.SKIPPED, NodeFact.RESET): NodeState.WAITING,

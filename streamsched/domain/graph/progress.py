@@ -148,6 +148,15 @@ def ended(node: GraphNode, fact: NodeFact) -> GraphNode:
     return _settled(replace(after, state=advance(after.state, NodeFact.RESET))) if node.again else after
 
 
+def held(node: GraphNode) -> GraphNode:
+    """The node that is ready, and whose schedule takes no jobs: it waits, and has had no job in this round.
+
+    Raises:
+        IllegalTransitionError: it is not queued.
+    """
+    return replace(node, state=advance(node.state, NodeFact.HELD), round=node.round - 1)
+
+
 def reset(node: GraphNode) -> GraphNode:
     """The node, to run again: it waits for its parents, or is queued. One that waits or is queued stays so.
 

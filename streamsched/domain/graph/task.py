@@ -6,7 +6,7 @@ all its entries are (AND).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -114,6 +114,22 @@ def at(path: str, name: str | int) -> str:
     if isinstance(name, int):
         return f"{path}[{name}]"
     return f"{path}.{name}" if name.replace("-", "_").isidentifier() else f"{path}['{name}']"
+
+
+def functions_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
+    """The names of pairs of functions that the tasks use, with the path of each use."""
+    for task in tasks:
+        for group in task.groups:
+            for entry in group.entries:
+                if entry.function is not None:
+                    yield entry.function, f"{at(path, task.name)}.depends_on.function"
+
+
+def validities_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:
+    """The names of functions of `valid_if_or` that the tasks use, with the path of each use."""
+    for task in tasks:
+        if task.valid_if is not None and task.valid_if.function is not None:
+            yield task.valid_if.function, f"{at(path, task.name)}.valid_if_or._func"
 
 
 def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.graph.graph import Graph
+from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
 from streamsched.domain.names import AppRef
@@ -69,7 +69,7 @@ class AppDefinition:
         self._check_tasks()
 
     def _check_tasks(self) -> None:
-        Graph(self.tasks)
+        check_graph(self.tasks)
         triggers = {schedule.ref.name: schedule.trigger for schedule in self.schedules}
         for task in self.tasks:
             path = at("$.tasks", task.name)

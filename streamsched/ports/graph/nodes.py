@@ -34,8 +34,18 @@ class NodeEnd(NamedTuple):
     reason: str
 
 
+class OldNode(NamedTuple):
+    """A node that ended at this time (UTC)."""
+
+    app: str
+    node: NodeId
+    ended_at: datetime
+
+
 class UnreportedNode(NamedTuple):
-    """A node that its children have not counted yet as it is, or whose parents are to be counted anew."""
+    """A node that its children have not counted yet as it is, whose parents are to be counted anew, or that waited for
+    its schedule.
+    """
 
     app: str
     node: NodeId
@@ -122,8 +132,14 @@ class NodeStore(Protocol):
         """Ends of jobs, oldest first. Forgets those that are not the end of a current job of a node."""
         ...
 
-    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
-        """Nodes that changed and that their children have not counted, longest waiting first."""
+    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+        """Nodes that changed and that their children have not counted, longest waiting first, without those that are
+        postponed.
+        """
+        ...
+
+    async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
+        """Nodes whose children cannot be computed, each with the reason, are not given by `unreported` until then."""
         ...
 
     async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
@@ -143,9 +159,36 @@ class NodeStore(Protocol):
         ...
 
     async def recount(self, graph: StoredGraph, nodes: Sequence[NodeId], edges: Edges, *, now: datetime) -> int:
-        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number.
+        """Counts the parents of these nodes anew and makes the jobs of those that are ready; returns their number. One
+        whose parents are not given keeps its counts.
 
         Raises:
             ConflictError: the graph changed meanwhile; nothing was stored.
+        """
+        ...
+
+    async def held(self, limit: int) -> Sequence[UnreportedNode]:
+        """Nodes that were ready while their schedules were paused or disabled, of schedules that are enabled now."""
+        ...
+
+    async def release(self, graph: StoredGraph, nodes: Sequence[NodeId], *, now: datetime) -> int:
+        """Makes the jobs of those that wait only for their schedule; returns their number. Idempotent.
+
+        Raises:
+            ConflictError: the graph changed meanwhile; nothing was stored.
+        """
+        ...
+
+    async def old(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
+        """Nodes that ended before, in all graphs, oldest first, after that one."""
+        ...
+
+    async def leave(
+        self, graph: StoredGraph, nodes: Sequence[NodeId], children: Sequence[NodeId], *, before: datetime
+    ) -> int:
+        """Deletes those that ended before, and returns their number. `children` are theirs.
+
+        Raises:
+            ConflictError: the graph changed meanwhile, or a child has not ended; nothing was deleted.
         """
         ...

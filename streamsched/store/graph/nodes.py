@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -16,14 +16,14 @@ import asyncpg
 from streamsched.codec.graph.task import task_to_json, tasks_from_json
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.graph import ParentGroup
-from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, parent_outcome
+from streamsched.domain.graph.node import ENDED, NodeFact, NodeState, ParentOutcome, parent_outcome
 from streamsched.domain.graph.progress import Shift, cancelled, counted, ended, new_node, recounted, reset, shifted
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef
-from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, StoredGraph, UnreportedNode
+from streamsched.ports.graph.nodes import Edges, NodeEnd, NodeView, OldNode, StoredGraph, UnreportedNode
 from streamsched.store.connections import translated
 from streamsched.store.graph.rows import SQL, NodeBatch, columns, lock, node_of, yielding
 
@@ -98,15 +98,48 @@ class PostgresNodeStore:
                 await self._pool.execute(SQL["forget"], over)
         return [end for end in found.values() if end is not None]
 
-    async def unreported(self, limit: int) -> Sequence[UnreportedNode]:
-        return await self._listed("unreported", limit)
+    async def unreported(self, limit: int, *, now: datetime) -> Sequence[UnreportedNode]:
+        return await self._listed("unreported", limit, now)
+
+    async def postpone(self, app: AppRef, nodes: Mapping[NodeId, str], *, until: datetime) -> None:
+        with translated():
+            await self._pool.execute(SQL["postpone"], str(app), *columns(nodes), list(nodes.values()), until)
 
     async def outdated(self, limit: int) -> Sequence[UnreportedNode]:
         return await self._listed("outdated", limit)
 
-    async def _listed(self, query: str, limit: int) -> Sequence[UnreportedNode]:
+    async def held(self, limit: int) -> Sequence[UnreportedNode]:
+        return await self._listed("held", limit)
+
+    async def release(self, graph: StoredGraph, nodes: Sequence[NodeId], *, now: datetime) -> int:
+        async with self._batch(graph, now) as batch:
+            await batch.read(nodes)
+            for node in [batch.nodes[each] for each in nodes if each in batch.nodes]:
+                if node.state is NodeState.WAITING:
+                    batch.rewrite(recounted(node, node.groups))
+            return await batch.write()
+
+    async def old(self, before: datetime, *, behind: OldNode | None, limit: int) -> Sequence[OldNode]:
+        first = (datetime.min.replace(tzinfo=UTC), "", "", "")
+        after = first if behind is None else (behind.ended_at, behind.app, *behind.node)
         with translated():
-            rows = await self._pool.fetch(SQL[query], limit)
+            rows = await self._pool.fetch(SQL["old"], before, *after, limit)
+        return [OldNode(row["app"], NodeId(row["task"], row["job_id"]), row["changed_at"]) for row in rows]
+
+    async def leave(
+        self, graph: StoredGraph, nodes: Sequence[NodeId], children: Sequence[NodeId], *, before: datetime
+    ) -> int:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await lock(connection, graph)
+                rows = await connection.fetch(SQL["states"], str(graph.app), *columns(children))
+                if any(NodeState(row["state"]) not in ENDED for row in rows):
+                    raise ConflictError("a child was asked for meanwhile")
+                return await connection.fetchval(SQL["leave"], str(graph.app), *columns(nodes), before)
+
+    async def _listed(self, query: str, *arguments: object) -> Sequence[UnreportedNode]:
+        with translated():
+            rows = await self._pool.fetch(SQL[query], *arguments)
         return [UnreportedNode(row["app"], NodeId(row["task"], row["job_id"])) for row in rows]
 
     async def move(
@@ -126,10 +159,10 @@ class PostgresNodeStore:
             shifts: dict[NodeId, list[Shift]] = {}
             for mover in movers:
                 node = batch.nodes.get(mover)
-                if node is None or not node.unreported:
+                if node is None or not node.unreported or mover not in edges.children:
                     continue
                 before, after = node.reported, parent_outcome(node.state)
-                batch.put(replace(node, reported=after))
+                batch.put(replace(node, reported=after), "" if after is ParentOutcome.COMPLETE else None)
                 for child, group in edges.children[mover]:
                     shifts.setdefault(child, []).append(Shift(group, before, after))
             await batch.read(shifts)
@@ -150,7 +183,9 @@ class PostgresNodeStore:
             reported = await batch.reported(_all(edges.parents.values()))
             for node in nodes:
                 if node in batch.nodes:
-                    batch.put(recounted(batch.nodes[node], counted(edges.parents[node], reported)), anew=True)
+                    known = batch.nodes[node]
+                    groups = counted(edges.parents[node], reported) if node in edges.parents else known.groups
+                    batch.put(recounted(known, groups), anew=True)
             return await batch.write()
 
     @asynccontextmanager
@@ -190,7 +225,7 @@ def _end(row: Any) -> NodeEnd | None:
         fact = NodeFact.SUCCEEDED if run == RunState.COMPLETED else NodeFact.FAILED
         reason = "" if fact is NodeFact.SUCCEEDED else f"its run {run}: {row['run_reason']}"
     elif state is not None and state != JobState.LAUNCHED and JobState(state).terminal:
-        fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row["enabled"] else NodeFact.FAILED
+        fact = NodeFact.REPLACED if state == JobState.OBSOLETE and row["stands"] else NodeFact.FAILED
         reason = f"its job {state}: {row['reason']}"
     else:
         return None

@@ -47,13 +47,15 @@ SELECT task, state, count(*) AS nodes FROM graph_nodes WHERE app = $1 GROUP BY t
 -- name: write
 -- New nodes, and changed ones in place of their former row.
 INSERT INTO graph_nodes AS n (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
-    changed_at)
-SELECT $1, w.task, w.job_id, w.state, w.reported, w.groups::integer[], w.round, w.again, $2, w.job, w.reason, $3, $3
-FROM unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::boolean[], $11::text[],
-    $12::text[]) AS w (task, job_id, state, reported, groups, round, again, job, reason)
+    changed_at, held)
+SELECT $1, w.task, w.job_id, w.state, w.reported, w.groups::integer[], w.round, w.again, w.generation, w.job, w.reason, $2, $2,
+    w.held
+FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[], $9::boolean[], $10::text[],
+    $11::text[], $12::bigint[], $13::boolean[])
+    AS w (task, job_id, state, reported, groups, round, again, job, reason, generation, held)
 ON CONFLICT (app, task, job_id) DO UPDATE SET state = excluded.state, reported = excluded.reported, groups = excluded.groups,
     round = excluded.round, again = excluded.again, generation = excluded.generation, job = excluded.job,
-    reason = excluded.reason, changed_at = excluded.changed_at;
+    reason = excluded.reason, changed_at = excluded.changed_at, held = excluded.held;
 
 -- name: schedules
 -- The schedules of tasks as they are now. A change after this snapshot makes their new jobs obsolete.
@@ -63,7 +65,7 @@ SELECT id, program, generation, enabled FROM schedules WHERE id = ANY($1::text[]
 -- Jobs of nodes that may have ended, oldest first, with the state of the job and of its last run. `app` is NULL when the
 -- job is not the current one of a queued node.
 SELECT e.id, e.job, n.app, n.task, n.job_id, j.state, j.reason, r.state AS run_state, r.reason AS run_reason,
-    coalesce(s.enabled AND s.deleted_at IS NULL, false) AS enabled
+    s.id IS NOT NULL AND s.deleted_at IS NULL AS stands
 FROM (SELECT id, job FROM node_ends ORDER BY id LIMIT $1) AS e
 LEFT JOIN graph_nodes n ON n.job = e.job AND n.state = 'QUEUED'
 LEFT JOIN jobs j ON j.id = e.job
@@ -78,8 +80,15 @@ ORDER BY e.id;
 DELETE FROM node_ends WHERE id = ANY($1::bigint[]);
 
 -- name: unreported
--- Nodes whose children have not counted their state, longest waiting first.
-SELECT app, task, job_id FROM graph_nodes WHERE unreported ORDER BY changed_at LIMIT $1;
+-- Nodes whose children have not counted their state, longest waiting first. Those that were postponed come later.
+SELECT app, task, job_id FROM graph_nodes WHERE unreported AND report_at <= $2
+ORDER BY report_at, changed_at LIMIT $1;
+
+-- name: postpone
+-- Nodes that cannot be reported now, with the reason.
+UPDATE graph_nodes n SET report_at = $5, reason = w.reason
+FROM unnest($2::text[], $3::text[], $4::text[]) AS w (task, job_id, reason)
+WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND n.unreported;
 
 -- name: outdated
 -- A few of each graph, so that one which cannot be counted does not hold up the others.
@@ -88,6 +97,43 @@ SELECT n.app, n.task, n.job_id FROM graphs g CROSS JOIN LATERAL (
     ORDER BY generation LIMIT 100
 ) AS n
 LIMIT $1;
+
+-- name: held
+-- Nodes that wait for their schedule, of the schedules that are enabled now. Reads one index entry for each task that has
+-- such nodes.
+WITH RECURSIVE holding AS (
+    (SELECT app, task FROM graph_nodes WHERE held AND state = 'WAITING' ORDER BY app, task LIMIT 1)
+    UNION ALL
+    SELECT n.app, n.task FROM holding h CROSS JOIN LATERAL (
+        SELECT app, task FROM graph_nodes WHERE held AND state = 'WAITING' AND (app, task) > (h.app, h.task)
+        ORDER BY app, task LIMIT 1
+    ) AS n
+)
+SELECT n.app, n.task, n.job_id FROM holding h
+JOIN schedules s ON s.id = h.app || '.' || h.task AND s.enabled AND s.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT app, task, job_id FROM graph_nodes WHERE held AND state = 'WAITING' AND app = h.app AND task = h.task
+    ORDER BY job_id LIMIT $1
+) AS n
+LIMIT $1;
+
+-- name: old
+-- Nodes that ended before $1, oldest first, after ($2, $3, $4, $5).
+SELECT app, task, job_id, changed_at FROM graph_nodes
+WHERE state NOT IN ('WAITING', 'QUEUED') AND NOT unreported AND changed_at < $1
+    AND (changed_at, app, task, job_id) > ($2::timestamptz, $3::text, $4::text, $5::text)
+ORDER BY changed_at, app, task, job_id
+LIMIT $6;
+
+-- name: leave
+-- Those of the given nodes that have ended and are as old.
+WITH gone AS (
+    DELETE FROM graph_nodes n USING unnest($2::text[], $3::text[]) AS w (task, job_id)
+    WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id AND n.state NOT IN ('WAITING', 'QUEUED')
+        AND NOT n.unreported AND n.changed_at < $4
+    RETURNING 1
+)
+SELECT count(*) FROM gone;
 
 -- name: ring
 -- Notifies the loops that move nodes, at commit.

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome
-from streamsched.domain.graph.progress import GraphNode, GroupCount, ended
+from streamsched.domain.graph.progress import GraphNode, GroupCount, ended, held
 from streamsched.domain.graph.release import node_job, schedule_of
 from streamsched.domain.graph.task import NodeId
 from streamsched.ports.graph.nodes import StoredGraph
@@ -72,6 +72,8 @@ class NodeBatch:
         self._jobs: dict[NodeId, str | None] = {}
         self._reasons: dict[NodeId, str] = {}
         self._changed: dict[NodeId, None] = {}
+        self._generations: dict[NodeId, int] = {}
+        self._held: set[NodeId] = set()
         self.nodes: dict[NodeId, GraphNode] = {}
 
     async def read(self, nodes: Iterable[NodeId]) -> None:
@@ -84,6 +86,7 @@ class NodeBatch:
             node = node_of(row)
             self.nodes[node.id] = self._before[node.id] = node
             self._jobs[node.id], self._reasons[node.id] = row["job"], row["reason"]
+            self._generations[node.id] = row["generation"]
 
     async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
         """What these nodes have reported, this transaction included, in one statement."""
@@ -100,13 +103,20 @@ class NodeBatch:
         """Takes the node in place of the former one. `anew`: its parents were counted, so it is written anyway."""
         if anew or self.nodes.get(node.id) != node:
             self._changed[node.id] = None
+        if anew or node.id not in self._generations:
+            self._generations[node.id] = self._graph.generation
         self.nodes[node.id] = node
         if reason is not None:
             self._reasons[node.id] = reason
 
+    def rewrite(self, node: GraphNode) -> None:
+        """Takes the node, and writes it also when it is equal to the former one."""
+        self.put(node)
+        self._changed[node.id] = None
+
     async def write(self) -> int:
         """Writes what changed and makes the jobs of nodes that became ready; returns their number. A node whose
-        schedule does not stand fails instead.
+        schedule is paused or disabled waits, and one whose schedule is deleted fails.
         """
         ready = [self.nodes[node] for node in self._changed if self._released(self.nodes[node])]
         made = await self._release(ready) if ready else 0
@@ -115,7 +125,6 @@ class NodeBatch:
             await self.connection.execute(
                 SQL["write"],
                 str(self._graph.app),
-                self._graph.generation,
                 self._now,
                 *columns(node.id for node in changed),
                 [node.state for node in changed],
@@ -125,6 +134,8 @@ class NodeBatch:
                 [node.again for node in changed],
                 [self._jobs.get(node.id) for node in changed],
                 [self._reasons.get(node.id, "") for node in changed],
+                [self._generations[node.id] for node in changed],
+                [node.id in self._held for node in changed],
             )
             await self.connection.execute(SQL["ring"])
         return made
@@ -137,12 +148,16 @@ class NodeBatch:
         app, tasks = self._graph.app, {task.name: task for task in self._graph.tasks}
         names = {task: str(schedule_of(app, task)) for task in {node.id.task for node in ready}}
         rows = await self.connection.fetch(SQL["schedules"], list(names.values()))
-        enabled: Mapping[str, Any] = {row["id"]: row for row in rows if row["enabled"]}
+        schedules: Mapping[str, Any] = {row["id"]: row for row in rows}
         jobs = []
         async for node in yielding(ready):
-            row = enabled.get(names[node.id.task])
+            row = schedules.get(names[node.id.task])
             if row is None or node.id.task not in tasks:
-                self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is not enabled")
+                self.put(ended(node, NodeFact.FAILED), f"schedule {names[node.id.task]} is deleted")
+                continue
+            if not row["enabled"]:
+                self._held.add(node.id)
+                self.put(held(node), f"schedule {names[node.id.task]} is paused or disabled")
                 continue
             try:
                 job = node_job(app, tasks[node.id.task], node, generation=row["generation"], now=self._now)

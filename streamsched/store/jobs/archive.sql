@@ -11,12 +11,14 @@ SELECT coalesce(max(dedupe), interval '0') FROM task_queues;
 
 -- name: pick_jobs
 -- Jobs that ended before $1 with all their runs, by creation time, after ($2, $3). Jobs coalesced into one move with it.
--- A job with a deadline that has not been evaluated stays; deadlines after its end are met.
+-- A job with a deadline that has not been evaluated stays; deadlines after its end are met. So does one whose end a node
+-- of a graph has not counted.
 SELECT j.id, j.created_at, greatest(j.ended_at, r.ended_at) AS done_at
 FROM jobs j CROSS JOIN LATERAL (
     SELECT max(ended_at) AS ended_at, count(*) FILTER (WHERE ended_at IS NULL) AS alive FROM runs WHERE job = j.id
 ) AS r
 WHERE (j.created_at, j.id) > ($2::timestamptz, $3::text) AND j.created_at < $1 AND j.ended_at < $1 AND j.joined IS NULL
+    AND NOT EXISTS (SELECT FROM node_ends e WHERE e.job = j.id)
     AND NOT EXISTS (SELECT FROM deadlines d WHERE d.job = j.id AND d.due_at <= $1) AND r.alive = 0 AND (r.ended_at IS NULL OR r.ended_at < $1)
 ORDER BY j.created_at, j.id
 LIMIT $4;

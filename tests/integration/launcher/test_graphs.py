@@ -2,107 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from time import perf_counter
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
 from streamsched.codec.graph.stolos import stolos_from_json
-from streamsched.codec.graph.task import tasks_from_json
 from streamsched.domain.graph.graph import NodeId
-from streamsched.domain.graph.node import NodeState
-from streamsched.domain.graph.release import node_trigger, schedule_of
-from streamsched.domain.graph.task import TaskTemplate
-from streamsched.domain.jobs.run import RunState
-from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.domain.schedules.overlap import Overlap
-from streamsched.domain.schedules.schedule import Schedule
-from streamsched.graph.progression import Progression
-from streamsched.graph.submission import GraphDesk
-from streamsched.ports.runs import RunEnd
-from streamsched.store.graph.nodes import PostgresNodeStore
-from streamsched.store.sql import queries
+from streamsched.domain.schedules.retention import Retention
+from streamsched.graph.retention import NodeRetention
+from streamsched.launcher.retention import ArchiveLoop
+from streamsched.store.jobs.archive import PostgresArchive
 from tests.unit.codec.test_stolos_tasks import TASKS as SEED
 
 from .conftest import World
+from .graphs import APP, CHAIN, Graphs, task
 
 pytestmark = pytest.mark.postgres
-
-APP = AppRef("default", "app")
-
-
-class Graphs:
-    """The graph of an app, and workers for its jobs."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.store = PostgresNodeStore(world.pool)
-        self.desk = GraphDesk(self.store, world.clock)
-        self.progression = Progression(self.store, world.notifier, world.clock)
-        self.done: list[str] = []
-
-    async def put(
-        self, tasks: dict[str, Any] | tuple[TaskTemplate, ...], *, enabled: bool = True, generation: int = 1
-    ) -> None:
-        found = tasks_from_json(tasks) if isinstance(tasks, dict) else tasks
-        for task in found:
-            program = ProgramRef("default", "app", task.name)
-            schedule = Schedule(schedule_of(APP, task.name), program, node_trigger(APP, task), overlap=Overlap.QUEUE)
-            await self.world.define(schedule, enabled=enabled, generation=generation)
-        await self.store.put(APP, found, now=self.world.clock.now())
-
-    async def submit(self, task: str, *job_ids: str, again: bool = False) -> int | None:
-        plan = await self.desk.submit(APP, [NodeId(task, each) for each in job_ids], again=again)
-        return plan.jobs
-
-    async def progress(self) -> None:
-        for _ in range(1000):
-            if not await self.progression.run_once():
-                return
-        raise AssertionError("it never rests")
-
-    async def launch(self) -> list[str]:
-        """Launchers decide; the runs that were made."""
-        while await self.world.launcher.run_once():
-            pass
-        return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY id")
-
-    async def end(self, run: str, state: RunState = RunState.COMPLETED) -> None:
-        now = self.world.clock.now()
-        assert await self.world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
-        code = 0 if state is RunState.COMPLETED else 1
-        assert await self.world.run_store.finish(run, RunEnd(state, "because", now, code))
-        row = await self.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
-        self.done.append(f"{row['arguments']['task']} {row['arguments']['job_id']}")
-
-    async def work(self, failing: Callable[[str], bool] = lambda run: False) -> None:
-        """Everything runs to its end."""
-        for _ in range(1000):
-            await self.progress()
-            runs = await self.launch()
-            if not runs:
-                return
-            for run in runs:
-                await self.end(run, RunState.FAILED if failing(run) else RunState.COMPLETED)
-        raise AssertionError("it never rests")
-
-    async def states(self) -> dict[str, str]:
-        rows = await self.world.pool.fetch("SELECT task, job_id, state FROM graph_nodes ORDER BY task, job_id")
-        return {f"{row['task']} {row['job_id']}": row["state"] for row in rows}
 
 
 @pytest.fixture
 async def graphs(world: World) -> Graphs:
     return Graphs(world)
-
-
-def task(template: str, *on: str, **more: Any) -> dict[str, Any]:
-    return {"job_id": template, **({"depends_on": {"task": list(on)}} if on else {}), **more}
-
-
-CHAIN = {"a": task("{d}"), "b": task("{d}", "a"), "c": task("{d}", "b")}
 
 
 async def test_work_bubbles_down_and_each_node_runs_once(graphs: Graphs) -> None:
@@ -201,14 +121,58 @@ async def test_a_job_that_never_started_fails_its_node_or_is_made_again(graphs: 
     assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
 
 
-async def test_a_node_whose_schedule_is_disabled_fails_with_the_reason(graphs: Graphs) -> None:
+async def test_nodes_of_a_disabled_schedule_wait_until_it_is_enabled(graphs: Graphs) -> None:
     await graphs.put(CHAIN, enabled=False)
+    assert await graphs.submit("b", "1") == 0
+    await graphs.work()
+    assert await graphs.states() == {"a 1": "WAITING", "b 1": "WAITING"}
+    report = await graphs.desk.report(APP, NodeId("a", "1"))
+    assert report.view is not None
+    assert report.view.reason == "schedule default.app.a is paused or disabled"
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true WHERE id = 'default.app.a'")
+    await graphs.work()
+    assert graphs.done == ["a 1"]
+    assert await graphs.states() == {"a 1": "COMPLETED", "b 1": "WAITING"}
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true")
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"]
+
+
+async def test_a_node_whose_schedule_is_deleted_fails_with_the_reason(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.world.pool.execute(
+        "UPDATE schedules SET enabled = false, deleted_at = now() WHERE id = 'default.app.a'"
+    )
     await graphs.submit("b", "1")
     await graphs.progress()
     assert await graphs.states() == {"a 1": "FAILED", "b 1": "UPSTREAM_FAILED"}
     report = await graphs.desk.report(APP, NodeId("a", "1"))
     assert report.view is not None
-    assert report.view.reason == "schedule default.app.a is not enabled"
+    assert report.view.reason == "schedule default.app.a is deleted"
+
+
+async def test_a_job_that_is_obsolete_because_its_schedule_was_disabled_is_made_again_later(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("a", "1")
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = false")
+    ending = "UPDATE jobs SET state = 'OBSOLETE', reason = 'disabled', next_check_at = NULL, ended_at = now()"
+    await graphs.world.pool.execute(ending)
+    await graphs.progress()
+    assert await graphs.states() == {"a 1": "WAITING"}
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true")
+    await graphs.work()
+    assert graphs.done == ["a 1", "b 1", "c 1"]
+
+
+async def test_a_submission_before_nodes_are_counted_anew_does_not_prevent_that(graphs: Graphs) -> None:
+    await graphs.put({**CHAIN, "d": task("{d}", "a")})
+    await graphs.submit("d", "1")
+    await graphs.work(failing=lambda run: ".d." in run)
+    await graphs.put({**CHAIN, "d": task("{d}", "b")})
+    assert await graphs.submit("d", "1", again=True) == 1, "its counts are still those of the former definition"
+    await graphs.progress()
+    rows = await graphs.world.column("SELECT DISTINCT generation FROM graph_nodes")
+    assert rows == [2]
 
 
 async def test_a_changed_definition_counts_waiting_nodes_anew(graphs: Graphs) -> None:
@@ -267,94 +231,36 @@ async def test_descendants_run_again_also_when_the_parent_completes_before_they_
     assert graphs.done == ["a 1", "b 1", "c 1"] * 2
 
 
-async def test_one_parent_makes_10_000_children_ready_at_once(graphs: Graphs) -> None:
-    wide = task("{d}_{n}", "a", autofill_values={"n": "10000"})
-    await graphs.put({"a": task("{d}"), "b": wide})
+async def test_old_nodes_leave_by_day_unless_a_child_waits_for_them(graphs: Graphs) -> None:
+    wide = {"e": task("{d}", "a", "b")}
+    await graphs.put({"a": task("{d}"), "b": task("{d}"), "c": task("{d}", "b"), **wide})
+    await graphs.submit("c", "1")
+    await graphs.submit("a", "2")
+    await graphs.work()
+    assert set(await graphs.states()) == {"a 2", "b 1", "c 1", "e 1", "e 2"}
+    retention = NodeRetention(graphs.store, graphs.world.clock, keep=timedelta(days=30))
+    graphs.world.clock.advance(timedelta(days=30))
+    assert await retention.run_once() == 0, "the day has not ended"
+    graphs.world.clock.advance(timedelta(days=1))
+    assert await retention.run_once() == 1
+    assert await graphs.states() == {
+        "a 2": "COMPLETED",
+        "b 1": "COMPLETED",
+        "e 1": "WAITING",
+        "e 2": "WAITING",
+    }
+    assert await graphs.submit("e", "2") == 1
+    await graphs.work()
+    assert sorted(graphs.done[-3:]) == ["b 2", "c 2", "e 2"], "a 2 is still there, and does not run again"
+
+
+async def test_a_job_whose_end_no_node_has_counted_does_not_leave_for_the_history(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
     await graphs.submit("a", "1")
     await graphs.end((await graphs.launch())[0])
-    began = perf_counter()
+    graphs.world.clock.advance(timedelta(days=2))
+    archive = ArchiveLoop(PostgresArchive(graphs.world.pool), Retention(), graphs.world.clock)
+    assert await archive.run_once() == 0
     await graphs.progress()
-    took = perf_counter() - began
-    assert await graphs.world.column("SELECT count(*) FROM jobs WHERE schedule = 'default.app.b'") == [10_000]
-    assert took < 20, f"{took:.1f} s"
-
-
-async def test_10_000_parents_release_one_child(graphs: Graphs) -> None:
-    wide = task("{d}_{n}", autofill_values={"n": "10000"})
-    await graphs.put({"a": wide, "b": {"job_id": "{d}", "depends_on": {"task": ["a"], "n": "all"}}})
-    assert await graphs.submit("b", "1") == 10_000
-    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a' AND job_id <> '1_77'")
-    began = perf_counter()
-    await graphs.progress()
-    took = perf_counter() - began
-    assert (await graphs.states())["b 1"] == "WAITING"
-    await graphs.world.pool.execute("UPDATE graph_nodes SET state = 'COMPLETED' WHERE task = 'a'")
-    await graphs.progress()
-    assert (await graphs.states())["b 1"] == "QUEUED"
-    assert took < 20, f"{took:.1f} s"
-
-
-@pytest.mark.long
-async def test_100_000_nodes_are_ready_at_once(graphs: Graphs) -> None:
-    await graphs.put({"a": task("{d}")})
-    assert await graphs.submit("a", *(str(n) for n in range(100_000))) == 100_000
-    assert await graphs.world.column("SELECT count(*) FROM jobs WHERE state = 'PENDING_CONSTRAINT'") == [100_000]
-    assert await graphs.world.launcher.run_once()
-
-
-MANY = """
-INSERT INTO graphs VALUES ('default.big', 2, '{}', now());
-INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
-    changed_at)
-SELECT 'default.big', 't' || n % 10, n::text, 'COMPLETED', 'complete', '{0,0,0,0}', 1, false, 2, 'job' || n, '', now(),
-    now()
-FROM generate_series(1, 300000) n;
-UPDATE graph_nodes SET reported = 'missing' WHERE job_id IN ('7', '8');
-UPDATE graph_nodes SET generation = 1 WHERE job_id = '9';
-ANALYZE graph_nodes;
-"""
-PLANS = [
-    ("nodes", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
-    ("states", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
-    ("views", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2']"),
-    ("listed", "'default.big', 't1', 'COMPLETED', 't1', '5', 30"),
-    ("ends", "100"),
-    ("unreported", "100"),
-    ("outdated", "100"),
-]
-
-
-TYPES = {
-    **dict.fromkeys(("nodes", "states", "views"), "text, text[], text[]"),
-    "listed": "text, text, text, text, text, bigint",
-}
-
-
-async def test_no_query_of_the_loop_scans_the_nodes(world: World) -> None:
-    await world.pool.execute(MANY, timeout=120)
-    async with world.pool.acquire() as connection:
-        for query, arguments in PLANS:
-            sql = queries("graph/nodes")[query]
-            await connection.execute(f"PREPARE plan ({TYPES.get(query, 'bigint')}) AS {sql}")
-            rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE plan ({arguments})")
-            await connection.execute("DEALLOCATE plan")
-            assert "graph_nodes" not in _scanned(json.loads(rows[0][0])[0]["Plan"]), query
-
-
-def _scanned(plan: dict[str, Any]) -> set[str]:
-    """The tables that a plan reads from end to end."""
-    own = {plan["Relation Name"]} if plan["Node Type"] == "Seq Scan" else set[str]()
-    return own.union(*(_scanned(each) for each in plan.get("Plans", ())))
-
-
-async def test_states_of_the_database_are_those_of_the_machine(world: World) -> None:
-    await world.pool.execute("INSERT INTO graphs VALUES ('default.x', 1, '{}', now())")
-    for state in NodeState:
-        await world.pool.execute(
-            "INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, job, "
-            "reason, created_at, changed_at) "
-            "VALUES ('default.x', 't', $1, $1, 'missing', '{}', 0, false, 1, $1, '', now(), now())",
-            state.value,
-        )
-    unreported = await world.column("SELECT state FROM graph_nodes WHERE unreported ORDER BY state")
-    assert unreported == sorted(set(NodeState) - {NodeState.WAITING, NodeState.QUEUED})
+    assert await archive.run_once() == 1
+    assert (await graphs.states())["a 1"] == "COMPLETED"

@@ -1,0 +1,69 @@
+"""Functions of graphs, found by entry point: pairs that relate job ids, and those of `valid_if_or`.
+
+An entry point of group `streamsched.graph_functions` is an object with `parents` and `children`, two functions from a
+job id to job ids; one of group `streamsched.graph_validities` is a function from the task's name and the values of the
+components by name to whether the job id has work to do. They are called in threads and outside transactions, by
+launchers and API servers, any number of times; each must give the same answer everywhere and always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.graph import Graph
+from streamsched.domain.graph.task import FunctionPair, TaskTemplate, Validity, functions_of, validities_of
+
+PAIRS: Final = "streamsched.graph_functions"
+VALIDITIES: Final = "streamsched.graph_validities"
+
+Loaders = Mapping[str, Callable[[], Any]]
+
+
+class GraphFunctions:
+    """The functions of this environment.
+
+    Args:
+        pairs, validities: by name, imported on first use; default: those of the installed entry points.
+    """
+
+    def __init__(self, pairs: Loaders | None = None, validities: Loaders | None = None) -> None:
+        self._pairs = pairs
+        self._validities = validities
+
+    def graph(self, tasks: Sequence[TaskTemplate]) -> Graph:
+        """The graph of these tasks with the functions that they name. May take as long as imports do.
+
+        Raises:
+            InvalidDefinitionError: a function is not installed here, cannot be loaded or is none; or the tasks
+                contradict each other.
+        """
+        pairs = {name: _pair(name, path, self._loaded(PAIRS, name, path)) for name, path in functions_of(tasks)}
+        found = {name: _validity(path, self._loaded(VALIDITIES, name, path)) for name, path in validities_of(tasks)}
+        return Graph(tasks, functions=pairs, validities=found)
+
+    def _loaded(self, group: str, name: str, path: str) -> Any:
+        given = self._pairs if group == PAIRS else self._validities
+        known = {point.name: point.load for point in entry_points(group=group)} if given is None else given
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise InvalidDefinitionError(path, f"no '{name}' of group {group} is installed here (known: {names})")
+        try:
+            return known[name]()
+        except (Exception, SystemExit) as exc:  # third-party code
+            raise InvalidDefinitionError(path, f"'{name}' cannot be loaded: {type(exc).__name__}: {exc}") from exc
+
+
+def _pair(name: str, path: str, found: Any) -> FunctionPair:
+    for function in ("parents", "children"):
+        if not callable(getattr(found, function, None)):
+            raise InvalidDefinitionError(path, f"'{name}' has no function `{function}`")
+    return FunctionPair(found.parents, found.children)
+
+
+def _validity(path: str, found: Any) -> Validity:
+    if callable(found):
+        return found  # type: ignore[return-value]
+    raise InvalidDefinitionError(path, "is no function")

@@ -1,0 +1,261 @@
+"""Graphs while everything is killed again and again: each node's work once for each time it was asked for.
+
+    python -m tests.faults.graph_kills --kills 20 --seed 1
+
+SIGKILL meets the whole of `streamsched dev`, PostgreSQL, and every second time the runs too. Two graphs: that of the
+Stolos documentation for one client after another, and a random one for one day after another. In the last quarter some
+roots run again. The last line: `kills N nodes N runs N lost 0 doubled 0 wrong 0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from streamsched.store.server.embedded_server import stop_server
+from tests.faults.judges.graphs import Edges, Work, judge_graph
+from tests.judgement import Judgement
+from tests.support.dev_process import DevProcess
+
+APP = """
+from streamsched import App, retry
+
+app = App("{name}")
+note = app.bash("note", '''
+mine="$STREAMSCHED_ARG_TASK $STREAMSCHED_ARG_JOB_ID $STREAMSCHED_RUN_ID"
+echo "began $mine" >> {ran}; sleep 0.1; echo "done $mine" >> {ran}
+''')
+for name, task in {tasks}.items():
+    app.task(name, note, **task, overlap="queue", retry=retry(50, on=("lost", "crash", "error"), delay="1s"))
+"""
+_BUILD = {"task": ["preprocess"], "target": ["purchaseRevenue", "purchaseQuantity"]}
+#: That of the Stolos documentation, and the edges that it describes there in words.
+SEED: dict[str, Any] = {
+    "preprocess": {"job_id": "{date}_{client_id}"},
+    "otherPreprocess": {"job_id": "{date}_{client_id}"},
+    "modelBuild": {
+        "job_id": "{client_id}_{target}",
+        "depends_on": {
+            "dependency_group_1": [
+                {**_BUILD, "date": [20140601, 20140501, 20140401]},
+                {**_BUILD, "task": ["otherPreprocess"], "date": [20120101, 20130101]},
+            ],
+            "dependency_group_2": {"task": ["preprocess"], "target": ["numberOfPageviews"], "date": [20140615]},
+        },
+    },
+}
+_LETTERS = ("a", "b")
+
+
+def seed_edges(client: str) -> Edges:
+    """The parents of all job ids of one client."""
+    roots = [f"preprocess {day}_{client}" for day in (20140601, 20140501, 20140401, 20140615)]
+    others = [f"otherPreprocess {day}_{client}" for day in (20120101, 20130101)]
+    edges: Edges = {root: [] for root in (*roots, *others)}
+    for target in ("purchaseRevenue", "purchaseQuantity"):
+        edges[f"modelBuild {client}_{target}"] = [[*roots[:3], *others]]
+    edges[f"modelBuild {client}_numberOfPageviews"] = [[roots[3]]]
+    return edges
+
+
+class RandomGraph:
+    """Five tasks over a day, some for each of two letters; tasks need one or two former ones, or either of two."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._wide = {f"t{n}": rng.random() < 0.5 for n in range(5)}
+        self._groups: dict[str, list[list[str]]] = {}
+        for n, name in enumerate(self._wide):
+            groups = rng.choice((1, 1, 2)) if n else 0
+            self._groups[name] = [
+                [f"t{one}" for one in rng.sample(range(n), min(n, rng.choice((1, 2))))] for _ in range(groups)
+            ]
+
+    @property
+    def tasks(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, wide in self._wide.items():
+            task: dict[str, Any] = {"job_id": "{day}_{letter}" if wide else "{day}"}
+            if wide:
+                task["autofill_values"] = {"letter": list(_LETTERS)}
+            if self._groups[name]:
+                task["depends_on"] = {
+                    f"g{n}": [
+                        {"task": [parent], **({"letter": list(_LETTERS)} if self._wide[parent] and not wide else {})}
+                        for parent in group
+                    ]
+                    for n, group in enumerate(self._groups[name])
+                }
+            made[name] = task
+        return made
+
+    def edges(self, day: int) -> Edges:
+        """The parents of all job ids of one day."""
+        return {
+            f"{name} {day}{letter}": [
+                [f"{p} {day}{of}" for p in group for of in self._parents(p, letter)] for group in self._groups[name]
+            ]
+            for name, wide in self._wide.items()
+            for letter in (["_a", "_b"] if wide else [""])
+        }
+
+    def _parents(self, parent: str, letter: str) -> list[str]:
+        if not self._wide[parent]:
+            return [""]
+        return [letter] if letter else [f"_{each}" for each in _LETTERS]
+
+
+class GraphTrial:
+    """One installation, what was asked of it, and the kills."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.dev = DevProcess(folder)
+        self.ran = folder / "ran"
+        self.graph = RandomGraph(self.rng)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.work = {"seed": Work(), "random": Work()}
+        self.killed = 0
+
+    def start(self) -> None:
+        self.dev.start("--port", str(self.port))
+
+    def deploy(self) -> None:
+        for name, tasks in (("seed", SEED), ("random", self.graph.tasks)):
+            path = self.dev.folder / f"{name}_app.py"
+            path.write_text(APP.format(name=name, ran=self.ran, tasks=repr(tasks)))
+            said = self.dev.run("deploy", path.name)
+            assert said.code == 0, said
+
+    def submit(self, app: str, node: str, *, again: bool = False) -> None:
+        """Until it is accepted; `again` only once."""
+        task, _, job_id = node.partition(" ")
+        body = {"task": task, "jobIds": [job_id], **({"again": True} if again else {})}
+        while True:
+            try:
+                self._ask(f"/v1/graphs/default/{app}/submit", body)
+                break
+            except (OSError, urllib.error.URLError):
+                if again:
+                    raise
+                time.sleep(0.2)
+        (self.work[app].again if again else self.work[app].asked).append(node)
+
+    def ask_for(self, number: int) -> None:
+        """The next client or day: one leaf."""
+        app = "random" if number % 2 else "seed"
+        edges = self.graph.edges(number) if number % 2 else seed_edges(f"c{number}")
+        self.work[app].edges |= edges
+        leaves = [node for node in edges if not any(node in group for groups in edges.values() for group in groups)]
+        self.submit(app, self.rng.choice(sorted(leaves)))
+
+    def kill(self) -> None:
+        """Everything, at once."""
+        with_runs = self.killed % 2 == 1
+        self.killed += 1
+        process = self.dev._process
+        assert process is not None
+        postmaster = psutil.Process(int((self.dev.state / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
+        dev = psutil.Process(process.pid)
+        dev.suspend()
+        runs = [each for each in dev.children(recursive=True) if each.pid != postmaster.pid] if with_runs else []
+        for each in [each for each in runs if "postgres" not in each.name()]:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        self.dev.stop(signal.SIGKILL)
+        postmaster.kill()
+        postmaster.wait(10)
+
+    def judged(self) -> Judgement:
+        """The verdict on what has happened so far."""
+        found = Judgement()
+        lines = [line.split() for line in self.ran.read_text().splitlines()] if self.ran.exists() else []
+        runs = json.loads(self.dev.run("run", "list", "--limit", "1000", "-o", "json").out)
+        for app, work in self.work.items():
+            nodes = self._ask(f"/v1/graphs/default/{app}/nodes?limit=1000")["nodes"]
+            states = {f"{each['task']} {each['jobId']}": each["state"] for each in nodes}
+            mine = {each["id"]: each["state"] for each in runs if each["id"].startswith(f"default.{app}.")}
+            judge_graph(work, states, mine, [line for line in lines if line[3].startswith(f"default.{app}.")], found)
+        return found
+
+    def settled(self, within_s: float = 300) -> Judgement:
+        """The verdict as soon as nothing is missing; what is missing after so many seconds is lost."""
+        deadline = time.monotonic() + within_s
+        while True:
+            found = self.judged()
+            if not found.lost or time.monotonic() > deadline:
+                return found
+            time.sleep(1)
+
+    def _ask(self, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+
+def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
+    """One trial in an empty folder; the closing line, and whether nothing was lost, doubled or wrong."""
+    trial = GraphTrial(folder, seed)
+    first = kills - kills // 4
+    try:
+        trial.start()
+        trial.deploy()
+        for number in range(1, kills + 1):
+            if number > first and not (before := trial.settled()).clean:
+                return f"before anything runs again: {before.words}", False
+            if number > first:
+                app = "seed" if number % 2 else "random"
+                work = trial.work[app]
+                roots = {node for node, groups in work.edges.items() if not groups} & work.wanted.keys()
+                trial.submit(app, trial.rng.choice(sorted(roots - set(work.again))), again=True)
+            else:
+                asking = threading.Thread(target=trial.ask_for, args=(number,))
+                asking.start()
+                threading.Event().wait(trial.rng.uniform(0.5, 4.0))
+            threading.Event().wait(trial.rng.uniform(0.0, 2.0))
+            trial.kill()
+            trial.start()
+            if number <= first:
+                asking.join()
+        verdict = trial.settled()
+        runs = len(trial.ran.read_text().splitlines()) // 2
+    finally:
+        trial.dev.close()
+        stop_server(trial.dev.state / "postgres")
+    nodes = sum(len(work.wanted) for work in trial.work.values())
+    found = f"lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}"
+    line = f"kills {trial.killed} nodes {nodes} runs {runs} {found}"
+    return (line if verdict.clean else f"{line} {verdict.words}"), verdict.clean
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ss-graph-", ignore_cleanup_errors=True) as folder:
+        line, well = run(Path(folder), kills=asked.kills, seed=asked.seed)
+    sys.stdout.write(f"{line}\n")
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""A short run of `graph_kills`, and what its judge finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.graph_kills import run, seed_edges
+from tests.faults.judges.graphs import Work, judge_graph
+from tests.judgement import Judgement
+
+
+@pytest.mark.torture
+@pytest.mark.postgres
+@pytest.mark.timeout(900)
+def test_everything_killed_in_the_middle_does_each_nodes_work_once(tmp_path: Path) -> None:
+    line, well = run(tmp_path, kills=4, seed=1)
+
+    assert well, line
+
+
+def _work() -> Work:
+    return Work({"a 1": [], "b 1": [["a 1"]]}, ["a 1"])
+
+
+_GOOD = [each.split() for each in ("began a 1 r1", "done a 1 r1", "began b 1 r2", "done b 1 r2")]
+_COMPLETED = {"a 1": "COMPLETED", "b 1": "COMPLETED"}
+
+
+@pytest.mark.parametrize(
+    ("states", "runs", "lines", "verdict"),
+    [
+        (_COMPLETED, {"r1": "COMPLETED", "r2": "COMPLETED"}, _GOOD, (0, 0, 0)),
+        (_COMPLETED, {"r1": "COMPLETED"}, _GOOD[:2], (1, 0, 0)),
+        ({"a 1": "COMPLETED", "b 1": "QUEUED"}, {"r1": "COMPLETED"}, _GOOD[:2], (2, 0, 0)),
+        (_COMPLETED, {"r1": "COMPLETED", "r2": "COMPLETED"}, [*_GOOD, _GOOD[3]], (0, 2, 0)),
+        (_COMPLETED, {"r1": "COMPLETED", "r2": "COMPLETED"}, [*_GOOD[2:], *_GOOD[:2]], (0, 0, 1)),
+        (
+            _COMPLETED,
+            {"r1": "COMPLETED", "r0": "LOST", "r2": "COMPLETED"},
+            [["began", "a", "1", "r0"], ["done", "a", "1", "r0"], *_GOOD],
+            (0, 0, 0),
+        ),
+    ],
+)
+def test_what_the_judge_finds(
+    states: dict[str, str], runs: dict[str, str], lines: list[list[str]], verdict: tuple[int, int, int]
+) -> None:
+    found = Judgement()
+    judge_graph(_work(), states, runs, lines, found)
+    assert (found.lost, found.doubled, found.wrong) == verdict, found.words
+
+
+def test_what_is_wanted_of_the_documented_graph() -> None:
+    work = Work(seed_edges("c"), ["modelBuild c_purchaseRevenue"], ["otherPreprocess 20120101_c"])
+    wanted = work.wanted
+    assert len(wanted) == 7, "both builds of purchases, and what they need"
+    assert wanted["modelBuild c_purchaseQuantity"] == (2, 2)
+    assert wanted["preprocess 20140601_c"] == (1, 1)

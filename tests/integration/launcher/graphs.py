@@ -1,0 +1,112 @@
+"""The graph of an app on a real PostgreSQL, and workers for its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from streamsched.codec.graph.task import tasks_from_json
+from streamsched.domain.graph.graph import NodeId
+from streamsched.domain.graph.release import node_trigger, schedule_of
+from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.graph.functions import GraphFunctions
+from streamsched.graph.progression import Progression
+from streamsched.graph.submission import GraphDesk
+from streamsched.ports.runs import RunEnd
+from streamsched.store.graph.nodes import PostgresNodeStore
+
+from .conftest import World
+
+APP = AppRef("default", "app")
+
+
+class Days:
+    """A week needs its days: job ids `w1` and `1` to `7`, `w2` and `8` to `14`. `broken` fails on some days."""
+
+    broken: ClassVar[set[str]] = set()
+
+    @staticmethod
+    def parents(week: str) -> list[str]:
+        return [str(7 * int(week[1:]) - day) for day in range(7)]
+
+    @classmethod
+    def children(cls, day: str) -> list[str]:
+        if day in cls.broken:
+            raise ValueError("not today")
+        return [f"w{(int(day) + 6) // 7}"]
+
+
+def is_odd(task: str, values: Mapping[str, str]) -> bool:
+    return int(values["d"]) % 2 == 1
+
+
+class Graphs:
+    """The graph of an app, and workers for its jobs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.store = PostgresNodeStore(world.pool)
+        self.functions = GraphFunctions({"days": lambda: Days}, {"odd": lambda: is_odd})
+        self.desk = GraphDesk(self.store, world.clock, self.functions)
+        self.progression = Progression(self.store, world.notifier, world.clock, self.functions)
+        self.done: list[str] = []
+
+    async def put(
+        self, tasks: dict[str, Any] | tuple[TaskTemplate, ...], *, enabled: bool = True, generation: int = 1
+    ) -> None:
+        found = tasks_from_json(tasks) if isinstance(tasks, dict) else tasks
+        for task in found:
+            program = ProgramRef("default", "app", task.name)
+            schedule = Schedule(schedule_of(APP, task.name), program, node_trigger(APP, task), overlap=Overlap.QUEUE)
+            await self.world.define(schedule, enabled=enabled, generation=generation)
+        await self.store.put(APP, found, now=self.world.clock.now())
+
+    async def submit(self, task: str, *job_ids: str, again: bool = False) -> int | None:
+        plan = await self.desk.submit(APP, [NodeId(task, each) for each in job_ids], again=again)
+        return plan.jobs
+
+    async def progress(self) -> None:
+        for _ in range(1000):
+            if not await self.progression.run_once():
+                return
+        raise AssertionError("it never rests")
+
+    async def launch(self) -> list[str]:
+        """Launchers decide; the runs that were made."""
+        while await self.world.launcher.run_once():
+            pass
+        return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY id")
+
+    async def end(self, run: str, state: RunState = RunState.COMPLETED) -> None:
+        now = self.world.clock.now()
+        assert await self.world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
+        code = 0 if state is RunState.COMPLETED else 1
+        assert await self.world.run_store.finish(run, RunEnd(state, "because", now, code))
+        row = await self.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
+        self.done.append(f"{row['arguments']['task']} {row['arguments']['job_id']}")
+
+    async def work(self, failing: Callable[[str], bool] = lambda run: False) -> None:
+        """Everything runs to its end."""
+        for _ in range(1000):
+            await self.progress()
+            runs = await self.launch()
+            if not runs:
+                return
+            for run in runs:
+                await self.end(run, RunState.FAILED if failing(run) else RunState.COMPLETED)
+        raise AssertionError("it never rests")
+
+    async def states(self) -> dict[str, str]:
+        rows = await self.world.pool.fetch("SELECT task, job_id, state FROM graph_nodes ORDER BY task, job_id")
+        return {f"{row['task']} {row['job_id']}": row["state"] for row in rows}
+
+
+def task(template: str, *on: str, **more: Any) -> dict[str, Any]:
+    return {"job_id": template, **({"depends_on": {"task": list(on)}} if on else {}), **more}
+
+
+CHAIN = {"a": task("{d}"), "b": task("{d}", "a"), "c": task("{d}", "b")}

@@ -1,0 +1,88 @@
+"""Functions of users in graphs: pairs, those of `valid_if_or`, and what fails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamsched.codec.graph.task import tasks_from_json
+from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.graph import NodeId
+
+from .conftest import World
+from .graphs import APP, Days, Graphs, task
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+async def graphs(world: World) -> Graphs:
+    return Graphs(world)
+
+
+BY_FUNCTION = {"day": task("{d}"), "week": {"job_id": "{w}", "depends_on": {"task": ["day"], "function": "days"}}}
+
+
+async def test_job_ids_that_a_pair_of_functions_relates(graphs: Graphs) -> None:
+    await graphs.put(BY_FUNCTION)
+    assert await graphs.submit("week", "w2") == 7
+    await graphs.submit("day", "1")
+    await graphs.work()
+    assert sorted(graphs.done[:8]) == sorted(["day 1", *(f"day {n}" for n in range(8, 15))])
+    assert graphs.done[8:] == ["week w2"]
+    assert (await graphs.states())["week w1"] == "WAITING"
+
+
+async def test_what_a_function_fails_on_holds_up_no_other_node(graphs: Graphs, monkeypatch: Any) -> None:
+    await graphs.put({**BY_FUNCTION, "other": task("{d}", "day")})
+    await graphs.submit("week", "w1")
+    monkeypatch.setattr(Days, "broken", {"3"})
+    await graphs.submit("day", "8")
+    await graphs.work()
+    assert {f"day {n}" for n in range(1, 9)} | {"other 8"} <= set(graphs.done)
+    assert "week w1" not in graphs.done
+    report = await graphs.desk.report(APP, NodeId("day", "3"))
+    assert report.view is not None
+    assert "children of '3' failed: ValueError: not today" in report.view.reason
+    monkeypatch.setattr(Days, "broken", set())
+    await graphs.work()
+    assert "week w1" not in graphs.done, "it is tried again after a minute"
+    graphs.world.clock.advance(timedelta(minutes=2))
+    await graphs.work()
+    assert graphs.done.count("week w1") == 1
+    report = await graphs.desk.report(APP, NodeId("day", "3"))
+    assert report.view is not None
+    assert not report.view.reason
+
+
+async def test_a_function_says_which_job_ids_have_work_to_do(graphs: Graphs) -> None:
+    await graphs.put({"a": task("{d}"), "b": task("{d}", "a", valid_if_or={"_func": "odd"})})
+    await graphs.submit("a", "1", "2")
+    await graphs.work()
+    assert (await graphs.states())["b 1"] == "COMPLETED"
+    assert (await graphs.states())["b 2"] == "SKIPPED"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "path", "reason"),
+    [
+        (
+            {**BY_FUNCTION, "week": {"job_id": "{w}", "depends_on": {"task": ["day"], "function": "weeks"}}},
+            "$.tasks.week.depends_on.function",
+            "no 'weeks' of group streamsched.graph_functions is installed here (known: days)",
+        ),
+        (
+            {"a": task("{d}", valid_if_or={"_func": "even"})},
+            "$.tasks.a.valid_if_or._func",
+            "no 'even' of group streamsched.graph_validities is installed here (known: odd)",
+        ),
+    ],
+)
+async def test_a_function_that_is_not_installed_is_refused(
+    graphs: Graphs, tasks: dict[str, Any], path: str, reason: str
+) -> None:
+    with pytest.raises(InvalidDefinitionError) as refused:
+        await graphs.desk.check(tasks_from_json(tasks))
+    assert (refused.value.path, refused.value.reason) == (path, reason)
