@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.graph.ancestry import Ancestry, Descent, ancestry
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.node import NodeState
@@ -106,10 +107,7 @@ class GraphDesk:
             stored, graph = await self.graph(app)
             ascent = Ascent(graph, targets, again=again)
             while ascent.asked:
-                states: dict[NodeId, NodeState] = {}
-                for start in range(0, len(ascent.asked), _PAGE):
-                    states |= await self._nodes.states(app, ascent.asked[start : start + _PAGE])
-                ascent.answer(states)
+                ascent.answer(await self._states(app, ascent.asked))
             invalid = frozenset(node for node in ascent.created if not graph.valid(node))
             plan = SubmissionPlan(
                 Counter(node.task for node in ascent.created),
@@ -139,6 +137,36 @@ class GraphDesk:
         stored = await self._nodes.graph(app)
         said = f"cancelled by hand: {reason}" if reason else "cancelled by hand"
         return await self._nodes.cancel(stored, nodes, said, now=self._clock.now())
+
+    async def descendants(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The existing descendants of nodes, with their states.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: a job id does not fit its task, or there are too many.
+        """
+        _, graph = await self.graph(app)
+        descent = Descent(graph, nodes)
+        while descent.asked:
+            descent.answer(await self._states(app, descent.asked))
+        return descent.found
+
+    async def ancestry(self, app: AppRef, node: NodeId, *, most: int) -> tuple[Ancestry, Mapping[NodeId, NodeState]]:
+        """The node and its ancestors, at most so many, and the states of those that exist.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: the job id does not fit the task.
+        """
+        _, graph = await self.graph(app)
+        found = ancestry(graph, node, most=most)
+        return found, await self._states(app, found.nodes)
+
+    async def _states(self, app: AppRef, nodes: Sequence[NodeId]) -> dict[NodeId, NodeState]:
+        states: dict[NodeId, NodeState] = {}
+        for start in range(0, len(nodes), _PAGE):
+            states |= await self._nodes.states(app, nodes[start : start + _PAGE])
+        return states
 
     async def report(self, app: AppRef, node: NodeId) -> NodeReport:
         """Why a node is in its state, or what it would need.
