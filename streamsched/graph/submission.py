@@ -107,7 +107,7 @@ class GraphDesk:
             stored, graph = await self.graph(app)
             ascent = Ascent(graph, targets, again=again)
             while ascent.asked:
-                ascent.answer(await self._states(app, ascent.asked))
+                ascent.answer(await self.states(app, ascent.asked))
             invalid = frozenset(node for node in ascent.created if not graph.valid(node))
             plan = SubmissionPlan(
                 Counter(node.task for node in ascent.created),
@@ -148,7 +148,7 @@ class GraphDesk:
         _, graph = await self.graph(app)
         descent = Descent(graph, nodes)
         while descent.asked:
-            descent.answer(await self._states(app, descent.asked))
+            descent.answer(await self.states(app, descent.asked))
         return descent.found
 
     async def ancestry(self, app: AppRef, node: NodeId, *, most: int) -> tuple[Ancestry, Mapping[NodeId, NodeState]]:
@@ -160,9 +160,10 @@ class GraphDesk:
         """
         _, graph = await self.graph(app)
         found = ancestry(graph, node, most=most)
-        return found, await self._states(app, found.nodes)
+        return found, await self.states(app, found.nodes)
 
-    async def _states(self, app: AppRef, nodes: Sequence[NodeId]) -> dict[NodeId, NodeState]:
+    async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The states of those that exist."""
         states: dict[NodeId, NodeState] = {}
         for start in range(0, len(nodes), _PAGE):
             states |= await self._nodes.states(app, nodes[start : start + _PAGE])

@@ -105,7 +105,8 @@ def test_up_from_the_deepest_leaf(site: Site) -> None:
     site.graph("submit", "stolos.publish", "-j", "client1_purchaseRevenue", "--wait")
 
     lines = (site.dev.folder / "ran").read_text().splitlines()
-    mine = [line for line in lines if "client1" in line]
+    # what the parents complete on the way down, besides: purchaseQuantity has the same ones
+    mine = [line for line in lines if "client1" in line and "purchaseQuantity" not in line and "hosen" not in line]
     assert mine[-2:] == ["modelBuild client1_purchaseRevenue", "publish client1_purchaseRevenue"]
     assert sorted(mine[:-2]) == [
         "otherPreprocess 20120101_client1",

@@ -26,7 +26,7 @@ from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry
-from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.node import ENDED, NodeState
 from streamsched.domain.graph.selection import everything, selected, span
 from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobCommand
@@ -155,14 +155,21 @@ async def cancel(
     namespace: str, app: str, body: BodyObject, *, graphs: GraphsDep, jobs: JobsDep, clock: ClockDep
 ) -> Response:
     """Fails the nodes `jobIds` of `task` that wait for parents, and requests the cancellation of the jobs of those that
-    are queued: 202 `{"cancelled", "running"}`. `running` are jobs that have a run, which is stopped by its own route.
+    are queued: 202 `{"failed", "cancelled", "running", "ended", "unknown"}`. `failed`, `ended` and `unknown` count the
+    nodes that waited, that had ended before, and that were never asked for. `running` are jobs that have a run, which
+    is stopped by its own route.
     """
     fields = Fields(body)
     name, job_ids = fields.text("task"), fields.text_list("jobIds")
     reason = fields.optional_text("reason") or ""
     fields.done()
     check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
-    found = await graphs.cancel(AppRef(namespace, app), [NodeId(name, each) for each in job_ids], reason)
+    ref, nodes = AppRef(namespace, app), list(dict.fromkeys(NodeId(name, each) for each in job_ids))
+    _, graph = await graphs.graph(ref)
+    for node in nodes:
+        graph.check(node, "$.jobIds")
+    before = await graphs.states(ref, nodes)
+    found = await graphs.cancel(ref, nodes, reason)
     cancelled, running = [], []
     for job in found:
         try:
@@ -170,7 +177,10 @@ async def cancel(
             cancelled.append(job)
         except (ConflictError, NotFoundError):
             running.append(job)
-    return rendered({"cancelled": cancelled, "running": running}, status=HTTPStatus.ACCEPTED)
+    waited = sum(state is NodeState.WAITING for state in before.values())
+    ended = sum(state in ENDED for state in before.values())
+    counts = {"failed": waited, "ended": ended, "unknown": len(nodes) - len(before)}
+    return rendered({"cancelled": cancelled, "running": running, **counts}, status=HTTPStatus.ACCEPTED)
 
 
 def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.commands.graphs.plans import App, app_path
+from streamsched.cli.commands.graphs.plans import App, app_path, ask_graph
 from streamsched.cli.naming import short
 from streamsched.cli.output import console, print_json, print_table
-from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.server import UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 
@@ -53,7 +53,7 @@ def show(
         _draw(app_path(app), {"task": task if job_id else "", "job_id": job_id, "limit": min(limit, 500)}, output, url)
         return
     params = {"limit": limit, **({"task": task} if task else {}), **({"state": state.upper()} if state else {})}
-    nodes = ask("GET", f"/v1/graphs/{app_path(app)}/nodes", url=url, params=params)["nodes"]
+    nodes = ask_graph("GET", f"/v1/graphs/{app_path(app)}/nodes", url=url, params=params)["nodes"]
     if output is GraphFormat.JSON:
         print_json(nodes)
         return
@@ -73,7 +73,7 @@ def show(
 
 def _draw(app: str, params: Mapping[str, Any], output: GraphFormat, url: str) -> None:
     form = GraphFormat.JSON if output is GraphFormat.TABLE else output
-    found = ask("GET", f"/v1/graphs/{app}/picture", url=url, params={"format": form.value, **params})
+    found = ask_graph("GET", f"/v1/graphs/{app}/picture", url=url, params={"format": form.value, **params})
     if output is GraphFormat.JSON:
         print_json(found)
     elif output is GraphFormat.TABLE:

@@ -15,13 +15,14 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.graphs.plans import (
     JobId,
     TaskName,
+    ask_graph,
     await_end,
     print_made,
     print_plan,
     task_path,
 )
 from streamsched.cli.naming import full_name
-from streamsched.cli.server import UrlOption, ask, folder_here
+from streamsched.cli.server import UrlOption, folder_here
 from streamsched.domain.errors import ConfigurationError, InvalidError
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def run(
         raise InvalidError("--bypass", "is missing: --file, --arg and options are for a run without the scheduler")
     app, name = task_path(task)
     path, body = f"/v1/graphs/{app}/submit", {"task": name, "jobIds": [job_id]}
-    print_plan(ask("POST", path, url=url, params={"dry_run": True}, body=body))
-    print_made(ask("POST", path, url=url, body=body)["jobs"])
+    print_plan(ask_graph("POST", path, url=url, params={"dry_run": True}, body=body))
+    print_made(ask_graph("POST", path, url=url, body=body)["jobs"])
     if await_end(task, job_id, url) != "COMPLETED":
         raise typer.Exit(1)
 
@@ -98,13 +99,13 @@ def _from_server(task: str, url: str) -> _Definition:
     from streamsched.codec.schedules.schedule import program_from_json
 
     app, name = task_path(task)
-    listed = ask("GET", f"/v1/graphs/{app}", url=url)["tasks"]
+    listed = ask_graph("GET", f"/v1/graphs/{app}", url=url)["tasks"]
     fields = {each.pop("name"): {key: value for key, value in each.items() if key != "nodes"} for each in listed}
     if name not in fields:
         raise InvalidError("TASK", f"'{task}' is no task (known: {', '.join(fields)})")
     (known,) = tasks_from_json({name: fields[name]})
-    schedule = ask("GET", f"/v1/schedules/{full_name(task)}", url=url)
-    program = ask("GET", f"/v1/programs/{full_name(task).removesuffix(name)}{schedule['program']}", url=url)
+    schedule = ask_graph("GET", f"/v1/schedules/{full_name(task)}", url=url)
+    program = ask_graph("GET", f"/v1/programs/{full_name(task).removesuffix(name)}{schedule['program']}", url=url)
     program.pop("id")
     return _Definition(known, schedule["properties"], program_from_json(program))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote as quoted
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from streamsched.cli.commands.graphs.plans import (
     JobId,
     TaskName,
     app_path,
+    ask_graph,
     await_end,
     confirm_size,
     node_path,
@@ -26,7 +28,7 @@ from streamsched.cli.confirmation import DryRunOption, YesOption
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import short
 from streamsched.cli.output import Format, FormatOption, coloured, console, escaped, print_json, print_table
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 
@@ -85,7 +87,7 @@ def submit(
     }
     bodies = {each: {"task": task_path(each)[1], **chosen} for each in dict.fromkeys(tasks)}
     plans = {
-        each: ask("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, params={"dry_run": True}, body=body)
+        each: ask_graph("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, params={"dry_run": True}, body=body)
         for each, body in bodies.items()
     }
     for plan in plans.values():
@@ -97,7 +99,7 @@ def submit(
         return
     confirm_size(plans.values(), yes=yes, output=output)
     for each, body in bodies.items():
-        done = ask("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, body=body)
+        done = ask_graph("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, body=body)
         if output is Format.JSON:
             print_json(done)
         else:
@@ -108,7 +110,7 @@ def submit(
 
 def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
-    found = ask("GET", f"/v1/graphs/{app_path(app)}", url=url)
+    found = ask_graph("GET", f"/v1/graphs/{app_path(app)}", url=url)
     if output is Format.JSON:
         print_json(found)
         return
@@ -126,7 +128,7 @@ def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
 
 def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains the state of a node: what it lacks, by group of parents. A queued node waits or runs as its job does."""
-    found = ask("GET", node_path(task, job_id), url=url)
+    found = ask_graph("GET", node_path(task, job_id), url=url)
     if output is Format.JSON:
         print_json(found)
         return
@@ -147,6 +149,16 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
         out.print(f"  {either}{group['group']}: {lacks}", markup=False)
         for each in group["lacks"]:
             out.print(f"      {each['task']} {each['jobId']}: {each['state'] or 'not asked for'}", markup=False)
+        if group["missing"] > len(group["lacks"]):
+            out.print(f"      and {group['missing'] - len(group['lacks'])} more", markup=False)
+    if found["state"] is None:
+        out.print(
+            f"next: `streamsched graph submit {task} -j {quoted(job_id)}` runs it and all that it lacks", markup=False
+        )
+    elif found["state"] in {"FAILED", "UPSTREAM_FAILED"}:
+        out.print(
+            f"next: `streamsched graph rerun {task} {quoted(job_id)}` runs it and what failed above it", markup=False
+        )
 
 
 def cancel(
@@ -160,12 +172,19 @@ def cancel(
     """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: stop them with `run stop`."""
     app, name = task_path(task)
     body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
-    found = ask("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
+    found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
     if output is Format.JSON:
         print_json(found)
         return
-    console().print(
-        f"waiting nodes have failed; cancellations of jobs requested: {len(found['cancelled'])}", markup=False
-    )
+    for number, what in (
+        (found["failed"], "waited and failed"),
+        (len(found["cancelled"]), "queued; the job is to be cancelled"),
+        (found["ended"], "had ended before; nothing changed"),
+        (found["unknown"], "never asked for; nothing changed"),
+    ):
+        if number:
+            console().print(f"  {number} {what}", markup=False)
     for job in found["running"]:
-        console().print(f"  has a run already: {short(job)}", markup=False)
+        console().print(
+            f"  runs already: {short(job)}; `streamsched run list` has its run, `run kill` ends it", markup=False
+        )

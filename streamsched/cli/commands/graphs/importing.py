@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, full_app, short
-from streamsched.cli.output import console
+from streamsched.cli.output import console, terminal_width
 from streamsched.cli.server import UrlOption, ask
 
 
@@ -51,10 +52,17 @@ def stolos(
         built.add_task(each.task, name, retry=retry(max_retry, delay="1s", longest="1m"))
     body = app_to_json(built.definition(file.resolve().parent))
     out = console()
+    if found.differences:
+        out.print("What means something else here than in Stolos:", markup=False)
     for difference in found.differences:
-        out.print(f"{field_path(difference.path)}: {difference.text}", markup=False)
+        text = f"{field_path(difference.path)}: {difference.text}"
+        width = min(terminal_width() or 100, 100)
+        lines = wrap(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
+        out.print("\n".join(lines), markup=False)
     if dry_run:
-        out.print(f"{len(found.tasks)} tasks; nothing was deployed", markup=False)
+        out.print(f"{len(found.tasks)} tasks; nothing was deployed: leave out --dry-run", markup=False)
         return
     ask("PUT", f"/v1/apps/{ref.namespace}/{ref.app}", url=url, params={"origin": origin_of(str(file))}, body=body)
     out.print(f"[bold]{short(str(ref))}[/] is deployed: {len(found.tasks)} tasks")
+    first = found.tasks[0].task.name if found.tasks else "TASK"
+    out.print(f"next: `streamsched graph submit {short(str(ref))}.{first} -j JOB_ID`", markup=False)

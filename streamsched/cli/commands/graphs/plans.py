@@ -10,9 +10,10 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.confirmation import NOT_CONFIRMED
-from streamsched.cli.naming import full_app, full_name
+from streamsched.cli.naming import full_app, full_name, short
 from streamsched.cli.output import Format, console, print_json
 from streamsched.cli.server import ask
+from streamsched.domain.errors import NotFoundError
 
 #: Nodes that a command runs without confirmation.
 UNCONFIRMED: Final = 1000
@@ -41,15 +42,44 @@ def node_path(task: str, job_id: str) -> str:
     return f"/v1/graphs/{app}/nodes/{quote(name)}/{quote(job_id)}"
 
 
+def ask_graph(
+    method: str, path: str, *, url: str = "", params: Mapping[str, Any] | None = None, body: object = None
+) -> Any:
+    """As `ask`; what was not found has the command that lists what there is."""
+    try:
+        return ask(method, path, url=url, params=params, body=body)
+    except NotFoundError as exc:
+        app = ".".join(path.split("/")[3:5])
+        match exc.kind:
+            case "task":
+                hint = f"`streamsched graph status {short(app)}` lists the tasks"
+            case "graph of app":
+                hint = "`streamsched app list` lists the apps; one with tasks has a graph"
+            case _:
+                raise
+        raise NotFoundError(exc.kind, exc.name, hint) from exc
+
+
 def await_end(task: str, job_id: str, url: str) -> str:
     """Waits until the node has ended; prints and returns its state."""
     while True:
-        found = ask("GET", node_path(task, job_id), url=url)
-        if found["state"] not in {None, "WAITING", "QUEUED"}:
+        found = ask_graph("GET", node_path(task, job_id), url=url)
+        if found["state"] not in {None, "WAITING", "QUEUED"} and not _stale(task, job_id, found["state"], url):
             because = f": {found['reason']}" if found["reason"] else ""
             console(stderr=True).print(f"{found['task']} {job_id} is {found['state']}{because}", markup=False)
             return str(found["state"])
         time.sleep(_POLL_S)
+
+
+def _stale(task: str, job_id: str, state: str, url: str) -> bool:
+    """Whether a blocked node has not counted yet that an ancestor runs again."""
+    if not state.startswith("UPSTREAM_"):
+        return False
+    app, name = task_path(task)
+    params = {"format": "json", "task": name, "job_id": job_id, "limit": 500}
+    found = ask_graph("GET", f"/v1/graphs/{app}/picture", url=url, params=params)
+    states = {each["state"] for each in found["nodes"]}
+    return not found["hidden"] and ("QUEUED" in states or not states & {"FAILED", "SKIPPED"})
 
 
 def print_plan(plan: Mapping[str, Any]) -> None:

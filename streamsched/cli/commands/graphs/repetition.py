@@ -7,10 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.commands.graphs.plans import TaskName, await_end, confirm_size, print_made, print_plan, task_path
+from streamsched.cli.commands.graphs.plans import (
+    TaskName,
+    ask_graph,
+    await_end,
+    confirm_size,
+    print_made,
+    print_plan,
+    task_path,
+)
 from streamsched.cli.confirmation import NOT_CONFIRMED, DryRunOption, YesOption
 from streamsched.cli.output import Format, FormatOption, console, print_json
-from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.server import UrlOption
 
 
 def rerun(
@@ -35,7 +43,7 @@ def rerun(
     """
     app, name = task_path(task)
     path, body = f"/v1/graphs/{app}/rerun", {"task": name, "jobIds": job_id}
-    plan = ask("POST", path, url=url, params={"dry_run": True}, body=body)
+    plan = ask_graph("POST", path, url=url, params={"dry_run": True}, body=body)
     if output is Format.TABLE:
         print_plan(plan)
         _print_downstream(plan)
@@ -52,7 +60,7 @@ def rerun(
         )
         raise typer.Exit(NOT_CONFIRMED)
     confirm_size([{**plan, "downstream": {}}], yes=yes, output=output)
-    done = ask("POST", path, url=url, body=body)
+    done = ask_graph("POST", path, url=url, body=body)
     if output is Format.JSON:
         print_json(done)
     else:
