@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.ascent import MOST_NODES
 from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId
+
+#: Most edges that are followed from one node up.
+MOST_EDGES: Final = 5000
 
 
 class ParentEdge(NamedTuple):
@@ -25,7 +29,7 @@ class Ancestry(NamedTuple):
 
     Attributes:
         edges: between these nodes.
-        hidden: number of parents that were left out because there are too many nodes.
+        hidden: number of parents that were left out because there are too many nodes; at least so many.
     """
 
     nodes: tuple[NodeId, ...]
@@ -45,20 +49,18 @@ def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
     nodes = {node: None}
     edges: list[ParentEdge] = []
     hidden: dict[NodeId, None] = {}
-    level = [node]
-    while level:
-        above: list[NodeId] = []
-        for child in level:
-            for group in graph.parents(child):
-                for parent in group.parents:
-                    if parent not in nodes:
-                        if len(nodes) >= most:
-                            hidden[parent] = None
-                            continue
-                        nodes[parent] = None
-                        above.append(parent)
-                    edges.append(ParentEdge(parent, child, group.name))
-        level = above
+    waiting = deque([node])
+    while waiting and len(edges) + len(hidden) < MOST_EDGES:
+        child = waiting.popleft()
+        for group in graph.parents(child):
+            for parent in group.parents:
+                if parent not in nodes:
+                    if len(nodes) >= most or len(edges) >= MOST_EDGES:
+                        hidden[parent] = None
+                        continue
+                    nodes[parent] = None
+                    waiting.append(parent)
+                edges.append(ParentEdge(parent, child, group.name))
     return Ancestry(tuple(nodes), tuple(edges), len(hidden))
 
 
@@ -95,8 +97,10 @@ class Descent:
         self.asked = self._below(existing)
 
     def _below(self, nodes: Iterable[NodeId]) -> tuple[NodeId, ...]:
-        below = {child: None for node in nodes for child, _ in self._graph.children(node) if child not in self._seen}
+        below: dict[NodeId, None] = {}
+        for node in nodes:
+            below |= {child: None for child, _ in self._graph.children(node) if child not in self._seen}
+            if len(self._seen) + len(below) > MOST_NODES:
+                raise InvalidError("$.jobIds", f"have more than {MOST_NODES} descendants; name fewer at a time")
         self._seen |= below
-        if len(self._seen) > MOST_NODES:
-            raise InvalidError("$.jobIds", f"have more than {MOST_NODES} descendants; name fewer at a time")
         return tuple(below)

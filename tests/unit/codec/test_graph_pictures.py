@@ -13,9 +13,11 @@ from streamsched.codec.graph.pictures.picture import Arrow, Box, Picture, ancest
 from streamsched.codec.graph.pictures.svg import to_svg
 from streamsched.codec.graph.pictures.texts import to_dot, to_mermaid
 from streamsched.codec.graph.stolos import stolos_from_json
-from streamsched.domain.graph.ancestry import ancestry
+from streamsched.domain.graph.ancestry import Descent, ancestry
 from streamsched.domain.graph.graph import Graph, NodeId
+from streamsched.domain.graph.job_template import JobTemplate
 from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate
 from tests.unit.codec.test_stolos_tasks import TASKS
 
 GRAPH = Graph([each.task for each in stolos_from_json(TASKS).tasks])
@@ -49,7 +51,28 @@ def test_the_ancestors_of_a_node_with_their_states() -> None:
 def test_what_is_cut_is_said() -> None:
     found = ancestry(GRAPH, LEAF, most=3)
     assert (len(found.nodes), found.hidden) == (3, 3)
-    assert "3 more ancestors are not shown" in to_svg(ancestry_picture("cut", found, {}))
+    assert "3 or more ancestors are not shown" in to_svg(ancestry_picture("cut", found, {}))
+
+
+def test_the_work_for_a_picture_is_bounded() -> None:
+    numbers = tuple(map(str, range(20_000)))
+    wide = DependencyGroup("default", (Entry(("low",), {"n": numbers}),))
+    low = TaskTemplate("low", JobTemplate.parse("{day}_{n}"))
+    graph = Graph([low, TaskTemplate("top", JobTemplate.parse("{day}"), (wide,))])
+    found = ancestry(graph, NodeId("top", "1"), most=100)
+    assert (len(found.nodes), len(found.edges), found.hidden) == (100, 99, 19_901)
+    chain = [(parent, child) for parent in range(60) for child in range(parent + 1, 60)]
+    assert {len(path) for path in layout([30.0] * 60, chain).paths} == {2}
+
+
+def test_the_existing_descendants_of_a_node() -> None:
+    descent = Descent(GRAPH, [NodeId("preprocess", "20140601_client1")])
+    assert {str(each) for each in descent.asked} == {
+        "modelBuild client1_purchaseRevenue",
+        "modelBuild client1_purchaseQuantity",
+    }
+    descent.answer({LEAF: NodeState.COMPLETED})
+    assert (descent.found, descent.asked) == ({LEAF: NodeState.COMPLETED}, ())
 
 
 texts = st.text(st.characters(codec="utf-8", categories=["L", "P", "S", "N", "Zs"]), max_size=80)

@@ -11,8 +11,9 @@ from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId
 
-#: Most boxes of a picture.
+#: Most boxes and arrows of a picture.
 MOST_BOXES: Final = 500
+MOST_ARROWS: Final = 5000
 
 
 class PictureFormat(StrEnum):
@@ -92,7 +93,10 @@ def template_picture(title: str, graph: Graph) -> Picture:
             for parent, names in groups.items()
         ]
     hidden = len(index) - len(boxes)
-    return Picture(title, boxes, tuple(arrows), f"{hidden} more tasks are not shown" if hidden else "")
+    note = f"{hidden} more tasks are not shown" if hidden else ""
+    if len(arrows) > MOST_ARROWS:
+        note = f"{note}; " * bool(note) + f"{len(arrows) - MOST_ARROWS} more dependencies are not shown"
+    return Picture(title, boxes, tuple(arrows[:MOST_ARROWS]), note)
 
 
 def ancestry_picture(title: str, found: Ancestry, states: Mapping[NodeId, NodeState]) -> Picture:
@@ -112,4 +116,4 @@ def ancestry_picture(title: str, found: Ancestry, states: Mapping[NodeId, NodeSt
         for (parent, child), names in by_pair.items()
         for several in [len(by_child[child]) > 1]
     )
-    return Picture(title, boxes, arrows, f"{found.hidden} more ancestors are not shown" if found.hidden else "")
+    return Picture(title, boxes, arrows, f"{found.hidden} or more ancestors are not shown" if found.hidden else "")
