@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.group import new_group
@@ -31,19 +32,28 @@ def stolos(
         str, typer.Option(help="Job id of tasks without one, in place of STOLOS_JOB_ID_DEFAULT_TEMPLATE.")
     ] = "{date}_{client_id}_{collection_name}",
     delimiter: Annotated[str, typer.Option(help="STOLOS_JOB_ID_DELIMITER: one character.")] = "_",
+    component: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=KIND", help="date, integer or text, in place of STOLOS_JOB_ID_VALIDATIONS. Repeatable."
+        ),
+    ] = None,
     max_retry: Annotated[int, typer.Option(min=1, max=100, help="Number of runs of a job that fails.")] = 5,
     dry_run: DryRunOption = False,
     url: UrlOption = "",
 ) -> None:
     """Deploys the tasks of a Stolos `tasks.json` as a graph, and reports what means something else here."""
     from streamsched.codec.graph.stolos import stolos_from_json
+    from streamsched.codec.graph.task import component_kinds
+    from streamsched.codec.json.reading import Fields
     from streamsched.codec.schedules.schedule import app_to_json
     from streamsched.define.app import App
     from streamsched.define.loading import read_data
     from streamsched.define.retries import retry
     from streamsched.domain.names import AppRef
 
-    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter)
+    kinds = component_kinds(Fields(pairs(component or ()), "--component"))
+    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter, kinds=kinds)
     ref = AppRef.parse(full_app(app))
     built = App(ref.app, namespace=ref.namespace)
     for each in found.tasks:
