@@ -108,10 +108,10 @@ def described(failure: BaseException) -> str:
 
 
 class NotFoundError(StreamschedError):
-    """`kind` `name` does not exist."""
+    """`kind` `name` does not exist. `hint`: where to find what does, for people."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} '{name}' was not found")
+    def __init__(self, kind: str, name: str, hint: str = "") -> None:
+        super().__init__(f"{kind} '{name}' was not found" + (f"; {hint}" if hint else ""))
         self.kind = kind
         self.name = name
 

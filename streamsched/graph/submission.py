@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.graph.ancestry import Ancestry, Descent, ancestry
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.node import NodeState
@@ -115,9 +116,7 @@ class GraphDesk:
             stored, graph = await self.graph(app)
             ascent = await asyncio.to_thread(Ascent, graph, targets, again=again)
             while ascent.asked:
-                states: dict[NodeId, NodeState] = {}
-                for start in range(0, len(ascent.asked), _PAGE):
-                    states |= await self._nodes.states(app, ascent.asked[start : start + _PAGE])
+                states = await self.states(app, ascent.asked)
                 await asyncio.to_thread(ascent.answer, states)
             invalid = await asyncio.to_thread(_invalid, graph, ascent.created)
             plan = SubmissionPlan(
@@ -148,6 +147,37 @@ class GraphDesk:
         stored = await self._nodes.graph(app)
         said = f"cancelled by hand: {reason}" if reason else "cancelled by hand"
         return await self._nodes.cancel(stored, nodes, said, now=self._clock.now())
+
+    async def descendants(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The existing descendants of nodes, with their states.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: a job id does not fit its task, or there are too many.
+        """
+        _, graph = await self.graph(app)
+        descent = Descent(graph, nodes)
+        while descent.asked:
+            descent.answer(await self.states(app, descent.asked))
+        return descent.found
+
+    async def ancestry(self, app: AppRef, node: NodeId, *, most: int) -> tuple[Ancestry, Mapping[NodeId, NodeState]]:
+        """The node and its ancestors, at most so many, and the states of those that exist.
+
+        Raises:
+            NotFoundError: the app has no such task.
+            InvalidError: the job id does not fit the task.
+        """
+        _, graph = await self.graph(app)
+        found = ancestry(graph, node, most=most)
+        return found, await self.states(app, found.nodes)
+
+    async def states(self, app: AppRef, nodes: Sequence[NodeId]) -> Mapping[NodeId, NodeState]:
+        """The states of those that exist."""
+        states: dict[NodeId, NodeState] = {}
+        for start in range(0, len(nodes), _PAGE):
+            states |= await self._nodes.states(app, nodes[start : start + _PAGE])
+        return states
 
     async def report(self, app: AppRef, node: NodeId) -> NodeReport:
         """Why a node is in its state, or what it would need.

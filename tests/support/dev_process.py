@@ -76,8 +76,8 @@ class DevProcess:
         if self._process is not None:
             self.stop()
 
-    def run(self, *arguments: str, stdin: str | None = None, **environ: str) -> CommandOutput:
-        """A command in the folder."""
+    def run(self, *arguments: str, stdin: str | None = None, within: float = 60.0, **environ: str) -> CommandOutput:
+        """A command in the folder, which ends within so many seconds."""
         done = subprocess.run(
             (*_COMMAND, *arguments),
             cwd=self.folder,
@@ -85,7 +85,7 @@ class DevProcess:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=within,
             check=False,
         )
         return CommandOutput(done.returncode, done.stdout, done.stderr)
@@ -102,7 +102,7 @@ class DevProcess:
 
     def completed(self, *runs: str, **environ: str) -> bool:
         """Whether these runs, and no others of any schedule, have completed."""
-        found = self.run("run", "list", "-o", "json", **environ).json
+        found = self.run("run", "list", "-o", "json", within=60.0, **environ).json
         return {each["id"] for each in found if each["schedule"] and each["state"] == "COMPLETED"} == set(runs)
 
 

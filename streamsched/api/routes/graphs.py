@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_never
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -13,10 +13,20 @@ from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, DryRunQuery, GraphsDep, JobsDep
 from streamsched.api.paging import Limit
 from streamsched.api.rendering import rendered
+from streamsched.codec.graph.pictures.picture import (
+    MOST_BOXES,
+    Picture,
+    PictureFormat,
+    ancestry_picture,
+    template_picture,
+)
+from streamsched.codec.graph.pictures.svg import to_svg
+from streamsched.codec.graph.pictures.texts import to_dot, to_mermaid
 from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
-from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.ancestry import Ancestry
+from streamsched.domain.graph.node import ENDED, NodeState
 from streamsched.domain.graph.selection import everything, selected, span
 from streamsched.domain.graph.task import MOST_VALUES, NodeId, TaskTemplate
 from streamsched.domain.jobs.job import JobCommand
@@ -69,6 +79,56 @@ async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: Gra
     return rendered(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
 
 
+@router.get("/{namespace}/{app}/picture", summary="Draw a graph")
+async def draw(
+    namespace: str,
+    app: str,
+    graphs: GraphsDep,
+    *,
+    picture: Annotated[PictureFormat, Query(alias="format", description="Format of the picture.")] = PictureFormat.SVG,
+    task: Annotated[str | None, Query(description="With `job_id`: the task of the node.")] = None,
+    job_id: Annotated[str | None, Query(description="Draw this node and its ancestors, not the tasks.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_BOXES, description="Most nodes.")] = 100,
+) -> Response:
+    """The tasks of a graph with their dependencies, or a node and its ancestors with their states. Dashed arrows belong
+    to alternatives.
+    """
+    ref = AppRef(namespace, app)
+    if (task is None) != (job_id is None):
+        raise InvalidError("$.job_id", "and task go together: the node whose ancestors are drawn")
+    if task is None or job_id is None:
+        stored, graph = await graphs.graph(ref)
+        return _drawn(picture, template_picture(str(stored.app), graph))
+    found, states = await graphs.ancestry(ref, NodeId(task, job_id), most=limit)
+    if picture is PictureFormat.JSON:
+        return rendered(_ancestry(found, states))
+    return _drawn(picture, ancestry_picture(f"{ref} {task} {job_id}", found, states))
+
+
+@router.post("/{namespace}/{app}/rerun", summary="Run nodes again")
+async def rerun(
+    namespace: str, app: str, body: BodyObject, graphs: GraphsDep, *, dry_run: DryRunQuery = False
+) -> Response:
+    """Runs the nodes `jobIds` of `task` again, with what failed above them: 202. What depends on them waits and runs
+    again; `downstream` counts it by task and state, as it is before.
+    """
+    ref = AppRef(namespace, app)
+    fields = Fields(body)
+    name, job_ids = fields.text("task"), fields.text_list("jobIds")
+    fields.done()
+    if not job_ids:
+        raise InvalidError("$.jobIds", "is empty; name the job ids that run again")
+    check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
+    targets = [NodeId(name, each) for each in job_ids]
+    downstream: dict[str, dict[str, int]] = {}
+    for node, state in (await graphs.descendants(ref, targets)).items():
+        by_state = downstream.setdefault(node.task, {})
+        by_state[state.value] = by_state.get(state.value, 0) + 1
+    plan = await graphs.submit(ref, targets, again=True, dry_run=dry_run)
+    status = HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED
+    return rendered({"task": name, "submitted": len(targets), "downstream": downstream, **_plan(plan)}, status=status)
+
+
 @router.post("/{namespace}/{app}/submit", summary="Submit job ids")
 async def submit(
     namespace: str, app: str, body: BodyObject, graphs: GraphsDep, *, dry_run: DryRunQuery = False
@@ -95,14 +155,21 @@ async def cancel(
     namespace: str, app: str, body: BodyObject, *, graphs: GraphsDep, jobs: JobsDep, clock: ClockDep
 ) -> Response:
     """Fails the nodes `jobIds` of `task` that wait for parents, and requests the cancellation of the jobs of those that
-    are queued: 202 `{"cancelled", "running"}`. `running` are jobs that have a run, which is stopped by its own route.
+    are queued: 202 `{"failed", "cancelled", "running", "ended", "unknown"}`. `failed`, `ended` and `unknown` count the
+    nodes that waited, that had ended before, and that were never asked for. `running` are jobs that have a run, which
+    is stopped by its own route.
     """
     fields = Fields(body)
     name, job_ids = fields.text("task"), fields.text_list("jobIds")
     reason = fields.optional_text("reason") or ""
     fields.done()
     check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
-    found = await graphs.cancel(AppRef(namespace, app), [NodeId(name, each) for each in job_ids], reason)
+    ref, nodes = AppRef(namespace, app), list(dict.fromkeys(NodeId(name, each) for each in job_ids))
+    _, graph = await graphs.graph(ref)
+    for node in nodes:
+        graph.check(node, "$.jobIds")
+    before = await graphs.states(ref, nodes)
+    found = await graphs.cancel(ref, nodes, reason)
     cancelled, running = [], []
     for job in found:
         try:
@@ -110,7 +177,10 @@ async def cancel(
             cancelled.append(job)
         except (ConflictError, NotFoundError):
             running.append(job)
-    return rendered({"cancelled": cancelled, "running": running}, status=HTTPStatus.ACCEPTED)
+    waited = sum(state is NodeState.WAITING for state in before.values())
+    ended = sum(state in ENDED for state in before.values())
+    counts = {"failed": waited, "ended": ended, "unknown": len(nodes) - len(before)}
+    return rendered({"cancelled": cancelled, "running": running, **counts}, status=HTTPStatus.ACCEPTED)
 
 
 def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:
@@ -127,6 +197,36 @@ def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:
         raise InvalidError("$.jobIds", "give job ids, or values of their components")
     check_most(len(listed), MOST_VALUES, "$.jobIds", "job ids")
     return listed or selected(task, values)
+
+
+def _drawn(form: PictureFormat, picture: Picture) -> Response:
+    match form:
+        case PictureFormat.JSON:
+            boxes = [{"title": box.title, "detail": box.detail} for box in picture.boxes]
+            arrows = [
+                {"parent": each.parent, "child": each.child, "groups": each.label, "alternative": each.dashed}
+                for each in picture.arrows
+            ]
+            return rendered({"title": picture.title, "nodes": boxes, "edges": arrows, "note": picture.note})
+        case PictureFormat.DOT:
+            return Response(to_dot(picture), media_type="text/vnd.graphviz")
+        case PictureFormat.MERMAID:
+            return Response(to_mermaid(picture), media_type="text/plain")
+        case PictureFormat.SVG:
+            return Response(to_svg(picture), media_type="image/svg+xml")
+        case _:
+            assert_never(form)
+
+
+def _ancestry(found: Ancestry, states: Mapping[NodeId, NodeState]) -> Mapping[str, Any]:
+    index = {node: number for number, node in enumerate(found.nodes)}
+    return {
+        "nodes": [{"task": each.task, "jobId": each.job_id, "state": states.get(each)} for each in found.nodes],
+        "edges": [
+            {"parent": index[each.parent], "child": index[each.child], "group": each.group} for each in found.edges
+        ],
+        "hidden": found.hidden,
+    }
 
 
 def _plan(plan: SubmissionPlan) -> Mapping[str, Any]:

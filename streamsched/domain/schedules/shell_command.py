@@ -62,7 +62,9 @@ def filled_by_shell(command: str, known: Collection[str] | None = None, path: st
 def _reference(name: str, quote: str, known: Collection[str] | None, path: str) -> str:
     if known is not None and name not in known:
         names = ", ".join(sorted(known))
-        raise InvalidDefinitionError(path, f"names {{{abridged(name)[1:-1]}}}, which is none of: {names}")
+        raise InvalidDefinitionError(
+            path, f"names {{{abridged(name)[1:-1]}}}, which is none of: {names}; a brace is written twice"
+        )
     match quote:
         case '"':
             return f"${{{variable_of(name)}}}"

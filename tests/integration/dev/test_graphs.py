@@ -82,7 +82,7 @@ def test_a_failed_parent_is_named_by_why_and_cancelled_nodes_fail(shop: DevProce
     assert "default: 1 of 1 parents are missing" in explained
     assert "clean 20140102_bad: FAILED" in explained
     cancelled = shop.run("graph", "cancel", "shop.model", "-j", "20140102_bad", "--reason", "ann")
-    assert cancelled.code == 0, cancelled
+    assert (cancelled.code, cancelled.out) == (0, "  1 had ended before; nothing changed\n"), cancelled
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,50 @@ def test_what_cannot_be_submitted_is_refused(shop: DevProcess, given: tuple[str,
     assert (refused.code, said in refused.err.replace("\n", " ")) == (code, True), refused
 
 
+def test_a_node_runs_again_with_what_depends_on_it(shop: DevProcess) -> None:
+    assert shop.run("graph", "run", "shop.report", "20140105").code == 0
+    refused = shop.run("graph", "rerun", "shop.clean", "20140105_a")
+    assert refused.code == 7, refused
+    assert "2 nodes that depend on it have run; `--downstream`" in refused.err.replace("\n", " ")
+    planned = shop.run("graph", "rerun", "shop.clean", "20140105_a", "--downstream", "--dry-run")
+    assert "runs again: 1 of clean" in planned.out
+    assert "then: model (1 COMPLETED)" in planned.out
+    done = shop.run("graph", "rerun", "shop.clean", "20140105_a", "--downstream", "--wait")
+    assert done.code == 0, done
+    rounds = {
+        (each["task"], each["jobId"]): each["round"]
+        for each in shop.run("graph", "show", "shop", "-o", "json").json
+        if each["jobId"].startswith("20140105")
+    }
+    assert rounds["clean", "20140105_a"] == 2
+    assert rounds["clean", "20140105_b"] == 1
+    assert shop.run("graph", "submit", "-a", "shop.report", "-j", "20140105", "--wait").code == 0
+    missing = shop.run("graph", "rerun", "shop.clean", "20140106_a", "--dry-run")
+    assert "runs: 1 of clean" in missing.out
+
+
+def test_pictures_of_tasks_and_of_a_nodes_ancestors(shop: DevProcess) -> None:
+    assert 'n1 [label="model\\n{date}_{client}"' in shop.run("graph", "show", "shop", "-o", "dot").out
+    assert shop.run("graph", "show", "shop", "-o", "svg").out.startswith("<svg ")
+    node = ("graph", "show", "shop", "--task", "report", "-j", "20140107")
+    assert '["model 20140107_a<br/>not asked for"]' in shop.run(*node, "-o", "mermaid").out
+    assert "clean   20140107_b  not asked for  model 20140107_b" in shop.run(*node).out
+    assert len(shop.run(*node, "-o", "json").json["nodes"]) == 5
+    refused = shop.run("graph", "show", "shop", "-j", "20140107")
+    assert "--job-id: is of a task" in refused.err
+
+
+def test_one_node_runs_here(shop: DevProcess) -> None:
+    done = shop.run("graph", "run", "shop.clean", "20140108_a", "--bypass")
+    assert (done.code, done.out) == (0, "clean 20140108_a\n"), done
+    assert "not asked for" in shop.run("graph", "why", "shop.clean", "20140108_a").out
+
+
 def test_many_nodes_need_a_confirmation(shop: DevProcess) -> None:
     many = ("graph", "submit", "shop.report", "--range", "date=20140101..20151231")
     refused = shop.run(*many)
     assert refused.code == 7, refused
-    assert "`--yes` submits them" in refused.err
+    assert "`--yes` runs them" in refused.err
 
 
 def test_yaml_and_tasks_json_are_deployed(shop: DevProcess) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
+from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, full_app, short
-from streamsched.cli.output import console
+from streamsched.cli.output import console, terminal_width
 from streamsched.cli.server import UrlOption, ask
 
 
@@ -30,19 +32,28 @@ def stolos(
         str, typer.Option(help="Job id of tasks without one, in place of STOLOS_JOB_ID_DEFAULT_TEMPLATE.")
     ] = "{date}_{client_id}_{collection_name}",
     delimiter: Annotated[str, typer.Option(help="STOLOS_JOB_ID_DELIMITER: one character.")] = "_",
+    component: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=KIND", help="date, integer or text, in place of STOLOS_JOB_ID_VALIDATIONS. Repeatable."
+        ),
+    ] = None,
     max_retry: Annotated[int, typer.Option(min=1, max=100, help="Number of runs of a job that fails.")] = 5,
     dry_run: DryRunOption = False,
     url: UrlOption = "",
 ) -> None:
     """Deploys the tasks of a Stolos `tasks.json` as a graph, and reports what means something else here."""
     from streamsched.codec.graph.stolos import stolos_from_json
+    from streamsched.codec.graph.task import component_kinds
+    from streamsched.codec.json.reading import Fields
     from streamsched.codec.schedules.schedule import app_to_json
     from streamsched.define.app import App
     from streamsched.define.loading import read_data
     from streamsched.define.retries import retry
     from streamsched.domain.names import AppRef
 
-    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter)
+    kinds = component_kinds(Fields(pairs(component or ()), "--component"))
+    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter, kinds=kinds)
     ref = AppRef.parse(full_app(app))
     built = App(ref.app, namespace=ref.namespace)
     for each in found.tasks:
@@ -51,10 +62,17 @@ def stolos(
         built.add_task(each.task, name, retry=retry(max_retry, delay="1s", longest="1m"))
     body = app_to_json(built.definition(file.resolve().parent))
     out = console()
+    if found.differences:
+        out.print("What means something else here than in Stolos:", markup=False)
     for difference in found.differences:
-        out.print(f"{field_path(difference.path)}: {difference.text}", markup=False)
+        text = f"{field_path(difference.path)}: {difference.text}"
+        width = min(terminal_width() or 100, 100)
+        lines = wrap(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
+        out.print("\n".join(lines), markup=False)
     if dry_run:
-        out.print(f"{len(found.tasks)} tasks; nothing was deployed", markup=False)
+        out.print(f"{len(found.tasks)} tasks; nothing was deployed: leave out --dry-run", markup=False)
         return
     ask("PUT", f"/v1/apps/{ref.namespace}/{ref.app}", url=url, params={"origin": origin_of(str(file))}, body=body)
     out.print(f"[bold]{short(str(ref))}[/] is deployed: {len(found.tasks)} tasks")
+    first = found.tasks[0].task.name if found.tasks else "TASK"
+    out.print(f"next: `streamsched graph submit {short(str(ref))}.{first} -j JOB_ID`", markup=False)

@@ -1,0 +1,1 @@
+"""Pictures of graphs as text: Graphviz, Mermaid and SVG."""

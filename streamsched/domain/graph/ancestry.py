@@ -1,0 +1,106 @@
+"""What is above a node, and what exists below nodes. Pure; the caller reads the states, level by level."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.graph.ascent import MOST_NODES
+from streamsched.domain.graph.graph import Graph
+from streamsched.domain.graph.node import NodeState
+from streamsched.domain.graph.task import NodeId
+
+#: Most edges that are followed from one node up.
+MOST_EDGES: Final = 5000
+
+
+class ParentEdge(NamedTuple):
+    """One parent of a node, by one of its groups."""
+
+    parent: NodeId
+    child: NodeId
+    group: str
+
+
+class Ancestry(NamedTuple):
+    """A node and its ancestors, nearest first.
+
+    Attributes:
+        edges: between these nodes.
+        hidden: number of parents that were left out because there are too many nodes; at least so many.
+    """
+
+    nodes: tuple[NodeId, ...]
+    edges: tuple[ParentEdge, ...]
+    hidden: int
+
+
+def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
+    """The node and its ancestors by all groups that apply, at most so many nodes.
+
+    Raises:
+        NotFoundError: there is no such task.
+        InvalidError: the job id does not fit the task's template.
+        InvalidDefinitionError: a pair of functions failed.
+    """
+    graph.check(node, "$.job_id")
+    nodes = {node: None}
+    edges: list[ParentEdge] = []
+    hidden: dict[NodeId, None] = {}
+    waiting = deque([node])
+    while waiting and len(edges) + len(hidden) < MOST_EDGES:
+        child = waiting.popleft()
+        for group in graph.parents(child):
+            for parent in group.parents:
+                if parent not in nodes:
+                    if len(nodes) >= most or len(edges) >= MOST_EDGES:
+                        hidden[parent] = None
+                        continue
+                    nodes[parent] = None
+                    waiting.append(parent)
+                edges.append(ParentEdge(parent, child, group.name))
+    return Ancestry(tuple(nodes), tuple(edges), len(hidden))
+
+
+class Descent:
+    """The search for the existing descendants of nodes.
+
+    Attributes:
+        asked: nodes whose state is to be answered next; those that do not exist have none.
+        found: the descendants that exist, without the nodes themselves.
+    """
+
+    def __init__(self, graph: Graph, nodes: Iterable[NodeId]) -> None:
+        """
+        Raises:
+            NotFoundError: there is no such task.
+            InvalidError: a job id does not fit its task's template.
+        """
+        self._graph = graph
+        self._seen = dict.fromkeys(nodes)
+        for node in self._seen:
+            graph.check(node, "$.jobIds")
+        self.found: dict[NodeId, NodeState] = {}
+        self.asked = self._below(self._seen)
+
+    def answer(self, states: Mapping[NodeId, NodeState]) -> None:
+        """Goes one level down with the states of the nodes in `asked` that exist.
+
+        Raises:
+            InvalidError: there are too many descendants.
+            InvalidDefinitionError: a pair of functions failed.
+        """
+        existing = [node for node in self.asked if node in states]
+        self.found |= {node: states[node] for node in existing}
+        self.asked = self._below(existing)
+
+    def _below(self, nodes: Iterable[NodeId]) -> tuple[NodeId, ...]:
+        below: dict[NodeId, None] = {}
+        for node in nodes:
+            below |= {child: None for child, _ in self._graph.children(node) if child not in self._seen}
+            if len(self._seen) + len(below) > MOST_NODES:
+                raise InvalidError("$.jobIds", f"have more than {MOST_NODES} descendants; name fewer at a time")
+        self._seen |= below
+        return tuple(below)
