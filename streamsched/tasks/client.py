@@ -32,6 +32,7 @@ from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
     InvalidError,
+    NotFoundError,
     StreamschedError,
     TooLargeError,
     UnavailableError,
@@ -288,7 +289,7 @@ def _failure(answer: httpx.Response, queue: str) -> StreamschedError:
         case 400:
             return InvalidError("$", reason)
         case 404:
-            return ConfigurationError(f"queue '{queue}': {reason}")
+            return NotFoundError("queue", queue)
         case 413:
             return TooLargeError(queue, len(answer.request.content), _MOST_BYTES)
         case status if status >= 500 or status in _RETRIABLE:

@@ -44,7 +44,7 @@ from streamsched.ports.tasks.queues import QueueStore, QueueVersion
 from streamsched.process.run_forever import run_forever
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
-from streamsched.tasks.publication import event_of
+from streamsched.tasks.publication import announced, event_of
 
 log = structlog.get_logger()
 
@@ -299,7 +299,8 @@ class TaskLoop:
         held = self._held.get(key)
         if held is not None:
             held.call = None
-        self._ended[key] = ended
+        queue = self._known.get(ended.task.queue)
+        self._ended[key] = ended if queue is None else announced(ended, queue.queue.policy)
         self._wake.set()
 
     def _forget(self, key: DeliveryKey) -> None:

@@ -102,12 +102,16 @@ async def test_functions_do_tasks_in_order_and_failures_are_retried(
         if task.key == "a" and task.attempt == 1:
             raise ValueError("no\0t now")
 
-    for key in ("a", "b"):
-        task = await world.add(key, "lane", data=b'{"n": 1}', content_type="application/json")
+    first, _ = [await world.add(key, "lane", data=b'{"n": 1}', content_type="application/json") for key in ("a", "b")]
     await world.add("c", "other")
     assert await owner.run_once() == 0, "without a worker they are staged"
-    assert (await world.registry.get(task)).attempts == []
+    assert (await world.registry.get(first)).attempts == []
+
+    async def failed() -> bool:
+        return (await world.registry.get(first)).failures == 1
+
     async with working(worker):
+        await until(owner, failed)
         await until(owner, lambda: len(done) == 2)
         world.pass_time(60)
         await until(owner, lambda: len(done) == 4)
