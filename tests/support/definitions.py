@@ -213,7 +213,9 @@ executables: st.SearchStrategy[Executable] = st.one_of(
         durations,
     ),
     st.builds(PublishJob, st.builds(EventName, st.just("default"), _names), _mappings),
-    st.builds(EnqueueJob, _names, _text(), _text(), st.just(timedelta(0)) | durations, st.none() | _text()),
+    st.builds(
+        EnqueueJob, _names.map("q{}".format), _text(), _text(), st.just(timedelta(0)) | durations, st.none() | _text()
+    ),
 )
 
 

@@ -170,7 +170,7 @@ def test_an_error_in_python_has_its_line(folder: Path, text: str, target: str, m
         ),
         (
             ("type: bash", "type: perl"),
-            "$.programs.tidy.type: is no program we know: 'perl' (known: bash, http, publish, spark)",
+            "$.programs.tidy.type: is no program we know: 'perl' (known: bash, enqueue, http, publish, spark)",
         ),
         (("  join: {", "  join: {name: j, "), "$.programs.join.name: is given already by the name of the field"),
         (("application: flights", "app: flights"), "$.application: is missing"),
