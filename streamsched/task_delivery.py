@@ -47,6 +47,8 @@ log = structlog.get_logger()
 
 #: Seconds between two announcements of the address.
 _ANNOUNCE_S: Final = 3.0
+#: Seconds that workers may go on when the process stops; as deliveries may (`tasks.loop`).
+_PATIENCE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +160,14 @@ async def serve_task_streams(settings: Settings, pool: Pool, owner: str, workers
 
     announcing = asyncio.create_task(run_forever(announce, called="task_streams"))
     log.info("task_streams.bound", url=url)
+    workers.start()
+    serving = asyncio.create_task(server.run())
     try:
-        await server.run()
+        await asyncio.shield(serving)
     finally:
         await cancel(announcing, retry_s=CLOSING_S)
+        await workers.stop(_PATIENCE_S)  # their reports still come while tasks in progress end
+        await cancel(serving, retry_s=CLOSING_S)
         bound.close()
         with suppress(UnavailableError):
             await addresses.withdraw(owner)

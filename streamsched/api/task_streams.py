@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 from uuid import uuid4
@@ -130,13 +129,15 @@ async def _lines(services: StreamServices, asked: StreamRequest) -> AsyncIterato
         try:
             yield line({"stream": name, "reportEvery": REPORT_S})
             while True:
-                found = None
-                with suppress(TimeoutError):
+                try:
                     async with asyncio.timeout(REPORT_S):
                         found = await stream.news()
-                if found is None:
+                except TimeoutError:
                     yield line({})
-                elif isinstance(found, StartedTask):
+                    continue
+                if found is None:
+                    return
+                if isinstance(found, StartedTask):
                     yield connected.line(found)
                 else:
                     yield connected.stopped(found.token)

@@ -100,7 +100,7 @@ class App(ProgramBuilder):
 
         Args:
             name: unique among the app's schedules.
-            program: the return value of `spark`, `bash`, `http` or `publish`, or the program's name.
+            program: the return value of `spark`, `bash`, `http`, `publish` or `enqueue`, or the program's name.
             when: the trigger, such as `partitions("flights", 7) & cron("0 6 * * *", "Europe/Berlin")`.
             max_concurrent: most active runs of the program, including runs of other schedules and manual runs.
             of: whose active runs `max_concurrent` counts. `"program"` (default): those of the program. `"schedule"`,

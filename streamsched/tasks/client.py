@@ -32,6 +32,7 @@ from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
     InvalidError,
+    NotFoundError,
     StreamschedError,
     TooLargeError,
     UnavailableError,
@@ -178,11 +179,12 @@ class Scheduler:
         return [each for each in batch if each[2].set_running_or_notify_cancel()]
 
     async def _send(self, batch: Sequence[tuple[Task, bytes, Future[None]]]) -> None:
-        """Sends a batch; one that is refused is sent task by task, so each has its own result."""
+        """Sends a batch; one that is refused is sent by halves, so each task has its own result."""
         failure = await self._sent([(task, encoded) for task, encoded, _ in batch])
         if len(batch) > 1 and isinstance(failure, InvalidError | TooLargeError):
-            for each in batch:
-                await self._send([each])
+            middle = len(batch) // 2
+            await self._send(batch[:middle])
+            await self._send(batch[middle:])
             return
         for _, _, scheduled in batch:
             if failure is None:
@@ -288,7 +290,7 @@ def _failure(answer: httpx.Response, queue: str) -> StreamschedError:
         case 400:
             return InvalidError("$", reason)
         case 404:
-            return ConfigurationError(f"queue '{queue}': {reason}")
+            return NotFoundError("queue", queue)
         case 413:
             return TooLargeError(queue, len(answer.request.content), _MOST_BYTES)
         case status if status >= 500 or status in _RETRIABLE:

@@ -45,7 +45,7 @@ from streamsched.tasks.attempt import attempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_start
 from streamsched.tasks.ownership import Ownership
-from streamsched.tasks.publication import event_of
+from streamsched.tasks.publication import announced, event_of
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
@@ -305,7 +305,8 @@ class TaskLoop:
         if held is not None:
             held.call = None
         measure_end(self._metrics, ended)
-        self._ended[key] = ended
+        queue = self._known.get(ended.task.queue)
+        self._ended[key] = ended if queue is None else announced(ended, queue.queue.policy)
         self._wake.set()
 
     def _forget(self, key: DeliveryKey) -> None:

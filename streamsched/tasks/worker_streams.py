@@ -33,6 +33,7 @@ class WorkerStreams:
         self.clock = clock
         self.on_room = on_room
         self._streams: list[WorkerStream] = []
+        self._stopping = False
 
     def connect(self, queues: Collection[str], *, credit: int, quiet_s: float | None = None) -> WorkerStream:
         """A stream of the tasks of these queues, at most `credit` at a time. Use it in a `with` block.
@@ -42,6 +43,8 @@ class WorkerStreams:
         return WorkerStream(self, frozenset(queues), credit, quiet_s)
 
     def room(self, queue: str) -> int:
+        if self._stopping:
+            return 0
         return sum(max(0, stream.free) for stream in self._streams if queue in stream.queues)
 
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
@@ -53,6 +56,19 @@ class WorkerStreams:
 
     async def close(self) -> None:
         """Connected workers end by themselves."""
+
+    def start(self) -> None:
+        """Gives out tasks again, after a `stop`. Idempotent."""
+        self._stopping = False
+
+    async def stop(self, patience_s: float) -> None:
+        """Gives out nothing more, waits for the tasks that workers do, and ends all streams."""
+        self._stopping = True
+        waiting = [end for stream in self._streams for end in stream.ends]
+        if waiting:
+            await asyncio.wait(waiting, timeout=patience_s)
+        for stream in self._streams:
+            stream.end()
 
     def attach(self, stream: WorkerStream) -> None:
         self._streams.append(stream)
@@ -72,7 +88,7 @@ class WorkerStream:
         self._streams = streams
         self._credit = credit
         self._quiet_s = quiet_s
-        self._unread: deque[StartedTask | StoppedDelivery] = deque()
+        self._unread: deque[StartedTask | StoppedDelivery | None] = deque()
         self._ends: dict[str, asyncio.Future[AttemptEnd]] = {}
         self._limits: dict[str, tuple[asyncio.Timeout, float]] = {}
         self._arrived = asyncio.Event()
@@ -105,6 +121,15 @@ class WorkerStream:
         self._credit = credit
         self._streams.on_room()
 
+    @property
+    def ends(self) -> Collection[asyncio.Future[AttemptEnd]]:
+        """The ends that are awaited."""
+        return self._ends.values()
+
+    def end(self) -> None:
+        """The owner stops: there is no news after this."""
+        self._send(None)
+
     async def next(self) -> StartedTask:
         """The next task; waits for one. End each by `acknowledge` or `fail`, with its `token`."""
         while True:
@@ -112,8 +137,8 @@ class WorkerStream:
             if isinstance(found, StartedTask):
                 return found
 
-    async def news(self) -> StartedTask | StoppedDelivery:
-        """The next task, or a task that need not go on; waits for one."""
+    async def news(self) -> StartedTask | StoppedDelivery | None:
+        """The next task, or a task that need not go on; waits for one. None: the owner stops."""
         while not self._unread:
             self._arrived.clear()
             await self._arrived.wait()
@@ -155,7 +180,7 @@ class WorkerStream:
                 self._send(StoppedDelivery(task.token))
             self._streams.on_room()
 
-    def _send(self, what: StartedTask | StoppedDelivery) -> None:
+    def _send(self, what: StartedTask | StoppedDelivery | None) -> None:
         self._unread.append(what)
         self._arrived.set()
 

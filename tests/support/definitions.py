@@ -32,6 +32,7 @@ from streamsched.domain.schedules.retry import Failure, Retry
 from streamsched.domain.schedules.schedule import (
     WITH_BODY,
     BashJob,
+    EnqueueJob,
     Executable,
     HttpJob,
     Misfire,
@@ -230,6 +231,9 @@ executables: st.SearchStrategy[Executable] = st.one_of(
         durations,
     ),
     st.builds(PublishJob, st.builds(EventName, st.just("default"), _names), _mappings),
+    st.builds(
+        EnqueueJob, _names.map("q{}".format), _text(), _text(), st.just(timedelta(0)) | durations, st.none() | _text()
+    ),
 )
 
 

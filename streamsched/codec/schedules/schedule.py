@@ -78,8 +78,13 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
         case PublishJob(event=event, attributes=attributes):
             return {"type": "publish", "event": str(event), "attributes": dict(attributes)}
         case EnqueueJob(queue=queue, lane=lane, key=key, after=after, data=data):
-            given = {"lane": lane, "key": key, "after": duration_text(after) if after else "", "data": data}
-            return {"type": "enqueue", "queue": queue, **{name: value for name, value in given.items() if value}}
+            given = {"lane": lane or None, "key": key or None, "after": duration_text(after) if after else None}
+            given |= {"data": data}
+            return {
+                "type": "enqueue",
+                "queue": queue,
+                **{name: value for name, value in given.items() if value is not None},
+            }
         case _:
             assert_never(executable)
 

@@ -5,7 +5,7 @@
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
         | {"type": "period", "period": "30s"} | {"type": "constant", "interval": "1s", "retries": 3 or null},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
- "identity": "key" | "key_and_due"}
+ "identity": "key" | "key_and_due", "ends": "default.name" or null}
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def policy_to_json(policy: QueuePolicy) -> dict[str, Any]:
         "rate": policy.rate,
         "burst": policy.burst,
         "identity": policy.identity.value,
+        "ends": None if policy.ends is None else str(policy.ends),
     }
 
 
@@ -51,6 +52,10 @@ def policy_from_json(fields: Fields) -> QueuePolicy:
     _set(given, "rate", optional_number(fields, "rate"))
     _set(given, "burst", fields.optional_integer("burst"))
     _set(given, "identity", fields.optional_choice("identity", TaskIdentity))
+    ends = fields.optional_text("ends")
+    if ends is not None:
+        with anchored(fields.at("ends")):
+            given["ends"] = EventName.parse(ends)
     fields.done()
     with anchored(fields.path):
         return QueuePolicy(**given)

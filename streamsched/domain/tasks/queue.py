@@ -97,6 +97,7 @@ class QueuePolicy:
         rate: most deliveries per second on average; None: no limit.
         burst: most deliveries at once within the rate.
         identity: of a task; it cannot be changed.
+        ends: name of the event that each end of a task is, also of a tick; None: none.
     """
 
     target: Target
@@ -107,6 +108,7 @@ class QueuePolicy:
     rate: float | None = None
     burst: int = 1
     identity: TaskIdentity = TaskIdentity.KEY
+    ends: EventName | None = None
 
     def __post_init__(self) -> None:
         if self.grace is not None:
@@ -117,8 +119,12 @@ class QueuePolicy:
         if self.rate is not None and not 0.001 <= self.rate <= _MOST_RATE:
             raise InvalidDefinitionError("$.rate", f"must be from 0.001 to {_MOST_RATE} deliveries per second")
         check_count(self.burst, "$.burst", most=_MOST_RATE)
-        if isinstance(self.target, TopicTarget) and self.max_in_flight is not None:
-            raise InvalidDefinitionError("$.maxInFlight", "is set, but an event that is published is never in flight")
+        if isinstance(self.target, TopicTarget):
+            if self.max_in_flight is not None:
+                why = "is set, but an event that is published is never in flight"
+                raise InvalidDefinitionError("$.maxInFlight", why)
+            if self.ends is not None:
+                raise InvalidDefinitionError("$.ends", "is set, but each task of this queue is an event itself")
 
     @property
     def limited(self) -> bool:

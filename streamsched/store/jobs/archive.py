@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 
@@ -12,13 +12,12 @@ from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.decisions.retention import TimePartition, looks_back
 from streamsched.domain.limits import as_stored
 from streamsched.log.topics import LAUNCH
-from streamsched.ports.archive import AUDIT, JOBS, RUNS, TASKS, WORK, ArchiveCursor, ArchiveTable, EndedRows
+from streamsched.ports.archive import ArchiveCursor, EndedRows
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/archive")
 _BEGINNING: Final = ArchiveCursor(datetime.min.replace(tzinfo=UTC), "")
-_TABLES: Final = (JOBS, RUNS, WORK, TASKS, AUDIT, "verdicts")
 
 
 class PostgresArchive:
@@ -81,12 +80,6 @@ class PostgresArchive:
         if dropped:
             self._existing = {(name, part) for name, part in self._existing if name != table or part.ends > before}
         return dropped
-
-
-async def kept(connection: Any) -> Sequence[ArchiveTable]:
-    """The state of the partitioned tables."""
-    rows = await connection.fetch(_SQL["standing"], list(_TABLES))
-    return [ArchiveTable(row["parent"], row["partitions"], row["oldest"], row["bytes"]) for row in rows]
 
 
 def _ended_rows(rows: Sequence[asyncpg.Record]) -> EndedRows:

@@ -13,7 +13,7 @@ from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.server import DatabaseFacts
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import translated
-from streamsched.store.jobs.archive import kept
+from streamsched.store.partitioned import kept
 from streamsched.store.sql import queries
 
 _SQL = queries("server/probe")

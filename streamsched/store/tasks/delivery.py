@@ -103,8 +103,8 @@ class PostgresDeliveryStore:
                 writes = _Writes(now)
                 for each in mine:
                     writes.add(each)
-                await writes.execute(connection)
-                events = [each.event for each in mine if each.event is not None]
+                over = await writes.execute(connection)
+                events = [each.event for each in mine if each.event is not None and each.task.id in over]
                 records = [OutboxRecord(public_topic(e.fact), e.key, event_codec.encode(e)) for e in events]
                 await outbox.copy(connection, records)
                 await connection.execute(_SQL["free_lanes"], sorted(lanes), now)
@@ -180,10 +180,14 @@ class _Writes:
             case _:
                 assert_never(ended.after)
 
-    async def execute(self, connection: Any) -> None:
+    async def execute(self, connection: Any) -> set[str]:
+        """Returns the ids of tasks that ended, or whose tick ended, by this."""
+        over: set[str] = set()
         for name, rows in (("end_tasks", self._ends), ("retry_tasks", self._retries), ("tick_tasks", self._ticks)):
             if rows:
-                await connection.execute(_SQL[name], *(list(column) for column in zip(*rows, strict=True)))
+                found = await connection.fetch(_SQL[name], *(list(column) for column in zip(*rows, strict=True)))
+                over.update(row["id"] for row in found)
+        return over
 
 
 def _attempt_json(ended: EndedAttempt) -> str:

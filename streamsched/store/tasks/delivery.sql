@@ -124,7 +124,8 @@ SELECT at, id, queue, lane, key, ended, true, due_at,
     jsonb_build_object('generation', generation, 'plannedAt', planned_at, 'fired', fired, 'failures', failures,
         'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
         'reason', reason, 'attempts', (attempts || attempt::jsonb))
-FROM gone;
+FROM gone
+RETURNING id;
 
 -- name: retry_tasks
 -- The next attempt of tasks; they stay the heads of their lanes. The latest 20 attempts are kept.
@@ -153,7 +154,8 @@ SELECT at, id, queue, lane, key, ended, false, due_at,
     jsonb_build_object('generation', generation, 'plannedAt', tick, 'fired', fired, 'failures', failures,
         'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
         'reason', reason, 'attempts', (attempts || attempt::jsonb))
-FROM before WHERE ended <> '';
+FROM before WHERE ended <> ''
+RETURNING id;
 
 -- name: free_lanes
 -- The heads of these lanes may start again, after the lanes that are due already; a lane without tasks is deleted.

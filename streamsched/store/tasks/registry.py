@@ -8,17 +8,21 @@ from typing import Any, Final
 
 import asyncpg
 
+from streamsched.codec import event as event_codec
 from streamsched.domain.errors import ConflictError, IllegalTransitionError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane
 from streamsched.domain.tasks.task import TaskFact, TaskRequest, TaskState, advance
 from streamsched.domain.tasks.why import LaneHead, TaskReason, waiting_reasons
+from streamsched.log.topics import public_topic
+from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.ports.tasks.registry import LaneRecord, RegisteredTask, TaskRecord
-from streamsched.store.catalog import history
+from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.sql import queries
-from streamsched.store.tasks.queues import PostgresQueueStore
+from streamsched.store.tasks.queues import PostgresQueueStore, stored_queue
 from streamsched.store.tasks.registration_batches import RegistrationBatches
+from streamsched.tasks.publication import end_event
 
 _SQL: Final = queries("tasks/registry")
 _OLDEST: Final = (datetime.min.replace(tzinfo=UTC), "")
@@ -127,6 +131,7 @@ class PostgresTaskRegistry:
                 except IllegalTransitionError as exc:
                     hint = "; drop it instead" if fact is TaskFact.CANCELLED and not found.state.terminal else ""
                     raise ConflictError(f"task '{task}' is {found.state}{hint}") from exc
+                await _announce(connection, found, state, reason, now)
                 await connection.execute(_SQL["end"], task, now, state, storable_text(reason))
                 await _changed(connection, found, f"task.{state.lower()}", reason, now)
                 return await _found(connection, task)
@@ -138,6 +143,19 @@ async def _locked(connection: Any, task: str) -> TaskRecord:
     if lane is not None:
         await connection.fetchrow(_SQL["lock_lane"], lane)
     return await _found(connection, task)
+
+
+async def _announce(connection: Any, task: TaskRecord, state: TaskState, reason: str, now: datetime) -> None:
+    """Publishes the end of a task, if its queue announces ends."""
+    ends = (await stored_queue(connection, task.queue)).queue.policy.ends
+    if ends is None:
+        return
+    rows = await connection.fetch(_SQL["data"], [task.id])
+    names = {"task": task.id, "queue": task.queue, "lane": task.lane, "key": task.key}
+    token = f"{task.id}.{task.generation}.{task.fired}"
+    data, reason = bytes(rows[0]["data"]), storable_text(reason)
+    event = end_event(ends, names, token=token, data=data, state=state, reason=reason, at=now)
+    await outbox.copy(connection, [OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event))])
 
 
 async def _changed(connection: Any, task: TaskRecord, action: str, reason: str, now: datetime) -> None:

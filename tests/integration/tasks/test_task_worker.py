@@ -102,12 +102,16 @@ async def test_functions_do_tasks_in_order_and_failures_are_retried(
         if task.key == "a" and task.attempt == 1:
             raise ValueError("no\0t now")
 
-    for key in ("a", "b"):
-        task = await world.add(key, "lane", data=b'{"n": 1}', content_type="application/json")
+    first, _ = [await world.add(key, "lane", data=b'{"n": 1}', content_type="application/json") for key in ("a", "b")]
     await world.add("c", "other")
     assert await owner.run_once() == 0, "without a worker they are staged"
-    assert (await world.registry.get(task)).attempts == []
+    assert (await world.registry.get(first)).attempts == []
+
+    async def failed() -> bool:
+        return (await world.registry.get(first)).failures == 1
+
     async with working(worker):
+        await until(owner, failed)
         await until(owner, lambda: len(done) == 2)
         world.pass_time(60)
         await until(owner, lambda: len(done) == 4)
@@ -204,6 +208,43 @@ async def test_a_worker_that_stops_ends_what_it_does_and_takes_nothing_more(
 
     assert done in (["one"], ["two"])
     assert (await world.queues.get("q")).tasks == 1
+
+
+async def test_an_owner_that_stops_waits_for_the_reports_of_its_workers(
+    world: TaskWorld, owner: TaskLoop, url: str
+) -> None:
+    begun, ends = asyncio.Event(), asyncio.Event()
+    worker = TaskWorker(url, concurrency=1)
+
+    @worker.task("q")
+    async def wait(_: ReceivedTask) -> None:
+        begun.set()
+        await ends.wait()
+
+    await world.add("one", "a")
+    await world.add("two", "b")
+    async with working(worker):
+        await until(owner, begun.is_set)
+        stopping = asyncio.create_task(world.workers.stop(20))
+        await asyncio.sleep(0)
+        assert world.workers.room("q") == 0
+        ends.set()
+        await stopping
+        await owner.delivered()
+        assert await owner.run_once() == 0
+
+    assert (await world.queues.get("q")).tasks == 1
+
+
+async def test_a_quiet_worker_is_given_nothing_more(world: TaskWorld, owner: TaskLoop) -> None:
+    await world.add("one")
+    with world.workers.connect(["q"], credit=1, quiet_s=-1), world.workers.connect(["q"], credit=1, quiet_s=60) as loud:
+        assert world.workers.room("q") == 1
+        await owner.run_once()
+        loud.acknowledge((await loud.next()).token)
+        await owner.delivered()
+        loud.take(0)
+        assert world.workers.room("q") == 0
 
 
 async def test_a_dropped_task_is_cancelled_in_its_worker(world: TaskWorld, owner: TaskLoop, url: str) -> None:

@@ -23,7 +23,7 @@ from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, 
 from streamsched.domain.schedules.catchup import CatchUp
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseAfter
-from streamsched.domain.schedules.schedule import BashJob, HttpJob, Misfire, OnTimeout, PublishJob, SparkJob
+from streamsched.domain.schedules.schedule import BashJob, EnqueueJob, HttpJob, Misfire, OnTimeout, PublishJob, SparkJob
 from streamsched.domain.triggers.trigger import (
     AllOf,
     AnyOf,
@@ -47,16 +47,21 @@ def test_http_and_publish_programs() -> None:
         "tell", "https://chat/hooks/{room}", method="put", headers={"X": "1"}, timeout="5s", defaults={"room": "a"}
     )
     app.publish("say", "approved", attributes={"day": "{day}"})
+    app.enqueue("mail", "mail", lane="{key.customer}", after="10m", data={"day": "{day}"})
 
     assert [(each.ref.name, each.executable, each.arguments) for each in app.definition().programs] == [
         ("tell", HttpJob("https://chat/hooks/{room}", "PUT", {"X": "1"}, timeout=timedelta(seconds=5)), {"room": "a"}),
         ("say", PublishJob(EventName("prod", "approved"), {"day": "{day}"}), {}),
+        ("mail", EnqueueJob("mail", "{key.customer}", "", timedelta(minutes=10), '{"day":"{day}"}'), {}),
     ]
 
 
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (lambda app: app.enqueue("x", "a b"), "$.programs.x.queue: must be 1 to 255 letters"),
+        (lambda app: app.enqueue("x", "q", after="soon"), "$.programs.x.after: "),
+        (lambda app: app.enqueue("x", "q", data={1j}), "$.programs.x.data: cannot be written as JSON"),
         (lambda app: app.http("x", "example.com"), "$.programs.x.url: must begin with http"),
         (lambda app: app.http("x", "http://h", method="PUSH"), "$.programs.x.method: must be one of GET, HEAD"),
         (lambda app: app.http("x", "http://h", timeout="0s"), "$.programs.x.timeout: "),

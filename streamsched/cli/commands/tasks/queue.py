@@ -84,6 +84,7 @@ def set_queue(
     max_in_flight: Annotated[int | None, typer.Option(min=1, help="Most tasks in flight at a time.")] = None,
     rate: Annotated[float | None, typer.Option(help="Most deliveries per second on average.")] = None,
     burst: Annotated[int | None, typer.Option(min=1, help="Most deliveries at once within the rate.")] = None,
+    ends: Annotated[str, typer.Option(help="Name of the event as which each end of a task is published.")] = "",
     policy: Annotated[str, typer.Option(metavar="JSON", help="The whole policy as JSON, instead of options.")] = "",
     reason: ReasonOption = "",
     output: FormatOption = Format.TABLE,
@@ -108,6 +109,7 @@ def set_queue(
     body |= _given(
         grace=grace or None, dedupe=dedupe or None, maxInFlight=max_in_flight, rate=rate, burst=burst, reason=reason
     )
+    body |= _given(ends=ends or None)
     _print(ask("PUT", _path(queue), url=url, body=body), output)
 
 
