@@ -12,11 +12,11 @@ from typing import Final
 
 import structlog
 
+from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import SYSTEMIC, ConflictError, described
 from streamsched.domain.graph.node import ENDED
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.names import AppRef
-from streamsched.domain.decisions.retention import day_of
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from streamsched.domain.schedules.retention import Retention
 
 from streamsched.codec.graph.stolos import stolos_from_json
+from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.graph.graph import NodeId
 from streamsched.graph.retention import NodeRetention
 from streamsched.launcher.retention import ArchiveLoop
