@@ -224,7 +224,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
-    tasks = make_task_delivery(pool, notifier, services.identity, theirs, lease=settings.lease)
+    tasks = make_task_delivery(pool, notifier, services.identity, theirs, lease=settings.lease, dapr=settings)
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
     feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 

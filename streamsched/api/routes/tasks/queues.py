@@ -46,8 +46,8 @@ async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: Cloc
     """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
     `{"type": "worker"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay", "longest", "jitter"}`,
     `{"type": "period", "period"}` or `{"type": "constant", "interval", "retries"}`), `grace`, `dedupe`,
-    `maxInFlight`, `rate`, `burst`, `identity`. A member that is absent has its default. `reason` (optional) is stored in the history. 409 when `identity` would change, or there are
-    1000 other queues.
+    `maxInFlight`, `rate`, `burst`, `identity`. A member that is absent has its default. `reason` (optional) is stored
+    in the history. 409 when `identity` would change, or there are 1000 other queues.
     """
     reason, content = reasoned(body)
     policy = policy_from_json(Fields(content))
