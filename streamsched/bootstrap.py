@@ -104,7 +104,8 @@ from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
 from streamsched.stream.shards.worker import Worker
-from streamsched.task_delivery import make_task_delivery, serve_task_streams, task_intakes, task_services
+from streamsched.task_delivery import make_task_delivery
+from streamsched.task_endpoints import serve_task_streams, task_intakes, task_services
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.upkeep import drain_spool, node_retention
@@ -222,9 +223,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
     verdicts = VerdictIntake(broker, PostgresVerdicts(pool, keep=keep), clock, keep=keep)
-    tasks = make_task_delivery(
-        pool, notifier, services.identity, theirs, lease=settings.lease, metrics=services.health.metrics
-    )
+    tasks = make_task_delivery(pool, notifier, services.identity, theirs, settings, metrics=services.health.metrics)
     keeps = Retention(jobs=settings.jobs_keep, audit=settings.audit_keep)
     feeding = BackfillFeeding(PostgresBackfillFeed(pool), notifier, clock, keep=settings.jobs_keep)
 

@@ -67,6 +67,8 @@ class Settings:
             as `grpc://127.0.0.1:3010` or `http://127.0.0.1:8080`; empty: none here.
         dapr_api_token: token that clients of that API must send; empty: none.
         dapr_app_token: token that is sent to the app; empty: none.
+        dapr_scheduler: `host:port` at which this launcher is Dapr's scheduler, as sidecars reach it; empty: it is none.
+            Without TLS.
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
@@ -105,6 +107,7 @@ class Settings:
     dapr_app: str = ""
     dapr_api_token: str = ""
     dapr_app_token: str = ""
+    dapr_scheduler: str = ""
     dapr_strict: bool = False
     update_schedules: bool = True
     task_topics: str = ""

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from functools import partial
-from typing import Any, Final
 
-import structlog
-
-from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.serving import HttpServer, bind
-from streamsched.api.task_streams import make_stream_api
-from streamsched.config import Settings, url_here
+from streamsched.config import Settings
 from streamsched.dapr.delivery import DaprDelivery
-from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.log.drivers import open_broker
-from streamsched.log.topics import topic_specs
-from streamsched.ports.broker import Broker
+from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
 from streamsched.process.cancellation import CLOSING_S, cancel
-from streamsched.process.run_forever import run_forever
-from streamsched.process.supervision import wait_until_available
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
-from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.queues import PostgresQueueStore
-from streamsched.store.tasks.registry import PostgresTaskRegistry
-from streamsched.store.tasks.streams import PostgresStreamAddresses
 from streamsched.tasks.http_receiver import HttpReceiver
-from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import READS, Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
-
-log = structlog.get_logger()
-
-#: Seconds between two announcements of the address.
-_ANNOUNCE_S: Final = 3.0
-#: Seconds that workers may go on when the process stops; as deliveries may (`tasks.loop`).
-_PATIENCE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,122 +32,38 @@ class TaskDelivery:
     loop: TaskLoop
     workers: WorkerStreams
     dapr: DaprDelivery
+    scheduler: Callable[[], Awaitable[None]] | None = None
 
     async def run(self) -> None:
-        """Delivers until cancelled. Apps are disconnected when deliveries have ended."""
-        connecting = asyncio.create_task(self.dapr.run())
+        """Delivers until cancelled. Apps and sidecars are disconnected when deliveries have ended."""
+        connecting = [asyncio.ensure_future(self.dapr.run())]
+        if self.scheduler is not None:
+            connecting.append(asyncio.ensure_future(self.scheduler()))
         try:
             await self.loop.run()
         finally:
-            await cancel(connecting, retry_s=CLOSING_S)
+            await cancel(*connecting, retry_s=CLOSING_S)
 
 
 def make_task_delivery(
-    pool: Pool,
-    notifier: Notifier,
-    me: LeaseHolder,
-    clock: Clock,
-    *,
-    lease: timedelta,
-    metrics: Metrics | None = None,
+    pool: Pool, notifier: Notifier, me: LeaseHolder, clock: Clock, settings: Settings, *, metrics: Metrics | None = None
 ) -> TaskDelivery:
-    """Puts it together; `me` is this process, whose leases of lanes last for `lease` without a heartbeat. Call it in
-    the event loop that runs it.
+    """Puts it together; `me` is this process. Call it in the event loop that runs it. With `dapr_scheduler` it is also
+    Dapr's scheduler.
+
+    Raises:
+        ConfigurationError: the port of that is in use.
     """
     store, workers, http = PostgresDeliveryStore(pool), WorkerStreams(clock), HttpReceiver(clock)
-    ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=lease)
-    loop = TaskLoop(
-        store,
-        PostgresQueueStore(pool),
-        ownership,
-        notifier,
-        clock,
-        http=http,
-        workers=workers,
-        metrics=metrics,
-    )
+    ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=settings.lease)
+    queues = PostgresQueueStore(pool)
+    loop = TaskLoop(store, queues, ownership, notifier, clock, http=http, workers=workers, metrics=metrics)
     workers.on_room = loop.wake
-    return TaskDelivery(loop, workers, DaprDelivery(PostgresAppInstances(pool), workers))
+    instances = PostgresAppInstances(pool)
+    scheduler = None
+    if settings.dapr_scheduler:
+        from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
 
-
-def task_services(pool: Pool) -> Mapping[str, Any]:
-    """The services of the HTTP application that tasks have (`ApiServices`)."""
-    return {
-        "queues": PostgresQueueStore(pool),
-        "tasks": PostgresTaskRegistry(pool),
-        "task_streams": PostgresStreamAddresses(pool),
-    }
-
-
-def task_intakes(
-    settings: Settings, pool: Pool, log: Broker, clock: Clock
-) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """The loops that copy topics with tasks into their queues, by the name of the role; one each at a time.
-
-    Raises:
-        ConfigurationError: a topic is one of the installation.
-    """
-    own = {spec.name for spec in topic_specs(settings.shards, settings.retention)}
-    for topic in settings.task_queues():
-        if topic in own and not settings.task_log_url:
-            raise ConfigurationError(f"STREAMSCHED_TASK_TOPICS: '{topic}' is a topic of the installation itself")
-
-    async def copy(topic: str, queue: str) -> None:
-        async with AsyncExitStack() as stack:
-            source, name = log, topic
-            if settings.task_log_url:
-                source = await wait_until_available("task log", lambda: open_broker(settings.task_log_url))
-                stack.push_async_callback(source.close)
-                name = f"task-log:{topic}"
-            intake = TaskIntake(
-                topic,
-                queue,
-                broker=source,
-                letters=log,
-                store=PostgresTaskIntake(pool, queue, name),
-                queues=PostgresQueueStore(pool),
-                clock=clock,
-                partitions=settings.shards,
-                retention=settings.retention,
-            )
-            await intake.run()
-
-    return {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
-
-
-async def serve_task_streams(settings: Settings, pool: Pool, owner: str, workers: WorkerStreams) -> None:
-    """Gives tasks to workers over HTTP until cancelled, and shows them the address.
-
-    Raises:
-        ConfigurationError: the address cannot be used.
-    """
-    host, variable = settings.task_streams_host, "STREAMSCHED_TASK_STREAMS"
-    bound = bind(host, settings.task_streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
-    url = settings.task_streams_url or _advertised(bound, host)
-    hosts = AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=host, urls=[url])
-    server = HttpServer(make_stream_api(workers, hosts, body_limit=settings.body_limit), bound)
-    addresses = PostgresStreamAddresses(pool)
-
-    async def announce() -> float:
-        await addresses.announce(owner, url)
-        return _ANNOUNCE_S
-
-    announcing = asyncio.create_task(run_forever(announce, called="task_streams"))
-    log.info("task_streams.bound", url=url)
-    workers.start()
-    serving = asyncio.create_task(server.run())
-    try:
-        await asyncio.shield(serving)
-    finally:
-        await cancel(announcing, retry_s=CLOSING_S)
-        await workers.stop(_PATIENCE_S)  # their reports still come while tasks in progress end
-        await cancel(serving, retry_s=CLOSING_S)
-        bound.close()
-        with suppress(UnavailableError):
-            await addresses.withdraw(owner)
-
-
-def _advertised(bound: socket.socket, host: str) -> str:
-    """The URL for workers: by the name of this machine if it listens on all addresses."""
-    port = bound.getsockname()[1]
-    return url_here(socket.gethostname() if host in {"0.0.0.0", "::"} else host, port)
+        desk = make_desk(pool, clock)
+        scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr_scheduler).run
+    return TaskDelivery(loop, workers, DaprDelivery(instances, workers), scheduler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0042_pre"
-down_revision = "0050_pre"
+down_revision = "0041_pre"
 
 
 def upgrade() -> None:

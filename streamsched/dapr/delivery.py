@@ -16,7 +16,7 @@ from streamsched.dapr.app_channel import AppChannel, JobDeliveryResult
 from streamsched.dapr.http_channel import HttpAppChannel
 from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import StartedTask
-from streamsched.ports.dapr.instances import AppInstance, AppInstances
+from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
 
@@ -51,7 +51,7 @@ class DaprDelivery:
     async def step(self) -> None:
         """Connects new instances, and disconnects those that are gone."""
         try:
-            live = set(await self._instances.live())
+            live = {each for each in await self._instances.live() if each.queue != SCHEDULERS}
         except UnavailableError as exc:
             log.debug("dapr.instances_unknown", reason=str(exc))
             return

@@ -12,7 +12,7 @@ import structlog
 from streamsched.codec.dapr.export import JobCounters
 from streamsched.codec.dapr.job import DEFAULT_FAILURE, DaprJob, check_name, check_present, retry_of, timing
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
-from streamsched.codec.dapr.scope import DaprApp
+from streamsched.codec.dapr.scope import DaprScope
 from streamsched.codec.dapr.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
 from streamsched.codec.json.reading import anchored
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError, InvalidError, NotFoundError
@@ -50,7 +50,7 @@ class DaprDesk:
         self._tasks = tasks
         self._clock = clock
 
-    async def open(self, app: DaprApp) -> None:
+    async def open(self, app: DaprScope) -> None:
         """Creates the app's queue, unless it exists.
 
         Raises:
@@ -59,9 +59,9 @@ class DaprDesk:
         try:
             await self._queues.get(app.queue)
         except NotFoundError:
-            await self._queues.set(app.queue, _POLICY, f"jobs of Dapr app {app.app}", now=self._clock.now())
+            await self._queues.set(app.queue, _POLICY, f"jobs of {app.label}", now=self._clock.now())
 
-    async def schedule(self, app: DaprApp, job: DaprJob | None, *, overwrite: bool, strict: bool = False) -> None:
+    async def schedule(self, app: DaprScope, job: DaprJob | None, *, overwrite: bool, strict: bool = False) -> None:
         """Stores a job.
 
         Raises:
@@ -83,7 +83,7 @@ class DaprDesk:
         if found.verdict is RegistrationVerdict.EXISTS:
             raise _exists([job.name])
 
-    async def get(self, app: DaprApp, name: str) -> KnownJob:
+    async def get(self, app: DaprScope, name: str) -> KnownJob:
         """Raises:
         NotFoundError: there is no such job; one that has ended is none.
         """
@@ -94,7 +94,7 @@ class DaprDesk:
             raise NotFoundError("job", name) from None
         return KnownJob(job_from_bytes(name, task.content), task)
 
-    async def list(self, app: DaprApp, prefix: str = "") -> Sequence[KnownJob]:
+    async def list(self, app: DaprScope, prefix: str = "") -> Sequence[KnownJob]:
         """The jobs of an app, by name. Tasks of its queue that are no jobs are left out.
 
         Raises:
@@ -108,7 +108,7 @@ class DaprDesk:
                 log.warning("dapr.task_is_no_job", queue=app.queue, task=task.task, reason=exc.reason)
         return found
 
-    async def delete(self, app: DaprApp, name: str) -> bool:
+    async def delete(self, app: DaprScope, name: str) -> bool:
         """Ends a job; False without one. An answer of the app that arrives later is ignored."""
         _check_asked(name)
         try:
@@ -116,11 +116,11 @@ class DaprDesk:
         except InvalidError:
             return False
 
-    async def delete_prefix(self, app: DaprApp, prefix: str) -> int:
+    async def delete_prefix(self, app: DaprScope, prefix: str) -> int:
         """Ends the jobs whose names begin with a prefix, all with an empty one; returns how many."""
         return await self._jobs.delete_prefix(app.queue, prefix, "deleted", now=self._clock.now())
 
-    async def restore(self, app: DaprApp, jobs: Sequence[tuple[DaprJob, JobCounters]], *, overwrite: bool) -> None:
+    async def restore(self, app: DaprScope, jobs: Sequence[tuple[DaprJob, JobCounters]], *, overwrite: bool) -> None:
         """Stores exported jobs with their counters, all or none.
 
         Raises:
@@ -139,7 +139,7 @@ class DaprDesk:
         if known:
             raise _exists(known)
 
-    async def _store_nothing(self, app: DaprApp, job: DaprJob, overwrite: bool, now: datetime) -> None:
+    async def _store_nothing(self, app: DaprScope, job: DaprJob, overwrite: bool, now: datetime) -> None:
         """As a job whose ttl ends before its first tick: it vanishes at once, with the one that it replaces."""
         if overwrite:
             await self._jobs.delete(app.queue, job.name, "replaced by a job without a tick", now=now)

@@ -9,6 +9,8 @@ from typing import Final, Protocol
 
 #: An instance whose endpoint sent no heartbeat for so long gets no jobs.
 SILENCE: Final = timedelta(seconds=15)
+#: In place of a queue: the addresses at which launchers are Dapr's scheduler. No app has this queue.
+SCHEDULERS: Final = "dapr.scheduler"
 
 
 @dataclass(frozen=True, slots=True)

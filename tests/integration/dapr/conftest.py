@@ -55,12 +55,13 @@ class DaprInstallation:
             yield client
 
     @asynccontextmanager
-    async def launcher(self) -> AsyncIterator[None]:
+    async def launcher(self, **settings: object) -> AsyncIterator[None]:
         """The delivery of tasks."""
+        chosen = replace(self.settings, **settings)  # type: ignore[arg-type]
         self._launchers += 1
         me = LeaseHolder(f"launcher-{self._launchers}", "host", self._launchers)
         notifier = PostgresNotifier(self.settings.database_url)
-        delivery = make_task_delivery(self.pool, notifier, me, SystemClock(), lease=self.settings.lease)
+        delivery = make_task_delivery(self.pool, notifier, me, SystemClock(), chosen)
         running = asyncio.create_task(delivery.run())
         try:
             yield

@@ -14,7 +14,7 @@ from streamsched.process.extras import EXTRAS
 
 ROOT = Path(__file__).parents[3]
 #: Distributions whose module has another name.
-MODULES = {"faust-streaming": "faust"}
+MODULES = {"grpcio": "grpc", "faust-streaming": "faust"}
 #: Runs a command in a Python where these modules are not installed.
 WITHOUT = """
 import sys
@@ -43,7 +43,7 @@ def run_without(extra: str, words: list[str], **environ: str) -> subprocess.Comp
 def test_every_package_of_an_extra_is_known() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     brought: dict[str, str] = {}
-    for extra in ("server", "embedded", "kafka", "spark", "demo", "testing"):
+    for extra in ("server", "embedded", "kafka", "dapr", "spark", "demo", "testing"):
         for requirement in extras[extra]:
             name = re.split(r"[^A-Za-z0-9._-]", requirement)[0]
             if name != "streamsched":
