@@ -61,7 +61,8 @@ def test_a_leaf_runs_after_everything_it_lacks(shop: DevProcess) -> None:
 
     assert done.code == 0, done
     assert "submitted; 2 jobs were made" in done.out
-    nodes = shop.run("graph", "show", "shop", "-o", "json").json
+    shown = shop.run("graph", "show", "shop", "-o", "json").json
+    nodes = [each for each in shown if each["jobId"].startswith("20140101")]
     assert [(each["task"], each["jobId"], each["state"]) for each in nodes] == [
         ("clean", "20140101_a", "COMPLETED"),
         ("clean", "20140101_b", "COMPLETED"),
