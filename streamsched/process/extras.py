@@ -15,6 +15,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "aiokafka": "kafka",
         "alembic": "server",
         "asyncpg": "server",
+        "cramjam": "kafka",
         "dapr": "dapr",
         "fastapi": "server",
         "faust": "server",
