@@ -20,8 +20,8 @@ SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired,
 FROM tasks t WHERE t.queue = $1 AND starts_with(t.key, $2) ORDER BY t.key LIMIT $3;
 
 -- name: some
--- Some of the jobs of a queue by prefix of their names.
-SELECT id, lane_id FROM tasks WHERE queue = $1 AND starts_with(key, $2) LIMIT $3;
+-- Some of the jobs of a queue by prefix of their names, due first, as the index of queues has them.
+SELECT id, lane_id FROM tasks WHERE queue = $1 AND starts_with(key, $2) ORDER BY due_at, id LIMIT $3;
 
 -- name: lock_lanes
 -- Keeps lanes and their tasks as they are until the transaction ends.
