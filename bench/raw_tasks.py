@@ -9,11 +9,10 @@ import time
 from datetime import timedelta
 from typing import Any, Final
 
-import aiohttp
 import asyncpg
 import httpx
 
-from streamsched.launcher.request import answered, open_client
+from streamsched.process.http_client import HttpClient
 
 _AT_ONCE: Final = 500
 _TAKE: Final = """
@@ -35,7 +34,7 @@ async def raw(url: str, count: int, data: bytes, target: str | None, *, connecti
         *(count, data),
     )
     await pool.execute("VACUUM ANALYZE raw_tasks")
-    client = open_client()
+    client = HttpClient()
     began = time.perf_counter()
     await asyncio.gather(*(_loop(pool, client, target) for _ in range(connections)))
     per_s = count / (time.perf_counter() - began)
@@ -44,7 +43,7 @@ async def raw(url: str, count: int, data: bytes, target: str | None, *, connecti
     return per_s
 
 
-async def _loop(pool: Any, client: aiohttp.ClientSession, target: str | None) -> None:
+async def _loop(pool: Any, client: HttpClient, target: str | None) -> None:
     async with pool.acquire() as connection:
         while True:
             async with connection.transaction():
@@ -60,7 +59,7 @@ async def _loop(pool: Any, client: aiohttp.ClientSession, target: str | None) ->
                 )
 
 
-async def _deliver(client: aiohttp.ClientSession, target: str, row: Any) -> bool:
+async def _deliver(client: HttpClient, target: str, row: Any) -> bool:
     headers = {"Idempotency-Key": str(row["id"]), "Content-Type": "application/json"}
     request = httpx.Request("POST", target, headers=headers, content=row["payload"])
-    return (await answered(client, request, _TIMEOUT)).accepted
+    return (await client.send(request, _TIMEOUT)).accepted

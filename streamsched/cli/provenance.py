@@ -35,7 +35,7 @@ def print_run(found: Mapping[str, Any]) -> None:
         {
             **{name: value for name, value in found.items() if name not in apart},
             "muted": found["muted"] or None,
-            "made by": without_default(origin["text"]),
+            "origin": without_default(origin["text"]),
             "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),
             "backfill": origin["backfill"] and f"job {origin['item']} of {short(origin['backfill'])}",
             "events": "\n".join(map(without_default, origin["events"])),
