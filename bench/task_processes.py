@@ -19,6 +19,7 @@ from typing import Any, Final
 import asyncpg
 import uvloop
 
+from streamsched.config import Settings
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.memory import configure_memory
@@ -38,7 +39,9 @@ async def own(url: str, kind: str, lease_s: float) -> None:
     configure_memory()
     pool, notifier, clock = await open_pool(url, min_size=2, max_size=12), PostgresNotifier(url), SystemClock()
     me = LeaseHolder(f"bench-{os.getpid()}", platform.node(), os.getpid())
-    delivery = make_task_delivery(pool, notifier, me, clock, lease=timedelta(seconds=lease_s))
+    delivery = make_task_delivery(
+        pool, notifier, me, clock, Settings(database_url=url, lease=timedelta(seconds=lease_s))
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(delivery.loop.run())
         if kind == "worker":
