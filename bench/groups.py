@@ -85,6 +85,9 @@ class SleepingRuns:
     def room(self) -> int:
         return 2048
 
+    def publications(self) -> int:
+        return 2048
+
     async def room_made(self) -> None:
         """Never: there is always room."""
         await asyncio.Event().wait()
