@@ -36,7 +36,7 @@ from tests.faults.judges.log import AWAY_S, Log
 from tests.faults.processes.bugged import BUGS
 from tests.faults.processes.emitters import Emitters
 from tests.faults.processes.installation import Processes
-from tests.faults.sites.counting_server import CountingServer, url_of
+from tests.faults.sites.counting_server import CountingServer
 from tests.faults.sites.installation_site import SHARDS, InstallationSite, temporary_site
 from tests.faults.trial import EVENTS, SCHEDULES, Played, Trial
 from tests.judgement import Judgement
@@ -101,26 +101,25 @@ async def run(
     processes = Processes(site, Emitters(site.api, site.log, site.folder), bug, partial(in_hands, pool))
     pace = random.Random(seed)
     called = CountingServer(lambda: pace.uniform(0.05, 1.5))
-    server = await called.listen()
     faults = RandomFaults(random.Random(seed), tuple(of) or known(kafka=site.cluster is not None))
     tally, log = Tally(faults), Log(broker)
-    async with httpx.AsyncClient(base_url=site.api) as client:
-        trial = Trial(processes, log, pool, client, faults, called, url_of(server), schedules, events)
-        try:
-            await processes.start()
-            for number in range(trials):
-                began = time.monotonic()
-                played = await trial.play(number, seed)
-                tally.add(played)
-                _say(_reported(number, played, time.monotonic() - began), *played.verdict.words)
-                if (bug is not None and not tally.well) or time.monotonic() > until:
-                    break
-            await _closing(pool, log, site, tally.judged)
-        finally:
-            await processes.stop()
-            server.close()
-            await broker.close()
-            await pool.close()
+    with called.on_thread() as url:
+        async with httpx.AsyncClient(base_url=site.api) as client:
+            trial = Trial(processes, log, pool, client, faults, called, url, schedules, events)
+            try:
+                await processes.start()
+                for number in range(trials):
+                    began = time.monotonic()
+                    played = await trial.play(number, seed)
+                    tally.add(played)
+                    _say(_reported(number, played, time.monotonic() - began), *played.verdict.words)
+                    if (bug is not None and not tally.well) or time.monotonic() > until:
+                        break
+                await _closing(pool, log, site, tally.judged)
+            finally:
+                await processes.stop()
+                await broker.close()
+                await pool.close()
     if processes.unbidden:
         _say(f"{processes.unbidden} processes ended by themselves and were started again")
     return tally.line(), tally.well

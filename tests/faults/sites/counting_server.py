@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from anyio.from_thread import start_blocking_portal
 
 _BROKEN_OFF = (asyncio.IncompleteReadError, ConnectionError)
 
@@ -21,6 +24,16 @@ class CountingServer:
     async def listen(self) -> asyncio.Server:
         """On a free port of this host."""
         return await asyncio.start_server(self.serve, "127.0.0.1", 0)
+
+    @contextmanager
+    def on_thread(self) -> Iterator[str]:
+        """Its URL. A thread of its own serves it, so a long computation in the caller's loop delays no answer."""
+        with start_blocking_portal() as portal:
+            server = portal.call(self.listen)
+            try:
+                yield url_of(server)
+            finally:
+                portal.call(server.close)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
