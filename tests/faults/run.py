@@ -155,6 +155,8 @@ def _reported(number: int, played: Played, took: float) -> str:
         f"trial {number} {', '.join(played.met)}: {len(played.traffic.emitted)} events, {played.jobs} jobs, "
         f"{len(played.user.returned) - len(played.user.generated.schedules)} changes, "
         f"{', '.join(f'{times} {kind}' for kind, times in sorted(played.requests.kinds.items()))}, "
+        f"{', '.join(f'{times} pauses {mode}' for mode, times in sorted(played.user.modes.items()))}, "
+        f"{len(played.user.waited)} jobs held, "
         f"{played.calls} requests, {played.repeated} repeated, {played.in_flight} in flight at kills, "
         f"longest wait {played.longest_wait_s:.1f} s, took {took:.0f} s ({played.emitting_s:.0f} s of events), "
         f"lost {verdict.lost} doubled {verdict.doubled} wrong {verdict.wrong}"

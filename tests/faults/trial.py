@@ -19,8 +19,8 @@ from tests.faults.judges.homes import judge_changes, judge_homes, judge_ticks
 from tests.faults.judges.jobs import Left, Stored, judge_jobs, stored
 from tests.faults.judges.log import AWAY_S, Log
 from tests.faults.judges.requests import judge_requests
-from tests.faults.judges.runs import judge_lanes, judge_published, judge_runs
-from tests.faults.load.generated_schedules import Evidence, GeneratedSchedules, lane_of
+from tests.faults.judges.runs import judge_held, judge_lanes, judge_published, judge_runs
+from tests.faults.load.generated_schedules import Evidence, GeneratedSchedules, lane_of, timeout_of
 from tests.faults.load.requests import Requests
 from tests.faults.load.traffic import Traffic
 from tests.faults.load.user import User
@@ -65,6 +65,7 @@ class Trial:
         user = User(generated, random.Random(f"{seed}-{number}-user"), self.client)
         traffic = Traffic(name, random.Random(f"{seed}-{number}-events"))
         requests = Requests(generated, random.Random(f"{seed}-{number}-requests"), self.client)
+        requests.paused = user.settled
         self.log.begin(name)
         in_flight = self.processes.in_flight
         async with asyncio.TaskGroup() as group:
@@ -172,6 +173,8 @@ class Trial:
         homes = self.log.homes
         judge_homes(homes, traffic.emitted, there.completed, into)
         judge_changes(homes, user, traffic.after, into)
+        for contradiction in user.contradictions:
+            into.spoil(contradiction)
         judge_ticks(homes, user, into)
         if not into.lost:
             judge_jobs(homes, self.log.jobs, user, datetime.now(UTC), into)
@@ -179,6 +182,8 @@ class Trial:
             judge_runs(homes, self.log.jobs, there, user, into)
             judge_requests(homes, there, requests, user, into)
             judge_backfills(homes, there, requests, user, into)
+            timeouts = {name: limit for name in user.schedules if (limit := timeout_of(name)) is not None}
+            judge_held(there, user.waited, timeouts, into)
         if not into.lost:
             judge_published(homes, there, user.generated.published, into)
             lanes = {name: lane for name in user.schedules if (lane := lane_of(name))}

@@ -41,6 +41,7 @@ LONG: Final = (
 SHORT: Final = (
     "faults/test_judges.py",
     "faults/test_request_judges.py",
+    "faults/test_held_judges.py",
     "faults/test_deadlines_killed.py",
     "faults/test_task_judge.py",
     "integration/dev/test_commands.py",

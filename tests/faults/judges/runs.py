@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from streamsched.domain.constraints.constraint import ConcurrencyScope
@@ -64,8 +64,28 @@ def judge_job(
         case JobState.COALESCED if name is not None and not alone and asked.schedules[name].overlap is Overlap.COALESCE:
             if times or row["joined"] not in there.jobs:
                 into.spoil(f"job {job} has joined {row['joined']} and started {times} times")
+        case JobState.TIMED_OUT if name is not None and (limit := asked.schedules[name].timeout) is not None:
+            since = row["satisfied_at"] if row["backfill"] is None else row["created_at"]
+            if times or row["ended_at"] - since < limit:
+                into.spoil(f"job {job} of {since} is {row['state']} since {row['ended_at']} and started {times} times")
         case state:
             into.spoil(f"job {job} is {state}: {row['reason']}")
+
+
+def judge_held(
+    there: Stored, waited: Mapping[str, datetime], timeouts: Mapping[str, timedelta], into: Judgement
+) -> None:
+    """No job that a pause held timed out sooner than its timeout after the end of the pause. `waited`: job → when that
+    end was asked for. `timeouts`: those of schedules, by name.
+    """
+    for job, asked_at in waited.items():
+        row = there.jobs.get(job)
+        if row is None:
+            into.miss(f"job {job} was held and is not there")
+        elif row["state"] == JobState.TIMED_OUT:
+            limit = timeouts[row["schedule"].rpartition(".")[2]]
+            if row["ended_at"] < asked_at + limit:
+                into.spoil(f"job {job} was held until {asked_at} and timed out at {row['ended_at']}")
 
 
 def judge_published(homes: Homes, there: Stored, event: EventName, into: Judgement) -> None:

@@ -52,6 +52,7 @@ class Requests:
     unsure: ids of jobs and backfills that an unanswered request may have made before it was refused.
     contradictions: answers that do not fit an earlier one.
     kinds: how many were accepted of each kind.
+    paused: schedules that hold their jobs now, which are asked for oftener than others.
     """
 
     generated: GeneratedSchedules
@@ -62,6 +63,7 @@ class Requests:
     unsure: set[str] = field(default_factory=set)
     contradictions: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
+    paused: Mapping[str, object] = field(default_factory=dict)
     backfills: Backfills = field(init=False)
     _number: int = 0
 
@@ -85,6 +87,8 @@ class Requests:
         match self.rng.randrange(11):
             case 0 | 1 | 2 | 3:
                 names = [name for name in self.generated.schedules if name.startswith("s")]
+                if self.paused and self.rng.random() < 0.5:
+                    names = sorted(self.paused)
                 schedule = self.generated.schedules[self.rng.choice(names)]
                 await self._submit(f"/v1/schedules/{schedule.ref}/runs", str(schedule.ref), token, self._key(schedule))
             case 4 | 5:
