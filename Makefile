@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench properties faults task-faults hostile outages upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -13,11 +13,14 @@ help: ## this list
 demo: $(VENV)/.demo ## a real pipeline on real data: flights and weather of New York 2013, on Spark
 	@$(BIN)/python examples/flights/demo.py
 
+cluster: $(VENV)/.dev ## a whole installation on this machine, until Ctrl-C; ARGS=--check: drive jobs and kills through it, and stop
+	@$(BIN)/python -m compose.cluster $(ARGS)
+
 test: check ## style, types, import rules and the short tests, on real PostgreSQL, Kafka and Spark: at most 10 minutes
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
 
-test-long: $(VENV)/.dev ## all other tests: kills, simulation, hostile content, long properties, whole installations
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
+test-long: $(VENV)/.dev ## all other tests: kills, simulation, hostile content, long properties, whole installations; a failed one is repeated once and named
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long --reruns 1 -raR $(ARGS)
 
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
@@ -25,7 +28,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|recovery|tasks|timers: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|recovery|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
@@ -34,14 +37,23 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause every part of an installation under load, judged by an oracle; BUG=name: must be found
 	@$(BIN)/python -m tests.faults.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(if $(BUG),--bug $(BUG)) $(ARGS)
 
-task-faults: $(VENV)/.dev ## TRIALS=n SEED=s: kill, pause and stop owners of tasks under load, judged by what arrived
-	@$(BIN)/python -m tests.faults.tasks.run --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+task-faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill, pause and stop owners of tasks under load, judged by what arrived
+	@$(BIN)/python -m tests.faults.tasks.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+
+dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built here (some 10 minutes, once), with launchers as its scheduler, killed
+	@$(BIN)/python -m tests.dapr_real.run --kills $(or $(KILLS),10) --seed $(or $(SEED),1) $(ARGS)
 
 hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
 	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)
 
 outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's brokers, cut the network (as root), under load
 	@$(BIN)/python -m tests.faults.kafka_outages --kind $(or $(KIND),one) --trials $(or $(TRIALS),3) --seed $(or $(SEED),0) $(ARGS)
+
+datacentre: $(VENV)/.dev ## SEED=s: lose a Kafka broker, the PostgreSQL primary and a launcher under load (as root), and promote the standby
+	@$(BIN)/python -m tests.faults.datacentre --seed $(or $(SEED),1) $(ARGS)
+
+restore: $(VENV)/.dev ## SEED=s: back PostgreSQL up under load, kill everything, restore elsewhere, replay the rest from Kafka
+	@$(BIN)/python -m tests.faults.restore --seed $(or $(SEED),1) $(ARGS)
 
 upgrade: $(VENV)/.dev ## BROKER=postgres|kafka: workers of two releases take over from each other under load: nothing lost, no pause over 5 s
 	@$(BIN)/python -m tests.faults.upgrade --broker $(or $(BROKER),postgres) $(ARGS)

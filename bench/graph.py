@@ -16,7 +16,8 @@ nodes without parents; `ready_100k_nodes_per_s`: their jobs, from then until all
 
 luigi (`rival_nodes_per_s`) runs the same chains in one process with its local scheduler, doit in one process with its
 own; what is done is a flag in memory, and nothing survives a kill. luigi slows down with the number of nodes, so it
-gets fewer (`--slow`). doit is a build tool: it sorts its tasks and calls them, without a scheduler.
+gets fewer (`--slow`); `nodes_per_s_as_rival` is the queue with as many. doit is a build tool: it sorts its tasks and
+calls them, without a scheduler.
 Compare numbers of one run only; on a shared machine two runs differ.
 """
 
@@ -323,7 +324,7 @@ async def compare(url: str, args: argparse.Namespace, luigi: Callable[[int], flo
     """Measures all, in turns."""
     chains, rounds = args.nodes // LENGTH, range(args.rounds)
     result: dict[str, float] = {}
-    rates: dict[str, list[float]] = {"luigi": [], "doit": []}
+    rates: dict[str, list[float]] = {"as many": [], "luigi": [], "doit": []}
     async with fresh(url) as small, fresh(url) as large:
         result["fan_out_10k_s"] = shown("1 → 10,000", [await small.fan_out() for _ in rounds], "s")
         result["fan_in_10k_s"] = shown("10,000 → 1", [await small.fan_in() for _ in rounds], "s")
@@ -342,12 +343,15 @@ async def compare(url: str, args: argparse.Namespace, luigi: Callable[[int], flo
                 await graphs.pool.execute("VACUUM ANALYZE", timeout=600)
                 async with launchers(graphs.url, args.launchers):
                     taken.append(await graphs.chains(chains))
+            async with launchers(small.url, args.launchers):
+                rates["as many"].append(args.slow / await small.chains(args.slow // LENGTH))
             rates["luigi"].append(args.slow / luigi(args.slow))
             rates["doit"].append(args.slow / of_doit(args.slow))
     nodes = chains * LENGTH
     result["nodes_per_s"] = shown("through the queue, 1,000 held", [nodes / each for each in few], "nodes/s")
     held = shown(f"through the queue, {args.held:,} held", [nodes / each for each in many], "nodes/s")
     result["cost_1m_over_1k"] = result["nodes_per_s"] / held
+    result["nodes_per_s_as_rival"] = shown(f"through the queue, {args.slow:,} nodes", rates["as many"], "nodes/s")
     result["rival_nodes_per_s"] = shown("luigi", rates["luigi"], "nodes/s")
     result["doit_nodes_per_s"] = shown("doit", rates["doit"], "nodes/s")
     return result

@@ -71,6 +71,7 @@ class BareInstallation:
             self.counted += len(chunk.records)
             for record in chunk.records if decoded else ():
                 job = launch_codec.decode(record.value or b"")
+                assert job.schedule is not None
                 ids = dict.fromkeys(event.id for each in job.contributions for event in each.events)
                 self.launched[job.schedule.name] = at, list(ids)
 

@@ -60,7 +60,7 @@ def app(servers: str, prefix: str, session_s: float) -> Any:
             open_keys[name] = known
 
     @app_.on_partitions_assigned.connect
-    async def assigned(_app: Any, assigned: Any, **_: Any) -> None:
+    async def assigned(_app: Any, assigned: Any, *_: Any, **__: Any) -> None:
         own = sorted(tp.partition for tp in assigned if tp.topic == f"{prefix}-events")
         sys.stdout.write(f"@assigned {time.time()} {own}\n")
         sys.stdout.flush()
@@ -189,7 +189,9 @@ async def takeover(
         while waiting:
             for records in (await consumer.getmany(timeout_ms=200)).values():
                 for record in records:
-                    key = orjson.loads(record.key) if (record.key or b"").startswith(b'"') else record.key.decode()
+                    assert record.key is not None
+                    assert record.value is not None
+                    key = orjson.loads(record.key) if record.key.startswith(b'"') else record.key.decode()
                     if key in waiting and orjson.loads(record.value) == [f"{key}.1", f"{key}.2"]:
                         waiting.discard(key)
                         decided = time.time()

@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -92,6 +93,22 @@ def running(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
         with suppress(ProcessLookupError):
             process.kill()
         process.wait()
+
+
+@contextmanager
+def product_process(url: str, *command: str, **settings: object) -> Iterator[None]:
+    """`streamsched COMMAND` with these settings, each by its name in lower case, and a folder for its data."""
+    with tempfile.TemporaryDirectory(prefix="ss-bench-") as folder:
+        given = {"database_url": url, "data_dir": folder, "log_level": "error", **settings}
+        env = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
+        env |= {f"STREAMSCHED_{name.upper()}": str(value) for name, value in given.items()}
+        cli = (sys.executable, "-c", "from streamsched.cli.main import main; main()", *command)
+        process = subprocess.Popen(cli, env=env, stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @contextmanager

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import aiohttp
 import orjson
 
 from bench.installation import Installation
-from bench.task_processes import QUEUE
+from bench.task_processes import QUEUE, product_process
+from compose.ports import free_port
 from streamsched.domain.tasks.queue import QueuePolicy, Target, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.store.tasks.queues import PostgresQueueStore
@@ -84,33 +78,12 @@ async def register_directly(site: Installation, count: int, clients: int) -> Pac
     return await paced(count, clients, send)
 
 
-@contextmanager
-def api_process(url: str, folder: Path) -> Iterator[str]:
-    """`streamsched api` on a free port."""
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        port = tried.getsockname()[1]
-    others = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
-    env = {
-        **others,
-        "STREAMSCHED_DATABASE_URL": url,
-        "STREAMSCHED_API_PORT": str(port),
-        "STREAMSCHED_DATA_DIR": str(folder),
-        "STREAMSCHED_LOG_LEVEL": "error",
-    }
-    command = (sys.executable, "-c", "from streamsched.cli.main import main; main()", "api")
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 async def register_over_http(site: Installation, count: int, clients: int) -> Paced:
     await set_queue(site, WorkerTarget())
     due = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    with tempfile.TemporaryDirectory(prefix="ss-bench-") as folder, api_process(site.url, Path(folder)) as api:
+    port = free_port()
+    api = f"http://127.0.0.1:{port}"
+    with product_process(site.url, "api", api_port=port, api_access="open"):
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
             await answers(client, f"{api}/health/ready")
 

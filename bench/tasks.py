@@ -3,8 +3,9 @@ downtime; beside a loop with SKIP LOCKED and APScheduler, in one run on one Post
 
     make bench NAME=tasks        python -m bench.tasks --rounds 3
 
-- Registration: one task a request, `--clients` requests at a time, over the HTTP API (`register_per_s`,
-  `register_p99_ms`), and without it (`register_direct_per_s`).
+- Registration: one task a request, `--clients` requests at a time: over gRPC, by Dapr's API as its SDK calls it
+  (`register_per_s`, `register_p99_ms`) and by its scheduler's (`register_sidecar_…`), over our HTTP API
+  (`register_http_…`), and without any (`register_direct_…`).
 - Delivery: `--burst` tasks of a fifth as many lanes become due at one instant; each is a POST to a server here, by 1
   and 2 owner processes. `acked_per_s`: until the last end is in the history. Lateness is from the due time to the
   acknowledgement; most of it is waiting for the tasks before. `acked_worker_per_s`: to a worker in the process of the
@@ -17,7 +18,11 @@ downtime; beside a loop with SKIP LOCKED and APScheduler, in one run on one Post
 - Held: memory and CPU of an owner with `--held` tasks due tomorrow, each in its own lane.
 - Week (`--week N`): N tasks that became due over seven days without an owner, in a tenth as many lanes, and meanwhile
   tasks of new lanes, whose lateness is printed.
-`dapr_…`: null; a Dapr scheduler is not part of this benchmark. Compare numbers of one run only.
+- Dapr: its own scheduler, one process on the same disk, by the same client as ours: `dapr_register_per_s` beside
+  `register_sidecar_per_s`; `dapr_acked_per_s` beside `acked_sidecar_per_s`: `--dapr-burst` jobs due at one instant,
+  until the client has acknowledged the last. Null unless it was built (`python -m compose.dapr.programs scheduler`) and
+  this is root on Linux: it listens on all addresses, so everything then runs in a network namespace.
+Compare numbers of one run only.
 """
 
 from __future__ import annotations
@@ -39,11 +44,20 @@ import psutil
 import structlog
 import uvloop
 
+from bench.dapr_tasks import (
+    acknowledged_to_dapr,
+    acknowledged_to_sidecar,
+    register_as_client,
+    register_as_sidecar,
+    register_with_dapr,
+)
 from bench.installation import Installation, about, fresh_installation, server
 from bench.raw_tasks import raw
 from bench.task_processes import QUEUE, far_server, owners_ready, running
-from bench.task_registration import DATA, fill, register_directly, register_over_http, set_queue
+from bench.task_registration import DATA, Paced, fill, register_directly, register_over_http, set_queue
 from bench.timers import apscheduler, show, soon
+from compose.dapr.namespace import enter_namespace
+from compose.dapr.programs import programs
 from streamsched.domain.tasks.queue import HttpTarget, Target, WorkerTarget
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.store.tasks.registry import PostgresTaskRegistry
@@ -106,8 +120,16 @@ async def until_delivered(site: Installation, count: int) -> None:
 
 
 async def taken_over(site: Installation, count: int, victim: subprocess.Popen[bytes]) -> float:
-    """Kills an owner when half are delivered; seconds until tasks have been started in each of its partitions."""
-    while await site.pool.fetchval("SELECT count(*) FROM tasks") > count / 2:
+    """Kills an owner when half are delivered; seconds until tasks have been started in each of its partitions that
+    has some left.
+
+    Raises:
+        SystemExit: half are not delivered in time, or a partition is without an owner after a minute.
+    """
+    deadline = time.monotonic() + 60 + count / 200
+    while (left := await site.pool.fetchval("SELECT count(*) FROM tasks")) > count / 2:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{left} tasks are left")
         await asyncio.sleep(0.05)
     theirs = [
         int(row[0].removeprefix("tasks-"))
@@ -115,10 +137,13 @@ async def taken_over(site: Installation, count: int, victim: subprocess.Popen[by
     ]
     victim.kill()
     killed, began = await site.pool.fetchval("SELECT clock_timestamp()"), time.perf_counter()
-    question = "SELECT DISTINCT partition FROM task_lanes WHERE partition = ANY($1::int[]) AND started_at > $2"
-    started: set[int] = set()
-    while len(started) < len(theirs):
-        started |= {row[0] for row in await site.pool.fetch(question, theirs, killed)}
+    idle = (
+        "SELECT partition FROM task_lanes WHERE partition = ANY($1::int[]) GROUP BY partition"
+        " HAVING bool_and(started_at IS NULL OR started_at <= $2)"
+    )
+    while theirs := [row[0] for row in await site.pool.fetch(idle, theirs, killed)]:
+        if time.perf_counter() - began > 60:
+            raise SystemExit(f"partitions {theirs} have no owner a minute after theirs was killed")
         await asyncio.sleep(0.02)
     return time.perf_counter() - began
 
@@ -218,17 +243,46 @@ def show_bursts(name: str, found: Sequence[Delivered]) -> tuple[float, float]:
     return rate, show(f"{name}: late, 99 %", [each.late_p99_s for each in found], "s")
 
 
+def show_paced(prefix: str, name: str, found: Sequence[Paced]) -> dict[str, float | None]:
+    """Prints rate and duration; returns their medians."""
+    return {
+        f"{prefix}_per_s": show(f"registered {name}", [each.per_s for each in found], "tasks/s"),
+        f"{prefix}_p50_ms": show(f"registration {name}: half", [each.p50_ms for each in found], "ms"),
+        f"{prefix}_p99_ms": show(f"registration {name}: 99 %", [each.p99_ms for each in found], "ms"),
+    }
+
+
+async def beside_dapr(url: str, args: argparse.Namespace) -> dict[str, float | None]:
+    """Dapr's own scheduler, and a launcher in its place."""
+    burst, clients = args.dapr_burst, args.clients
+    ours = await repeated(url, args.rounds, partial(acknowledged_to_sidecar, count=burst, clients=clients))
+    result: dict[str, float | None] = {
+        "acked_sidecar_per_s": show(f"{burst:,} due, one sidecar: acknowledged", ours, "jobs/s"),
+        "dapr_register_per_s": None,
+        "dapr_acked_per_s": None,
+    }
+    if not args.alone:
+        print("  Dapr's scheduler: not built, or not root on Linux")
+        return result
+    found = [await register_with_dapr(args.registered, clients) for _ in range(args.rounds)]
+    result |= show_paced("dapr_register", "with Dapr's scheduler", found)
+    theirs = [await acknowledged_to_dapr(burst, clients) for _ in range(args.rounds)]
+    result["dapr_acked_per_s"] = show(f"{burst:,} due, Dapr's scheduler: acknowledged", theirs, "jobs/s")
+    return result
+
+
 async def measure(url: str, args: argparse.Namespace) -> dict[str, float | None]:
     rounds, count = args.rounds, args.burst
-    over_http = await repeated(url, rounds, partial(register_over_http, count=args.registered, clients=args.clients))
-    direct = await repeated(url, rounds, partial(register_directly, count=args.registered, clients=args.clients))
-    result: dict[str, float | None] = {
-        "register_per_s": show("registered over HTTP", [each.per_s for each in over_http], "tasks/s"),
-        "register_p50_ms": show("registration over HTTP: half", [each.p50_ms for each in over_http], "ms"),
-        "register_p99_ms": show("registration over HTTP: 99 %", [each.p99_ms for each in over_http], "ms"),
-        "register_direct_per_s": show("registered directly", [each.per_s for each in direct], "tasks/s"),
-        "register_direct_p99_ms": show("registration directly: 99 %", [each.p99_ms for each in direct], "ms"),
-    }
+    result: dict[str, float | None] = {}
+    for prefix, name, register in (
+        ("register", "by Dapr's API over gRPC", register_as_client),
+        ("register_sidecar", "by its scheduler's API over gRPC", register_as_sidecar),
+        ("register_http", "over HTTP", register_over_http),
+        ("register_direct", "directly", register_directly),
+    ):
+        found = await repeated(url, rounds, partial(register, count=args.registered, clients=args.clients))
+        result |= show_paced(prefix, name, found)
+    result |= await beside_dapr(url, args)
     with far_server() as far:
         http = HttpTarget(far)
         one = await repeated(url, rounds, partial(burst, count=count, target=http, owners=1))
@@ -263,23 +317,24 @@ async def measure(url: str, args: argparse.Namespace) -> dict[str, float | None]
     resting = (await repeated(url, 1, partial(held, count=args.held)))[0]
     result["held_rss_mb"] = show(f"memory beside {args.held:,} tasks", [resting.rss_mb], "MB")
     result["held_cpu_percent"] = show("CPU beside them", [resting.cpu_percent], "%")
-    rounded = {name: None if value is None else round(value, 3) for name, value in result.items()}
-    return {**rounded, "dapr_acked_per_s": None, "dapr_register_per_s": None}
+    return {name: None if value is None else round(value, 3) for name, value in result.items()}
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--registered", type=int, default=5000)
-    arguments.add_argument("--clients", type=int, default=16, help="registrations at a time")
+    arguments.add_argument("--clients", type=int, default=32, help="registrations at a time")
     arguments.add_argument("--burst", type=int, default=100_000)
+    arguments.add_argument("--dapr-burst", type=int, default=10_000, help="jobs due at once beside Dapr's scheduler")
     arguments.add_argument("--held", type=int, default=1_000_000)
     arguments.add_argument("--week", type=int, default=0, help="overdue tasks, such as 200000; 0: left out")
     arguments.add_argument("--others", type=int, default=2_000, help="APScheduler's jobs")
     args = arguments.parse_args()
+    args.alone = programs().scheduler.exists() and enter_namespace("bench.tasks", sys.argv[1:])
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, server() as url:
-        print(about(["asyncpg", "aiohttp", "fastapi", "apscheduler"]))
+        print(about(["asyncpg", "aiohttp", "fastapi", "grpcio", "apscheduler"]))
         print(f"command: python -m bench.tasks {' '.join(sys.argv[1:])}".rstrip())
         print(f"rounds {args.rounds}: median (least – most); load {psutil.getloadavg()[0]:.1f} when it began\n")
         result = runner.run(measure(url, args))

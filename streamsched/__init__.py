@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from streamsched.emit import Emitter, partitions_added
     from streamsched.spark.context import current_run
     from streamsched.spark.pfs import PartitionedFileSet
+    from streamsched.spark.tables.delta import DeltaDataset
+    from streamsched.spark.tables.iceberg import IcebergDataset
 
 __all__ = [
     "App",
+    "DeltaDataset",
     "Emitter",
+    "IcebergDataset",
     "PartitionedFileSet",
     "TriggerExpression",
     "__version__",
@@ -73,7 +77,9 @@ __all__ = [
 #: Name → its module.
 _LAZY: Final = {
     "App": "streamsched.define.app",
+    "DeltaDataset": "streamsched.spark.tables.delta",
     "Emitter": "streamsched.emit",
+    "IcebergDataset": "streamsched.spark.tables.iceberg",
     "PartitionedFileSet": "streamsched.spark.pfs",
     "TriggerExpression": "streamsched.define.combinators",
     "at": "streamsched.define.triggers",

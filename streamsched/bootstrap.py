@@ -18,9 +18,8 @@ from uuid import uuid4
 
 import structlog
 
+from streamsched.access_services import access_services, authentication
 from streamsched.admin.installation import assembled
-from streamsched.api.allowed_hosts import allowed_hosts
-from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
 from streamsched.api.health import Health, make_health
 from streamsched.api.serving import HttpServer, bind, url_of
@@ -62,6 +61,7 @@ from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.health import ProcessHealth, measure_installation
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
+from streamsched.program_services import program_services
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.spark.run_file_store import LocalRunFileStore
@@ -69,7 +69,6 @@ from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PostgresPauseStore
-from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.catalog.progress import PostgresOpenKeyReader, PostgresProgress
 from streamsched.store.connections import Pool, open_pool
 from streamsched.store.events.event_traces import PostgresEventTraces
@@ -109,6 +108,7 @@ from streamsched.task_endpoints import serve_task_streams, task_intakes, task_se
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
 from streamsched.upkeep import drain_spool, node_retention
+from streamsched.web_services import make_http
 
 log = structlog.get_logger()
 
@@ -213,12 +213,12 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     settings = services.settings
     theirs = PostgresClock(pool, clock)
     inline = InlineExecutor(PostgresRunBatch(pool), this_process(), theirs, heartbeat=settings.heartbeat)
-    runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()})
+    runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}, warm=settings.warm_starts)
     leases = PostgresLauncherLeases(pool)
     recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
     timeouts = RunTimeouts(silence=settings.lost_after, attempts=settings.run_attempts, pace=settings.pace)
     monitor = RunMonitor(PostgresRunMonitorStore(pool), runners, theirs, timeouts, inline=inline)
-    decisions, wakes = PostgresDecisionStore(pool), PostgresWakes(pool)
+    decisions, wakes, callers = PostgresDecisionStore(pool), PostgresWakes(pool), authentication(pool, clock, settings)
     evaluator = PluginEvaluator(plugins.installed(), decisions, theirs)
     probes = {name: open_probe(url) for name, url in settings.cluster_urls().items()}
     keep = settings.verdicts_keep
@@ -247,7 +247,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "relay": alone("relay", lambda: Relay(broker=broker, outbox=PostgresOutbox(pool), notifier=notifier).run()),
         "progress": alone("progress", lambda: ProgressCopy(broker=broker, store=PostgresProgress(pool)).run()),
         "verdicts": alone("verdicts", verdicts.run),
-        "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock).run()),
+        "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
         "log-cleanup": lambda: LogCleanup(
@@ -272,7 +272,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "inline": in_time(inline.run),
         "recovery": in_time(recovery.run),
         "tasks": in_time(tasks.run),
-        "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers),
+        "task-streams": lambda: serve_task_streams(settings, pool, services.identity.id, tasks.workers, callers),
         **{name: alone(name, each) for name, each in task_intakes(settings, pool, broker, clock).items()},
     }
 
@@ -286,7 +286,7 @@ def api_services(services: Services) -> ApiServices:
 
     async def measure() -> None:
         services.health.measure()
-        await measure_installation(services.health.metrics, gauges, broker, now=services.clock.now())
+        await measure_installation(services.health.metrics, gauges, broker, layout.shards, now=services.clock.now())
 
     return ApiServices(
         broker=broker,
@@ -303,7 +303,7 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
         submissions=PostgresSubmissionStore(pool),
-        preferences=PostgresPreferenceStore(pool),
+        **program_services(pool),
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),
@@ -321,7 +321,7 @@ def api_services(services: Services) -> ApiServices:
         body_limit=services.settings.body_limit,
         health=health_of(services.health, measure),
         installation=assembled(pool, notifier, services.clock, log=broker, broker=broker, specs=specs),
-        allowed_hosts=allowed_hosts(services.settings),
+        **access_services(pool, services.clock, services.settings),
         installation_name=services.settings.installation,
         update_schedules=services.settings.update_schedules,
     )
@@ -350,7 +350,7 @@ async def serve(
             loops |= launcher_loops(services, environ)
         if role in {Role.API, Role.ALL}:
             bound = bound or bind(settings.api_host, settings.api_port)
-            server = HttpServer(make_api(api_services(services)), bound, started=ready)
+            server = HttpServer(make_http(api_services(services), services.pool), bound, started=ready)
             loops["api"] = server.run
             log.info("api.bound", url=url_of(bound))
         elif ready is not None:

@@ -16,6 +16,8 @@ from streamsched.domain.time.duration import duration_text, parse_duration
 PREFIX: Final = "STREAMSCHED_"
 
 _LOG_FORMATS: Final = ("auto", "console", "json")
+_ACCESS: Final = ("tokens", "open")
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -32,6 +34,8 @@ class Settings:
         emit_url: where programs of runs send their events: an API or the log; default: the API on their launcher's
             machine. When it is unreachable, events are spooled in `<data_dir>/spool`, which launchers drain.
         api_host, api_port: address of the API, with its health checks and metrics.
+        api_access: `tokens`: requests need a token with the permission. `open`: any client that reaches the API
+            may do everything; only with `api_host` on loopback.
         api_allowed_hosts: additional host names of the API, comma-separated, such as that of a proxy:
             `scheduler.example.org`, `*.example.org` for its subdomains, `*` for any. Always allowed: loopback names and
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
@@ -70,6 +74,8 @@ class Settings:
         dapr_scheduler: `host:port` at which this launcher is Dapr's scheduler, as sidecars reach it; empty: it is none.
             Without TLS.
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
+        warm_starts: whether launchers keep processes with imported libraries, from which runners and Python programs
+            are forked (Linux): `true` or `false`.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -79,6 +85,7 @@ class Settings:
     data_dir: Path = Path(".streamsched")
     api_host: str = "127.0.0.1"
     api_port: int = 8765
+    api_access: str = "tokens"
     api_allowed_hosts: str = ""
     health_host: str = "127.0.0.1"
     health_port: int = 0
@@ -110,6 +117,7 @@ class Settings:
     dapr_scheduler: str = ""
     dapr_strict: bool = False
     update_schedules: bool = True
+    warm_starts: bool = True
     task_topics: str = ""
     task_log_url: str = ""
     task_streams_host: str = "127.0.0.1"
@@ -142,6 +150,12 @@ class Settings:
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
+        _require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
+        _require(
+            self.api_access == "tokens" or self.api_host in _LOOPBACK,
+            "api_access",
+            f"must be `tokens` when the API listens on {self.api_host}, which is not loopback",
+        )
         for listed in filter(None, (each.strip() for each in self.api_allowed_hosts.split(","))):
             host = listed.removeprefix("*.")
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))

@@ -19,6 +19,7 @@ from typing import Final
 
 import structlog
 
+from streamsched.access_services import TOKEN_FILE, ensure_dev_token
 from streamsched.api.serving import bind, url_of
 from streamsched.bootstrap import Role, serve
 from streamsched.config import Settings
@@ -31,6 +32,7 @@ from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
 from streamsched.telemetry.logs import configure_logs
+from streamsched.web_services import login_path
 
 log = structlog.get_logger()
 
@@ -47,11 +49,13 @@ class Started:
     """Information for the user when the scheduler has started.
 
     Attributes:
+        page: URL of the pages, with a code that logs in once within some minutes.
         resumed: whether the folder had state of an earlier start.
         warnings: what will not work, and how to fix it.
     """
 
     url: str
+    page: str
     folder: Path
     resumed: bool
     warnings: tuple[str, ...]
@@ -90,8 +94,12 @@ def run_dev(
         own = {"database_url": server.url, "data_dir": folder, "emit_url": url_of(bound)}
         given = {"broker_url": server.url, **given, **own}
         settings = Settings.from_env(environ, **given)
+        if settings.api_access == "tokens":
+            asyncio.run(ensure_dev_token(server.url, folder))
+        token = (folder / TOKEN_FILE).read_text().strip() if settings.api_access == "tokens" else ""
+        page = url_of(bound) + asyncio.run(login_path(server.url, token))
         stack.enter_context(_published(folder, bound, settings))
-        started = Started(url_of(bound), folder, resumed, tuple(_warnings(environ)))
+        started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)))
         for warning in started.warnings:
             log.info("dev.warning", warning=warning)
         run_until_signal(

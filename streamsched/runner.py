@@ -1,14 +1,18 @@
-"""`python -m streamsched.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive it."""
+"""`python -m streamsched.runner RUN_ID`: the process that executes one run. A launcher starts it; it may outlive it.
+
+`python -m streamsched.runner --fork-server SOCKET`: a process from which such processes are forked.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
@@ -16,17 +20,22 @@ from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner, Timing
+from streamsched.spark.warm.child import Starts
+from streamsched.spark.warm.fork_server import serve
+from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import open_pool
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
 
-#: Attempts to connect to PostgreSQL, one second apart; then the launcher starts another runner.
+_T = TypeVar("_T")
+
+#: Attempts to reach PostgreSQL, one second apart; then the launcher starts another runner.
 _ATTEMPTS: Final = 60
 
 
-async def execute(run: str, environ: Mapping[str, str]) -> None:
-    """Executes the run with settings from `environ`; SIGTERM and SIGINT kill it.
+async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket | None = None) -> None:
+    """Executes the run with settings from `environ`; SIGTERM and SIGINT kill it. `server`: the fork server.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -34,7 +43,7 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
     """
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
-    pool = await _pool(settings.database_url)
+    pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2))
     clock = PostgresClock(pool, SystemClock())  # heartbeats are compared with the database's clock
     with suppress(UnavailableError):  # both the clock and the claim are retried
         await clock.compare()
@@ -45,8 +54,11 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
             environ=environ,
+            signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
         )
-        runner = Runner(PostgresRunStore(pool), clock, runtime, Timing(heartbeat=settings.heartbeat))
+        cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"
+        timing, starts = Timing(heartbeat=settings.heartbeat), Starts(server, cold=cold)
+        runner = Runner(PostgresRunStore(pool), clock, runtime, timing, starts=starts)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")
@@ -56,10 +68,10 @@ async def execute(run: str, environ: Mapping[str, str]) -> None:
         pool.terminate()
 
 
-async def _pool(dsn: str):
+async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
     for attempt in range(_ATTEMPTS):
         try:
-            return await open_pool(dsn, min_size=1, max_size=2)
+            return await call()
         except UnavailableError:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -68,10 +80,18 @@ async def _pool(dsn: str):
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m streamsched.runner RUN_ID")
+    match sys.argv[1:]:
+        case ["--fork-server", socket_]:
+            forked = serve(int(socket_))
+            if forked is None:
+                return
+            run, server = forked
+        case [run]:
+            server = None
+        case _:
+            sys.exit("usage: python -m streamsched.runner RUN_ID")
     try:
-        asyncio.run(execute(sys.argv[1], os.environ))
+        asyncio.run(execute(run, os.environ, server=server))
     except StreamschedError as exc:
         sys.exit(str(exc))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from streamsched.config import Settings
 from streamsched.dapr.delivery import DaprDelivery
@@ -12,15 +13,19 @@ from streamsched.dapr_endpoint import make_desk
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import Notifier
+from streamsched.ports.tasks.partitions import READS
 from streamsched.process.cancellation import CLOSING_S, cancel
+from streamsched.process.supervision import supervise
 from streamsched.store.connections import Pool
 from streamsched.store.dapr.instances import PostgresAppInstances
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
+from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.tasks.http_receiver import HttpReceiver
+from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
-from streamsched.tasks.ownership import READS, Ownership
+from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
 
@@ -32,11 +37,12 @@ class TaskDelivery:
     loop: TaskLoop
     workers: WorkerStreams
     dapr: DaprDelivery
+    mover: Callable[[], Awaitable[None]]
     scheduler: Callable[[], Awaitable[None]] | None = None
 
     async def run(self) -> None:
         """Delivers until cancelled. Apps and sidecars are disconnected when deliveries have ended."""
-        connecting = [asyncio.ensure_future(self.dapr.run())]
+        connecting = [asyncio.ensure_future(self.dapr.run()), asyncio.ensure_future(self.mover())]
         if self.scheduler is not None:
             connecting.append(asyncio.ensure_future(self.scheduler()))
         try:
@@ -55,7 +61,8 @@ def make_task_delivery(
         ConfigurationError: the port of that is in use.
     """
     store, workers, http = PostgresDeliveryStore(pool), WorkerStreams(clock), HttpReceiver(clock)
-    ownership = Ownership(PostgresTaskLeases(pool), replace(me, reads=READS), store, clock, ttl=settings.lease)
+    partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
+    ownership = Ownership(PostgresTaskLeases(pool), me, store, partitions, clock, ttl=settings.lease)
     queues = PostgresQueueStore(pool)
     loop = TaskLoop(store, queues, ownership, notifier, clock, http=http, workers=workers, metrics=metrics)
     workers.on_room = loop.wake
@@ -66,4 +73,6 @@ def make_task_delivery(
 
         desk = make_desk(pool, clock)
         scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr_scheduler).run
-    return TaskDelivery(loop, workers, DaprDelivery(instances, workers), scheduler)
+    mover = LaneMover(partitions, leads=lambda: 0 in ownership.starting)
+    moving = partial(supervise, {"task_partitions": mover.run}, metrics=metrics or Metrics())
+    return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from streamsched.access.authentication import Authentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind
 from streamsched.api.task_streams import make_stream_api
@@ -20,11 +21,12 @@ from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
-from streamsched.process.cancellation import CLOSING_S, cancel
+from streamsched.process.cancellation import CLOSING_S, STOPPING_S, cancel
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import wait_until_available
 from streamsched.store.connections import Pool
 from streamsched.store.tasks.intake import PostgresTaskIntake
+from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.store.tasks.streams import PostgresStreamAddresses
@@ -35,8 +37,6 @@ log = structlog.get_logger()
 
 #: Seconds between two announcements of the address.
 _ANNOUNCE_S: Final = 3.0
-#: Seconds that tasks may go on when the process stops.
-_PATIENCE_S: Final = 5.0
 
 
 def task_services(pool: Pool) -> Mapping[str, Any]:
@@ -45,6 +45,7 @@ def task_services(pool: Pool) -> Mapping[str, Any]:
         "queues": PostgresQueueStore(pool),
         "tasks": PostgresTaskRegistry(pool),
         "task_streams": PostgresStreamAddresses(pool),
+        "task_partitions": PostgresTaskPartitions(pool),
     }
 
 
@@ -84,7 +85,9 @@ def task_intakes(
     return {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
 
 
-async def serve_task_streams(settings: Settings, pool: Pool, owner: str, workers: WorkerStreams) -> None:
+async def serve_task_streams(
+    settings: Settings, pool: Pool, owner: str, workers: WorkerStreams, authentication: Authentication
+) -> None:
     """Gives tasks to workers over HTTP until cancelled, and shows them the address.
 
     Raises:
@@ -94,7 +97,7 @@ async def serve_task_streams(settings: Settings, pool: Pool, owner: str, workers
     bound = bind(host, settings.task_streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
     url = settings.task_streams_url or _advertised(bound, host)
     hosts = AllowedHosts.of(settings.api_allowed_hosts.split(","), api_host=host, urls=[url])
-    server = HttpServer(make_stream_api(workers, hosts, body_limit=settings.body_limit), bound)
+    server = HttpServer(make_stream_api(workers, hosts, authentication, body_limit=settings.body_limit), bound)
     addresses = PostgresStreamAddresses(pool)
 
     async def announce() -> float:
@@ -109,7 +112,7 @@ async def serve_task_streams(settings: Settings, pool: Pool, owner: str, workers
         await asyncio.shield(serving)
     finally:
         await cancel(announcing, retry_s=CLOSING_S)
-        await workers.stop(_PATIENCE_S)  # their reports still come while tasks in progress end
+        await workers.stop(STOPPING_S)  # their reports still come while tasks in progress end
         await cancel(serving, retry_s=CLOSING_S)
         bound.close()
         with suppress(UnavailableError):

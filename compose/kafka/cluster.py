@@ -9,11 +9,10 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from uuid import uuid4
 
 from compose.kafka.distribution import LOGGING, cache_folder, jars, java
 from compose.kafka.properties import Address, Shape, server_properties
+from compose.ports import free_ports
 
 READY_SECONDS: Final = 90.0
 STOP_SECONDS: Final = 20.0
@@ -96,7 +96,7 @@ class Cluster:
         already = log.stat().st_size if log.exists() else 0
         with log.open("ab") as out:
             process = subprocess.Popen(
-                (*_kafka(HEAP_MB), "kafka.Kafka", str(properties)),
+                (*self.shape.nodes[number - 1].within, *_kafka(HEAP_MB), "kafka.Kafka", str(properties)),
                 cwd=home,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -145,11 +145,7 @@ class Cluster:
 
 def free_addresses(nodes: int) -> tuple[Address, ...]:
     """Addresses with free ports."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * nodes)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        ports = [each.getsockname()[1] for each in sockets]
+    ports = free_ports(2 * nodes)
     return tuple(Address(*pair) for pair in zip(ports[::2], ports[1::2], strict=True))
 
 

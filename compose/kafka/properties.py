@@ -18,11 +18,18 @@ BUSY_CLEANER: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Ports of a node: for clients and other brokers, and for the controllers' quorum."""
+    """Ports of a node: for clients and other brokers, and for the controllers' quorum.
+
+    Attributes:
+        rack: where the node stands; copies of a partition are spread over racks.
+        within: the command that runs the node's process elsewhere, such as `ip netns exec NAME`.
+    """
 
     port: int
     quorum_port: int
     host: str = "127.0.0.1"
+    rack: str = ""
+    within: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ def server_properties(shape: Shape, node: int, data: Path) -> str:
         "log.cleaner.dedupe.buffer.size": str(8 << 20),
         "broker.session.timeout.ms": "6000",
         "broker.heartbeat.interval.ms": "1000",
+        **({"broker.rack": at.rack} if at.rack else {}),
         **(_secured(shape.security) if shape.security else {}),
         **shape.extra,
     }

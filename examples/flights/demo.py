@@ -106,7 +106,12 @@ def demo(screen: Screen, folder: Path, weeks: int) -> None:
         with (data / "land.log").open("wb") as log:
             upstream = subprocess.Popen(
                 [sys.executable, str(HERE / "land.py"), "--data", str(data), "--weeks", str(weeks)],
-                env={**os.environ, "STREAMSCHED_EMIT_URL": api.url, "STREAMSCHED_SPOOL": str(folder / "spool")},
+                env={
+                    **os.environ,
+                    "STREAMSCHED_EMIT_URL": api.url,
+                    "STREAMSCHED_TOKEN": api.token,
+                    "STREAMSCHED_SPOOL": str(folder / "spool"),
+                },
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

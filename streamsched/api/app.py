@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from time import perf_counter
+from collections.abc import Iterator
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import Depends, FastAPI
+from fastapi.routing import iter_route_contexts
 
 from streamsched import __version__
 from streamsched.api import health
+from streamsched.api.access.authorise import authorise
+from streamsched.api.access.outcomes import RequestOutcomes
+from streamsched.api.access.rules import Handler, RouteTable
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard
+from streamsched.api.request_measures import RequestMeasures
 from streamsched.api.routes import (
+    access,
     admin,
     apps,
     backfills,
+    bookmarks,
     changes,
     events,
     graphs,
@@ -33,11 +38,15 @@ from streamsched.api.routes import (
     verdicts,
 )
 from streamsched.api.routes.limits import clusters, groups, pools
-from streamsched.api.routes.tasks import lanes, queues, tasks
+from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 
 
 def make_api(services: ApiServices) -> FastAPI:
-    """Creates the application with all routes, error handlers, metrics and the request guard."""
+    """Creates the application with all routes, error handlers, metrics, authorisation and the request guard.
+
+    Raises:
+        LookupError: a route has no rule of access.
+    """
     api = FastAPI(
         title="streamsched",
         version=__version__,
@@ -45,6 +54,7 @@ def make_api(services: ApiServices) -> FastAPI:
         openapi_url="/v1/openapi.json",
         docs_url="/docs",
         redoc_url=None,
+        dependencies=[Depends(authorise)],
     )
     api.state.services = services
     api.state.health = services.health
@@ -55,6 +65,7 @@ def make_api(services: ApiServices) -> FastAPI:
         changes,
         programs,
         preferences,
+        bookmarks,
         schedules,
         ticks,
         submissions,
@@ -67,29 +78,26 @@ def make_api(services: ApiServices) -> FastAPI:
         clusters,
         queues,
         lanes,
+        partitions,
         tasks,
         pagerduty,
         dapr,
+        access,
         admin,
         health,
     ):
         api.include_router(module.router)
     api.include_router(cdap_routes())
+    api.state.routes = RouteTable(_routes(api))
     answer_problems(api)
-    _measure(api, services)
+    api.add_middleware(RequestOutcomes, audit=services.audit)
+    api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
     api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
     return api
 
 
-def _measure(api: FastAPI, services: ApiServices) -> None:
-    """Measures every response. The label is the route's pattern, not the path, so ids do not create time series."""
-
-    @api.middleware("http")
-    async def measured(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        began = perf_counter()
-        response = await answer(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        labels = {"method": request.method, "route": route}
-        services.metrics.observe("http_request_seconds", perf_counter() - began, **labels)
-        services.metrics.add("http_requests_total", status=str(response.status_code), **labels)
-        return response
+def _routes(api: FastAPI) -> Iterator[tuple[str, str, Handler]]:
+    """Method, pattern and function of every route, also of nested routers."""
+    for each in iter_route_contexts(api.routes):
+        if each.endpoint is not None:
+            yield from ((method, str(each.path), each.endpoint) for method in each.methods or ())

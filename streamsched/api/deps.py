@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Query, Request
 
+from streamsched.access.auditing import Audit
+from streamsched.access.authentication import Authentication
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
@@ -17,14 +19,18 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.graph.submission import GraphDesk
+from streamsched.ports.access.audit import AuditStore
+from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
+from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses
+from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
@@ -44,6 +50,8 @@ class ApiServices:
         installation: parts of the installation for administration. The API never reshards, so its log stays in one
             generation.
         health: health checks and metrics of the process.
+        authentication: finds out who sends a request.
+        audit: records who requests which change.
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
         update_schedules: whether a deployment that does not say so updates schedules that exist.
@@ -57,11 +65,13 @@ class ApiServices:
     runs: RunQueries
     submissions: SubmissionStore
     preferences: PreferenceStore
+    bookmarks: BookmarkStore
     backfills: BackfillStore
     graphs: GraphDesk
     queues: QueueStore
     tasks: TaskRegistry
     task_streams: StreamAddresses
+    task_partitions: TaskPartitions
     dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore
@@ -77,6 +87,10 @@ class ApiServices:
     health: Health
     installation: Installation
     allowed_hosts: AllowedHosts
+    authentication: Authentication
+    tokens: TokenStore
+    audit: Audit
+    audit_entries: AuditStore
     installation_name: str = ""
     update_schedules: bool = True
 
@@ -105,14 +119,18 @@ KeysDep = Annotated[OpenKeyReader, _service("keys")]
 RunsDep = Annotated[RunQueries, _service("runs")]
 SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
 PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
+BookmarksDep = Annotated[BookmarkStore, _service("bookmarks")]
 BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
 TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
+TaskPartitionsDep = Annotated[TaskPartitions, _service("task_partitions")]
 DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
+TokensDep = Annotated[TokenStore, _service("tokens")]
+AuditDep = Annotated[AuditStore, _service("audit_entries")]
 ClockDep = Annotated[Clock, _service("clock")]
 
 DryRunQuery = Annotated[bool, Query(description="Return the plan of the change and change nothing.")]

@@ -23,11 +23,13 @@ from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
     FencedError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
     PlanChangedError,
     StreamschedError,
     TooLargeError,
+    UnauthenticatedError,
     UnavailableError,
 )
 
@@ -39,6 +41,8 @@ STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     NotFoundError: HTTPStatus.NOT_FOUND,
     ConflictError: HTTPStatus.CONFLICT,
+    UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
+    ForbiddenError: HTTPStatus.FORBIDDEN,
     FencedError: HTTPStatus.SERVICE_UNAVAILABLE,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -84,7 +88,13 @@ def _answer(request: Request, status: int, detail: str, **members: Any) -> Respo
 
 
 def _headers(status: int) -> Mapping[str, str] | None:
-    return {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    match status:
+        case HTTPStatus.SERVICE_UNAVAILABLE:
+            return {"Retry-After": "1"}
+        case HTTPStatus.UNAUTHORIZED:
+            return {"WWW-Authenticate": 'Bearer realm="streamsched"'}
+        case _:
+            return None
 
 
 def answer_problems(api: FastAPI) -> None:

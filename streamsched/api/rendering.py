@@ -17,8 +17,12 @@ def rendered(
     body: object, *, status: int = 200, media_type: str = "application/json", headers: Mapping[str, str] | None = None
 ) -> Response:
     """A response with `body` as JSON."""
-    content = orjson.dumps(body, default=_default, option=_OPTIONS)
-    return Response(content, status_code=status, media_type=media_type, headers=headers)
+    return Response(encoded(body), status_code=status, media_type=media_type, headers=headers)
+
+
+def encoded(body: object) -> bytes:
+    """`body` as JSON."""
+    return orjson.dumps(body, default=_default, option=_OPTIONS)
 
 
 def _default(value: Any) -> object:

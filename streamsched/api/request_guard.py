@@ -19,6 +19,7 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsched.api.allowed_hosts import AllowedHosts, Authority
+from streamsched.api.body import LINES
 from streamsched.api.plain import CDAP_PREFIX, plain
 from streamsched.api.problems import problem
 from streamsched.telemetry.metrics import Metrics
@@ -30,6 +31,11 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _EVENTS: Final = "/v1/events"
 #: Of the paths of Dapr's jobs API.
 _DAPR_PREFIX: Final = "/v1.0"
+#: Of the pages, whose forms browsers send. A page of another origin is refused before (`_cross_site`), and each form
+#: has a token of its session.
+_PAGES: Final = "/ui/"
+#: Of the paths that read lines of JSON.
+_IMPORTS: Final = "/v1/dapr/"
 
 
 class _Refused(NamedTuple):
@@ -141,6 +147,10 @@ def _unreadable(scope: Scope, headers: _Headers) -> _Refused | None:
             return None
         if only == _FORM and path.startswith((CDAP_PREFIX, _DAPR_PREFIX)) and not headers.from_browser:
             return None  # the default of Java's HttpURLConnection, which CDAP's clients use, and of curl
+        if only == _FORM and path.startswith(_PAGES):
+            return None
+        if only == LINES and path.startswith(_IMPORTS):
+            return None  # browsers send a preflight for it, which is refused
     given = f"Content-Type {', '.join(sorted(types))}" if types else "no Content-Type"
     more = ", application/cloudevents+json or application/cloudevents-batch+json" if path == _EVENTS else ""
     return _Refused(

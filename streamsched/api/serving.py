@@ -69,10 +69,13 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Serves an application on a bound socket. `started` is called once, when it accepts requests."""
+    """Serves an application on a bound socket. `started` is called once, when it accepts requests; the functions in
+    `api.state.closing` when it stops, to end responses that would go on.
+    """
 
     def __init__(self, api: FastAPI, bound: socket.socket, *, started: Callable[[], None] | None = None) -> None:
         self._bound = bound
+        self._api = api
         self._config = uvicorn.Config(
             api,
             lifespan="off",
@@ -93,4 +96,6 @@ class HttpServer:
             await asyncio.shield(serving)
         finally:
             server.should_exit = True
+            for close in getattr(self._api.state, "closing", ()):
+                close()
             await asyncio.wait((serving,), timeout=10)

@@ -14,12 +14,15 @@ import structlog
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
+from streamsched.access.authentication import Authentication
+from streamsched.api.access.authorise import require
 from streamsched.api.allowed_hosts import AllowedHosts
-from streamsched.api.body import BodyBytes
+from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
 from streamsched.codec.tasks.worker import StreamRequest, line, read_report, read_request, task_line
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
@@ -31,7 +34,6 @@ REPORT_S: Final = 5.0
 #: A worker that sends nothing for so many seconds is given nothing more.
 QUIET_S: Final = 15.0
 _MOST_STREAMS: Final = 2000
-_LINES: Final = "application/x-ndjson"
 
 router = APIRouter(prefix="/v1/task-streams", tags=["tasks"])
 
@@ -63,14 +65,34 @@ class StreamServices:
     """What the routes use. `body_limit`: bytes of a report."""
 
     workers: WorkerStreams
+    authentication: Authentication
     body_limit: int
     connected: dict[str, _Connected] = field(default_factory=dict)
 
 
-def make_stream_api(workers: WorkerStreams, hosts: AllowedHosts, *, body_limit: int) -> FastAPI:
+async def _authorised(request: Request) -> None:
+    """Workers need the permission to emit in all namespaces: queues belong to none.
+
+    Raises:
+        UnauthenticatedError, ForbiddenError: as the routes of the API.
+    """
+    services: StreamServices = request.app.state.services
+    caller = await services.authentication.caller(request.headers.get("authorization"))
+    require(caller.may(Permission.EMIT, None))
+
+
+def make_stream_api(
+    workers: WorkerStreams, hosts: AllowedHosts, authentication: Authentication, *, body_limit: int
+) -> FastAPI:
     """The application of a process that delivers tasks; for the event loop of `workers`."""
-    app = FastAPI(title="streamsched task streams", openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.services = StreamServices(workers, body_limit)
+    app = FastAPI(
+        title="streamsched task streams",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(_authorised)],
+    )
+    app.state.services = StreamServices(workers, authentication, body_limit)
     app.include_router(router)
     answer_problems(app)
     app.add_middleware(RequestGuard, hosts=hosts)
@@ -93,7 +115,7 @@ async def open_stream(body: BodyBytes, services: _ServicesDep) -> Response:
     asked = read_request(body)
     if len(services.connected) >= _MOST_STREAMS:
         raise ConflictError(f"{_MOST_STREAMS} workers are connected to this process, the most it takes")
-    return StreamingResponse(_lines(services, asked), media_type=_LINES)
+    return StreamingResponse(_lines(services, asked), media_type=LINES)
 
 
 @router.post("/{stream}", summary="Report ends and heartbeats")
@@ -123,7 +145,8 @@ async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Respon
 
 async def _lines(services: StreamServices, asked: StreamRequest) -> AsyncIterator[bytes]:
     name = uuid4().hex
-    with services.workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S) as stream:
+    workers = services.workers
+    with workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S, counts_losses=True) as stream:
         connected = services.connected[name] = _Connected(stream)
         log.info("task_streams.opened", stream=name, queues=sorted(asked.queues)[:20], credit=asked.credit)
         try:

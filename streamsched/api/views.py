@@ -345,6 +345,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "endedAt": run.ended_at,
         "exitCode": run.exit_code,
         "runner": run.runner,
+        "start": run.start,
         "heartbeatAt": run.heartbeat_at,
         "logPath": run.log_path,
         "rerunOf": run.rerun_of,

@@ -274,6 +274,10 @@ class Catalog:
         """
         return await self._reader.schedule(ref)
 
+    async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
+        """Those of these schedules that exist, ordered by id."""
+        return await self._reader.some(refs)
+
     async def history(self, ref: ScheduleRef, *, limit: int = 100) -> Sequence[HistoryEntry]:
         """The schedule's changes with their reasons, newest first; also of a deleted one, empty if it never existed."""
         return await self._reader.history("schedule", str(ref), limit=limit)

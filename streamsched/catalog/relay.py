@@ -2,7 +2,8 @@
 
 Each commit also appends the ids of its outbox rows. After a crash between the commit and the deletion of the rows, the
 next relay reads those ids from the log and deletes the rows instead of appending them again. The log fences a former
-relay, so it cannot append any more.
+relay, so it cannot append any more. Ids that the database has never given away mean that it was restored from a backup
+(ADR 0105): then nothing is deleted, and new rows get greater ids.
 
 A record that is too large for the log, or whose topic does not exist, does not block the others: it is logged and stays
 in the outbox until a relay of a later process can append it.
@@ -113,6 +114,10 @@ class Relay:
         self._writer = await self._broker.writer(_WRITER)
         newest_batch = await newest(self._broker, _POSITION, _KEY)
         appended = [] if newest_batch is None else orjson.loads(newest_batch)["sent"]
+        if appended and await self._outbox.advance(max(appended)):
+            # Rows with these ids are of the restored database, not the ones that were appended (ADR 105).
+            log.warning("relay.database_restored", last=max(appended))
+            appended = []
         if appended:
             await self._outbox.forget(appended)
         self._partitions.clear()

@@ -1,7 +1,7 @@
 """The command `streamsched`: clients of the HTTP API, administration, and the server's roles.
 
 Exit codes: 0 done, 1 failed, 2 invalid input or settings, 3 not found, 4 conflict, 5 server unavailable,
-6 differences found (`diff`), 7 not confirmed: something would be lost (`--yes`).
+6 differences found (`diff`), 7 not confirmed: something would be lost (`--yes`), 8 no valid token, or no permission.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from streamsched.cli.commands import (
     top,
 )
 from streamsched.cli.commands import app as app_commands
+from streamsched.cli.commands.access import token
 from streamsched.cli.commands.dapr import dapr
+from streamsched.cli.commands.datasets import bookmark, watch
 from streamsched.cli.commands.graphs import graph, importing
 from streamsched.cli.commands.limits import cluster, group, pool
 from streamsched.cli.commands.tasks import lane, queue, task
@@ -41,9 +43,11 @@ from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
     FencedError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
     StreamschedError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from streamsched.process.extras import not_installed
@@ -53,6 +57,8 @@ _CODES: Final = {
     ConfigurationError: 2,
     NotFoundError: 3,
     ConflictError: 4,
+    UnauthenticatedError: 8,
+    ForbiddenError: 8,
     UnavailableError: 5,
     FencedError: 5,
     StreamschedError: 1,
@@ -140,8 +146,12 @@ def make_app() -> typer.Typer:
         ("task", task.commands),
         ("lane", lane.commands),
         ("dapr", dapr.commands),
+        ("watch", watch.commands),
+        ("bookmark", bookmark.commands),
         ("cron", cron.commands),
         ("dlq", dlq.commands),
+        ("token", token.token_commands),
+        ("audit", token.audit_commands),
     ):
         app.add_typer(commands(), name=name)
     roles.register(app)

@@ -14,10 +14,12 @@ from streamsched.cli.naming import short
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     NotFoundError,
     PlanChangedError,
     StreamschedError,
+    UnauthenticatedError,
     UnavailableError,
 )
 
@@ -107,7 +109,7 @@ def request(
 ) -> httpx.Response:
     """Sends a request and returns the response, which is successful. Parameters that are empty are not sent.
 
-    `STREAMSCHED_TOKEN` is sent as a bearer token for an authenticating proxy; the API itself does not check it.
+    The token is `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
 
     Raises:
         InvalidError, NotFoundError, ConflictError: the server refused the request.
@@ -115,10 +117,12 @@ def request(
     """
     import httpx
 
+    from streamsched.emit.destination import token_for
+
     base = find_url(url)
     data = json.dumps(body).encode() if body is not None else content
     sent = {**(headers or {}), **({"Content-Type": content_type} if data is not None else {})}
-    token = os.environ.get("STREAMSCHED_TOKEN")
+    token = token_for(base, os.environ)
     if token:
         sent["Authorization"] = f"Bearer {token}"
     query = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
@@ -145,7 +149,11 @@ def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedErr
     match status:
         case 400 | 413 | 415 | 422:
             return InvalidError(str(problem.get("path", "$")), str(problem.get("reason", detail)))
-        case 403 | 421:
+        case 401:
+            return UnauthenticatedError(detail)
+        case 403:
+            return ForbiddenError(detail)
+        case 421:
             return ConfigurationError(detail)
         case 404 if "kind" in problem:
             return NotFoundError(str(problem["kind"]), short(str(problem.get("name", ""))))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
-from streamsched.codec.dapr.export import JobCounters
+from streamsched.codec.dapr.export import ExportedLine, ExportReader, JobCounters, job_of_line
 from streamsched.codec.dapr.job import DEFAULT_FAILURE, DaprJob, check_name, check_present, retry_of, timing
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.scope import DaprScope
@@ -94,19 +95,33 @@ class DaprDesk:
             raise NotFoundError("job", name) from None
         return KnownJob(job_from_bytes(name, task.content), task)
 
-    async def list(self, app: DaprScope, prefix: str = "") -> Sequence[KnownJob]:
-        """The jobs of an app, by name. Tasks of its queue that are no jobs are left out.
+    async def jobs(self, app: DaprScope, prefix: str = "") -> AsyncIterator[Sequence[KnownJob]]:
+        """The jobs of an app, by name, all at one moment, in batches. Tasks of its queue that are no jobs are left
+        out.
+        """
+        async for batch in self._jobs.snapshot(app.queue, prefix):
+            found: list[KnownJob] = []
+            for task in batch:
+                try:
+                    found.append(KnownJob(job_from_bytes(task.name, task.content), task))
+                except InvalidError as exc:
+                    log.warning("dapr.task_is_no_job", queue=app.queue, task=task.task, reason=exc.reason)
+            yield found
+
+    async def message(self, app: DaprScope, written: Callable[[Sequence[KnownJob]], bytes], prefix: str = "") -> bytes:
+        """The same in one message, which is what is written of its batches, one after another.
 
         Raises:
             ConflictError: there are too many.
         """
-        found: list[KnownJob] = []
-        for task in await self._jobs.list(app.queue, prefix):
-            try:
-                found.append(KnownJob(job_from_bytes(task.name, task.content), task))
-            except InvalidError as exc:
-                log.warning("dapr.task_is_no_job", queue=app.queue, task=task.task, reason=exc.reason)
-        return found
+        parts: list[bytes] = []
+        count = 0
+        async for batch in self.jobs(app, prefix):
+            count += len(batch)
+            if count > MOST_JOBS:
+                raise ConflictError(f"there are more than {MOST_JOBS} jobs; ask for those of a longer prefix")
+            parts.append(written(batch))
+        return b"".join(parts)
 
     async def delete(self, app: DaprScope, name: str) -> bool:
         """Ends a job; False without one. An answer of the app that arrives later is ignored."""
@@ -120,24 +135,33 @@ class DaprDesk:
         """Ends the jobs whose names begin with a prefix, all with an empty one; returns how many."""
         return await self._jobs.delete_prefix(app.queue, prefix, "deleted", now=self._clock.now())
 
-    async def restore(self, app: DaprScope, jobs: Sequence[tuple[DaprJob, JobCounters]], *, overwrite: bool) -> None:
-        """Stores exported jobs with their counters, all or none.
+    async def restore(self, app: DaprScope, lines: AsyncIterator[Sequence[bytes]], *, overwrite: bool) -> int:
+        """Stores the jobs of an export with their counters, all or none; returns how many.
 
         Raises:
-            InvalidError: a job is invalid.
+            InvalidError: it is no whole export, or a job is invalid.
             ConflictError: some exist, and they are not overwritten.
         """
-        if len(jobs) > MOST_JOBS:
-            raise InvalidError("$.jobs", f"must be at most {MOST_JOBS} but are {len(jobs)}")
         await self.open(app)
-        now = self._clock.now()
-        stored: list[tuple[TaskRequest, JobCounters]] = []
-        for index, (job, counters) in enumerate(jobs):
-            with anchored(f"$.jobs[{index}]"):
-                stored.append((_restored(job, counters, overwrite=overwrite), counters))
-        known = await self._jobs.restore(app.queue, stored, now=now)
+
+        async def staged() -> AsyncIterator[Sequence[ExportedLine]]:
+            reader = ExportReader()
+            async for some in lines:
+                yield await asyncio.to_thread(reader.read, some)
+            reader.end()
+
+        def read(some: Sequence[ExportedLine]) -> Sequence[tuple[TaskRequest, JobCounters]]:
+            found: list[tuple[TaskRequest, JobCounters]] = []
+            for each in some:
+                job, counters = job_of_line(each)
+                with anchored(f"$[{each.position}]"):
+                    found.append((_restored(job, counters, overwrite=overwrite), counters))
+            return found
+
+        count, known = await self._jobs.restore(app.queue, staged(), read, now=self._clock.now())
         if known:
             raise _exists(known)
+        return count
 
     async def _store_nothing(self, app: DaprScope, job: DaprJob, overwrite: bool, now: datetime) -> None:
         """As a job whose ttl ends before its first tick: it vanishes at once, with the one that it replaces."""

@@ -6,7 +6,7 @@ Other calls of the service are UNIMPLEMENTED. An error has `google.rpc.ErrorInfo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from streamsched.codec.dapr.job import (
 from streamsched.codec.dapr.job_json import MOST_SECONDS
 from streamsched.codec.dapr.refusal import JobAnswer, JobOperation, answer_of
 from streamsched.config import url_here
-from streamsched.dapr.desk import DaprDesk
+from streamsched.dapr.desk import DaprDesk, KnownJob
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, StreamschedError
 
@@ -38,6 +38,17 @@ _SERVICE: Final = "dapr.proto.runtime.v1.Dapr"
 _MICROSECOND: Final = timedelta(microseconds=1)
 #: Seconds that calls may go on when the server stops.
 _GRACE_S: Final = 2.0
+
+#: Options of Dapr's servers. Sidecars ping an idle connection every 10 s, which gRPC takes for an attack and cuts the
+#: connection unless it is allowed. A peer that has vanished without a word is noticed within 15 s.
+SERVER_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
 
 _Answer = Callable[[Any], Awaitable[Any]]
 
@@ -52,7 +63,7 @@ class DaprGrpcServer:
     def __init__(self, desk: DaprDesk, endpoint: DaprEndpoint, *, host: str, port: int) -> None:
         self._desk = desk
         self._endpoint = endpoint
-        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, self._methods()),))
         try:
             self.port = self._server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -116,7 +127,7 @@ class DaprGrpcServer:
         return grpc.unary_unary_rpc_method_handler(
             handle,
             request_deserializer=request.FromString,
-            response_serializer=_serialized,
+            response_serializer=serialized,
         )
 
     async def _schedule(self, request: jobs_pb2.ScheduleJobRequest) -> jobs_pb2.ScheduleJobResponse:
@@ -134,8 +145,11 @@ class DaprGrpcServer:
 
     def _listing(self, response: Any) -> _Answer:
         async def answer(_: Any) -> Any:
-            found = await self._desk.list(self._endpoint.app)
-            return response(jobs=[job_to_message(each.job) for each in found])
+            def written(found: Sequence[KnownJob]) -> bytes:
+                return response(jobs=[job_to_message(each.job) for each in found]).SerializeToString()
+
+            # Messages of a repeated field, one after another, are the message of all.
+            return await self._desk.message(self._endpoint.app, written)
 
         return answer
 
@@ -147,8 +161,9 @@ class DaprGrpcServer:
         return answer
 
 
-def _serialized(message: Any) -> bytes:
-    return message.SerializeToString()
+def serialized(message: Any) -> bytes:
+    """The bytes of a message, or of one that is serialized already."""
+    return message if isinstance(message, bytes) else message.SerializeToString()
 
 
 def job_from_message(message: jobs_pb2.Job) -> DaprJob:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ from google.protobuf import any_pb2
 from streamsched.codec.dapr.job import DaprJob
 from streamsched.codec.dapr.scope import ActorType, DaprApp, DaprScope
 from streamsched.codec.dapr.stored import job_from_bytes
-from streamsched.dapr.desk import DaprDesk
-from streamsched.dapr.grpc_server import job_from_message, job_to_message
+from streamsched.dapr.desk import DaprDesk, KnownJob
+from streamsched.dapr.grpc_server import SERVER_OPTIONS, job_from_message, job_to_message, serialized
 from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -36,7 +37,7 @@ from streamsched.domain.errors import (
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.ports.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.process.cancellation import cancel
-from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
+from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, WorkerStreams
 
 log = structlog.get_logger()
 
@@ -64,7 +65,7 @@ class DaprSchedulerServer:
         self._instances = instances
         self._own = AppInstance(SCHEDULERS, f"grpc://{address}")
         self._messages = scheduler_messages()
-        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
         handlers = grpc.method_handlers_generic_handler(f"{PACKAGE}.Scheduler", self._methods())
         self._server.add_generic_rpc_handlers((handlers,))
         try:
@@ -84,6 +85,9 @@ class DaprSchedulerServer:
                     log.debug("dapr.scheduler_not_announced", reason=str(exc))
                 await asyncio.sleep(_EVERY_S)
         finally:
+            with suppress(UnavailableError, TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    await self._instances.remove([self._own])  # sidecars send their requests to the others
             await self._server.stop(_GRACE_S)
 
     def _methods(self) -> dict[str, grpc.RpcMethodHandler]:
@@ -106,7 +110,7 @@ class DaprSchedulerServer:
     def _forms(self, name: str) -> dict[str, Any]:
         return {
             "request_deserializer": self._messages[f"{name}Request"].FromString,
-            "response_serializer": lambda message: message.SerializeToString(),
+            "response_serializer": serialized,
         }
 
     async def _schedule(self, request: Any) -> Any:
@@ -126,11 +130,15 @@ class DaprSchedulerServer:
     async def _list(self, request: Any) -> Any:
         scope = _scope(request.metadata)
         prefix = _actor_prefix(request.metadata)
-        jobs = []
-        for found in await self._desk.list(scope, prefix):
-            name, metadata = self._shown(scope, request.metadata.app_id, found.job.name)
-            jobs.append(self._messages["NamedJob"](name=name, metadata=metadata, job=self._job(found.job)))
-        return self._messages["ListJobsResponse"](jobs=jobs)
+
+        def written(found: Sequence[KnownJob]) -> bytes:
+            jobs = []
+            for each in found:
+                name, metadata = self._shown(scope, request.metadata.app_id, each.job.name)
+                jobs.append(self._messages["NamedJob"](name=name, metadata=metadata, job=self._job(each.job)))
+            return self._messages["ListJobsResponse"](jobs=jobs).SerializeToString()
+
+        return await self._desk.message(scope, written, prefix)
 
     async def _delete_by_metadata(self, request: Any) -> Any:
         prefix = _actor_prefix(request.metadata)
@@ -161,7 +169,9 @@ class DaprSchedulerServer:
             await asyncio.sleep(_EVERY_S)
 
     async def _watch_jobs(self, requests: AsyncIterator[Any], context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
-        first = await anext(aiter(requests))
+        first = await anext(aiter(requests), None)
+        if first is None:
+            return
         if not first.HasField("initial"):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be initial")
         initial = first.initial
@@ -177,6 +187,7 @@ class DaprSchedulerServer:
         with self._workers.connect(queues, credit=CREDIT) as stream:
             sent: dict[int, str] = {}
             acknowledging = asyncio.create_task(_acknowledge(requests, stream, sent))
+            acknowledging.add_done_callback(lambda _: stream.end())
             try:
                 async for response in self._triggers(stream, sent, initial, acknowledging):
                     yield response
@@ -186,24 +197,20 @@ class DaprSchedulerServer:
     async def _triggers(
         self, stream: WorkerStream, sent: dict[int, str], initial: Any, until: asyncio.Task[None]
     ) -> AsyncIterator[Any]:
-        """The deliveries of a stream, numbered, until the sidecar ends it."""
+        """The deliveries of a stream, numbered, until the sidecar ends it or this launcher stops."""
         number = 0
-        while True:
-            taking = asyncio.create_task(stream.next())
-            try:
-                await asyncio.wait((taking, until), return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done():
-                    return
-                task = taking.result()
-            finally:
-                taking.cancel()
+        while (news := await stream.news()) is not None and not until.done():
+            if isinstance(news, StoppedDelivery):
+                for known in [each for each, token in sent.items() if token == news.token]:
+                    del sent[known]
+                continue
             number += 1
             try:
-                response = self._trigger(task, initial, number)
+                response = self._trigger(news, initial, number)
             except InvalidError as exc:
-                stream.fail(task.token, described(exc))
+                stream.fail(news.token, described(exc))
                 continue
-            sent[number] = task.token
+            sent[number] = news.token
             yield response
 
     def _trigger(self, task: StartedTask, initial: Any, number: int) -> Any:

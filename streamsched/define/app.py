@@ -15,6 +15,7 @@ from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
+from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields, anchored, below
 from streamsched.define.combinators import TriggerExpression, as_when
@@ -25,6 +26,7 @@ from streamsched.domain.constraints.constraint import Concurrency, ConcurrencySc
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late, OnLate
+from streamsched.domain.graph.job_template import JobTemplate
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
@@ -63,6 +65,7 @@ class App(ProgramBuilder):
         self._enabled: set[str] = set()
         self._keeping: set[str] = set()
         self._tasks: list[TaskTemplate] = []
+        self._arriving = ArrivalReader(self.ref)
 
     def __repr__(self) -> str:
         return f"App({str(self.ref)!r}, {len(self._programs)} programs, {len(self._schedules)} schedules)"
@@ -203,7 +206,7 @@ class App(ProgramBuilder):
         program: ProgramRef | str,
         *,
         job_id: str,
-        depends_on: str | Sequence[str] | Mapping[str, Any] | None = None,
+        depends_on: str | TriggerExpression | Sequence[str | TriggerExpression] | Mapping[str, Any] | None = None,
         autofill_values: Mapping[str, Any] | None = None,
         valid_if_or: Mapping[str, Any] | None = None,
         components: Mapping[str, str] | None = None,
@@ -216,20 +219,41 @@ class App(ProgramBuilder):
             name: unique among the app's schedules.
             program: as of `schedule`. Its runs have the parts of the job id, `job_id` and `task` as arguments.
             job_id: the template, such as `"{date}_{client}"`.
-            depends_on: tasks by name, or as in `tasks.json` with `task` for `app_name`.
+            depends_on: tasks by name, or as in `tasks.json` with `task` for `app_name`. Beside names there may be
+                what arrives, such as `partitions("sales").per("date")`; without `per` its key has all components.
             autofill_values: lists or ranges of values by component.
             valid_if_or: values of which a job id needs one to have work to do.
             components: `"date"`, `"integer"` or `"text"` by component; default text.
             schedule: further arguments of `schedule`, such as `max_concurrent`, `retry` or `constraints`.
         """
         path = below("$.tasks", name)
-        if isinstance(depends_on, str):
+        if isinstance(depends_on, str | TriggerExpression):
             depends_on = [depends_on]
         if depends_on is not None and not isinstance(depends_on, Mapping):
             depends_on = {"task": list(depends_on)}
         values = {"autofill_values": autofill_values, "valid_if_or": valid_if_or, "components": components}
-        task = task_from_json(name, Fields({"job_id": job_id, "depends_on": depends_on, **values}, path))
+        alone = task_from_json(name, Fields({"job_id": job_id, "components": components}, path))
+        needed = self._named(depends_on, alone.template, below(path, "depends_on"))
+        task = task_from_json(name, Fields({"job_id": job_id, "depends_on": needed, **values}, path), self._arriving)
         return self.add_task(task, program, **schedule)
+
+    def _named(self, needed: Any, child: JobTemplate, path: str) -> Any:
+        """`depends_on` with the name of the task in place of each trigger."""
+        match needed:
+            case TriggerExpression():
+                with anchored(path):
+                    trigger = needed.build(self.ref)
+                return self._arriving.add(trigger, child, path)
+            case Mapping():
+                return {name: self._named(each, child, below(path, name)) for name, each in needed.items()}
+            case list() | tuple():
+                return [self._named(each, child, below(path, index)) for index, each in enumerate(needed)]
+            case _:
+                return needed
+
+    def add_arrival_tasks(self, arriving: Iterable[Arrival]) -> None:
+        """Adds what tasks that were read elsewhere wait for."""
+        self._arriving.found |= {each.task.name: each for each in arriving}
 
     def add_task(self, task: TaskTemplate, program: ProgramRef | str, **schedule: Any) -> ScheduleRef:
         """Adds a task that was read elsewhere, as `task`."""
@@ -245,13 +269,14 @@ class App(ProgramBuilder):
             InvalidDefinitionError: a trigger waits for a program of this app that is not defined.
         """
         programs = (located(program, base) if base else program for program in self._programs.values())
+        arriving = self._arriving.found.values()
         return AppDefinition(
             self.ref,
-            tuple(programs),
-            tuple(self._schedules.values()),
-            frozenset(self._enabled),
+            (*programs, *(each.program for each in arriving)),
+            (*self._schedules.values(), *(each.schedule for each in arriving)),
+            frozenset((*self._enabled, *self._arriving.found)),
             frozenset(self._keeping),
-            tuple(self._tasks),
+            (*self._tasks, *(each.task for each in arriving)),
         )
 
 

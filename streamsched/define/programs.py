@@ -13,6 +13,7 @@ import orjson
 from streamsched.codec.json.reading import anchored, below
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
@@ -233,7 +234,7 @@ def located(program: Program, base: Path) -> Program:
             return replace(program, executable=replace(job, main=main, folder=folder, uris=uris))
         case PythonJob() as job:
             return replace(program, executable=replace(job, folder=_located(job.folder or ".", base)))
-        case BashJob() | HttpJob() | PublishJob() | EnqueueJob():
+        case BashJob() | HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             return program
         case _:
             assert_never(program.executable)

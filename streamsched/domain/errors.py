@@ -10,6 +10,8 @@
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
     │   ├── PlanChangedError          what a confirmed plan was made from has changed; plan again
     │   └── IllegalTransitionError    a state machine has no transition for the fact
+    ├── UnauthenticatedError          the request has no valid token
+    ├── ForbiddenError                the caller has no permission for it
     ├── FencedError                   a newer owner has taken over; this one must stop and restart from the log
     ├── UnavailableError              a remote system cannot be reached; a retry may help
     └── ConfigurationError            the installation is wrong: missing Java, a port in use, a topic of another shape
@@ -136,6 +138,14 @@ class IllegalTransitionError(ConflictError):
         self.machine = machine
         self.state = state
         self.fact = fact
+
+
+class UnauthenticatedError(StreamschedError):
+    """The request does not prove who sends it; the message says what is wrong with its token."""
+
+
+class ForbiddenError(StreamschedError):
+    """The caller has no permission for the request; the message names what is missing."""
 
 
 class FencedError(StreamschedError):

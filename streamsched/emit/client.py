@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import threading
 import time
@@ -39,7 +40,7 @@ from streamsched.emit.delivery import (
     backoff,
     delivery,
 )
-from streamsched.emit.destination import NO_DESTINATION, find_destination
+from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
 from streamsched.emit.draft import EventDraft, stamped
 from streamsched.emit.http import HttpTransport
 from streamsched.emit.log import LogTransport
@@ -102,6 +103,7 @@ class Emitter:
         *,
         source: str,
         spool: str | Path | None = None,
+        token: str | None = None,
         patience: RetryLimits = _DEFAULT_LIMITS,
         clock: Clock = _CLOCK,
     ) -> None:
@@ -112,6 +114,7 @@ class Emitter:
                 `STREAMSCHED_URL`, or the `streamsched dev` of this folder or one above it; then also its spool, if
                 `spool` is None.
             source: default source of events.
+            token: of the server; None takes `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
             spool: folder for events that cannot be sent at once; without one, `emit` blocks and then raises.
 
         Raises:
@@ -123,7 +126,7 @@ class Emitter:
                 raise ConfigurationError(f"no URL was given, and {NO_DESTINATION}")
             url, spool = found.url, spool or found.spool
         self._source = source
-        self._transport = open_transport(url)
+        self._transport = open_transport(url, token_for(url, os.environ) if token is None else token)
         self._patience = patience
         self._clock = clock
         self._lock = threading.Lock()
@@ -302,11 +305,12 @@ class AsyncEmitter:
         *,
         source: str,
         spool: str | Path | None = None,
+        token: str | None = None,
         patience: RetryLimits = _DEFAULT_LIMITS,
         clock: Clock = _CLOCK,
     ) -> None:
         """As `Emitter`."""
-        self._emitter = Emitter(url, source=source, spool=spool, patience=patience, clock=clock)
+        self._emitter = Emitter(url, source=source, spool=spool, token=token, patience=patience, clock=clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamsched-emit")
 
     async def emit(self, *what: EventDraft | Event) -> Emitted:
@@ -344,12 +348,12 @@ def _once(patience: RetryLimits) -> RetryLimits:
     return replace(patience, deadline=timedelta(0))
 
 
-def open_transport(url: str) -> EventTransport:
-    """The transport for the URL's scheme: HTTP or the log.
+def open_transport(url: str, token: str = "") -> EventTransport:
+    """The transport for the URL's scheme: HTTP, with this token, or the log.
 
     Raises:
         ConfigurationError: an HTTP URL without a host.
     """
     if urlsplit(url).scheme in ("http", "https"):
-        return HttpTransport(url)
+        return HttpTransport(url, token=token)
     return LogTransport(partial(open_broker, url))

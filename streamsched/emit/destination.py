@@ -4,6 +4,7 @@
 |-----------|-----------------------------------------------------------------------------------------------------|
 | URL       | `STREAMSCHED_EMIT_URL`; `STREAMSCHED_URL`; from `dev.json` of a running `streamsched dev`            |
 | spool     | `STREAMSCHED_SPOOL`; `spool/` beside that `dev.json`, which `dev` drains; else none                 |
+| token     | `STREAMSCHED_TOKEN`, which every run has; else that of `dev`, for its URL                           |
 | namespace | `STREAMSCHED_NAMESPACE`, which every run has; else `default`                                        |
 
 `dev.json` is in `STREAMSCHED_DATA_DIR`, else in `.streamsched/` of the working directory or of the nearest folder above
@@ -24,6 +25,7 @@ from streamsched.domain.names import DEFAULT_NAMESPACE
 EMIT_URL: Final = "STREAMSCHED_EMIT_URL"
 URL: Final = "STREAMSCHED_URL"
 SPOOL: Final = "STREAMSCHED_SPOOL"
+TOKEN: Final = "STREAMSCHED_TOKEN"
 NAMESPACE: Final = "STREAMSCHED_NAMESPACE"
 DATA_DIR: Final = "STREAMSCHED_DATA_DIR"
 FOLDER: Final = ".streamsched"
@@ -37,10 +39,11 @@ NO_DESTINATION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The URL to send events to, and the spool folder, if any."""
+    """The URL to send events to, the spool folder, if any, and the token for the URL; empty: none."""
 
     url: str
     spool: Path | None
+    token: str = ""
 
 
 def find_destination(environ: Mapping[str, str] | None = None) -> Destination | None:
@@ -49,12 +52,12 @@ def find_destination(environ: Mapping[str, str] | None = None) -> Destination | 
     spool = Path(env[SPOOL]) if env.get(SPOOL) else None
     given = env.get(EMIT_URL) or env.get(URL)
     if given:
-        return Destination(given, spool)
+        return Destination(given, spool, token_for(given, env))
     folder = dev_folder(env)
     url = None if folder is None else dev_url(folder)
     if folder is None or url is None:
         return None
-    return Destination(url, spool or folder / "spool")
+    return Destination(url, spool or folder / "spool", token_for(url, env))
 
 
 def namespace(environ: Mapping[str, str] | None = None) -> str:
@@ -79,3 +82,18 @@ def dev_url(folder: Path) -> str | None:
         return str(json.loads((folder / "dev.json").read_bytes())["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def token_for(url: str, environ: Mapping[str, str], folder: Path | None = None) -> str:
+    """The token for requests to this URL: `STREAMSCHED_TOKEN`, else that of the `streamsched dev` of `folder` (default:
+    the nearest one) if it has this URL; empty when there is none.
+    """
+    if environ.get(TOKEN):
+        return environ[TOKEN]
+    found = folder or dev_folder(environ)
+    if found is None or dev_url(found) != url.rstrip("/"):
+        return ""
+    try:
+        return (found / "token").read_text().strip()
+    except OSError:
+        return ""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,10 @@ from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRe
 from streamsched.emit.destination import namespace
 
 _T = TypeVar("_T")
+#: The folder of null and of the empty text.
+_NULL_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+#: Characters that Hive and Spark escape in names of folders.
+_HIVE_ESCAPED: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 #: Most characters of an invalid key in an error.
 _SHOWN: Final = 80
 
@@ -175,6 +180,17 @@ def _partition(each: str | Partition, index: int) -> Partition:
     return each if isinstance(each, Partition) else Partition(key, hive_values(key))
 
 
+def hive_key(values: Mapping[str, str | None]) -> str:
+    """The Hive style key of these columns, in their order, escaped as Spark and Hive escape names of folders.
+
+    >>> hive_key({"year": "2013", "name": "a/b", "city": None})
+    'year=2013/name=a%2Fb/city=__HIVE_DEFAULT_PARTITION__'
+    """
+    return "/".join(
+        f"{_escaped(column)}={_escaped(value) if value else _NULL_VALUE}" for column, value in values.items()
+    )
+
+
 def hive_values(key: str) -> dict[str, str]:
     """The columns and values in a Hive style key.
 
@@ -183,3 +199,7 @@ def hive_values(key: str) -> dict[str, str]:
     """
     pairs = (part.partition("=") for part in key.split("/"))
     return {unquote(column): unquote(value) for column, equals, value in pairs if equals}
+
+
+def _escaped(text: str) -> str:
+    return _HIVE_ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

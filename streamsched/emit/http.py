@@ -35,8 +35,8 @@ _PROBLEM: Final = "urn:streamsched:problem:"
 class HttpTransport:
     """A connection to one server. For one thread at a time."""
 
-    def __init__(self, url: str, *, timeout: timedelta = timedelta(seconds=10)) -> None:
-        """Connects at the first `send`.
+    def __init__(self, url: str, *, token: str = "", timeout: timedelta = timedelta(seconds=10)) -> None:
+        """Connects at the first `send`. `token`: the server's token; empty sends none.
 
         Raises:
             ConfigurationError: not an `http(s)://host` URL.
@@ -52,6 +52,7 @@ class HttpTransport:
             )
         else:
             self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+        self._headers = {"Content-Type": CONTENT_TYPE, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._target = parts.path.rstrip("/") + "/v1/events"
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._target}"
 
@@ -78,7 +79,7 @@ class HttpTransport:
     def _post(self, body: bytes) -> tuple[int, bytes, str]:
         kept_alive = self._connection.sock is not None
         try:
-            self._connection.request("POST", self._target, body, {"Content-Type": CONTENT_TYPE})
+            self._connection.request("POST", self._target, body, self._headers)
             response = self._connection.getresponse()
             return response.status, response.read(), response.headers.get("Retry-After", "")
         except (OSError, http.client.HTTPException) as exc:

@@ -61,20 +61,22 @@ class Progression:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
-        outdated = await self._nodes.outdated(_BATCH)
+        outdated, ends, unreported, held = await asyncio.gather(
+            self._nodes.outdated(_BATCH),
+            self._nodes.ends(_BATCH),
+            self._nodes.unreported(_BATCH, now=self._clock.now()),
+            self._nodes.held(_BATCH),
+        )
         moved = 0
         for app, nodes in _by_app((each.app, each.node) for each in outdated):
             moved += await self._alone(app, self._recount(app, nodes))
         if moved:
             return moved
-        ends = await self._nodes.ends(_BATCH)
-        unreported = await self._nodes.unreported(_BATCH, now=self._clock.now())
         by_node = {(end.app, end.node): end for end in reversed(ends)}
         work = [*((end.app, end.node) for end in ends), *((each.app, each.node) for each in unreported)]
         for app, nodes in _by_app(work):
             mine = {node: end for (name, node), end in by_node.items() if name == app}
             moved += await self._alone(app, self._move(app, nodes, mine))
-        held = await self._nodes.held(_BATCH)
         for app, nodes in _by_app((each.app, each.node) for each in held):
             moved += await self._alone(app, self._release(app, nodes))
         return moved

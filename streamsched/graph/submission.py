@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streamsched.domain.errors import ConflictError, NotFoundError
@@ -15,6 +15,7 @@ from streamsched.domain.graph.graph import Graph, ParentGroup
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
+from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
 from streamsched.ports.clock import Clock
 from streamsched.ports.graph.nodes import Edges, NodeStore, NodeView, StoredGraph
@@ -33,6 +34,7 @@ class SubmissionPlan:
         joined: nodes that wait or are queued already.
         ended: nodes that have ended and are not to run again, with their state.
         skipped: nodes it creates that have no work to do.
+        awaited: what it waits for that has not arrived.
         jobs: number of jobs made at once; None when nothing was stored.
     """
 
@@ -41,17 +43,23 @@ class SubmissionPlan:
     joined: int
     ended: Mapping[NodeId, NodeState]
     skipped: int
+    awaited: Sequence[str] = ()
     jobs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node with its parents by group, and their states; None of a parent that does not exist."""
+    """A node with its parents by group, and their states; None of a parent that does not exist.
+
+    Attributes:
+        awaited: by parent, and for the node itself, what completes those that arrive.
+    """
 
     node: NodeId
     view: NodeView | None
     valid: bool
     groups: Sequence[tuple[ParentGroup, Mapping[NodeId, NodeState | None]]]
+    awaited: Mapping[NodeId, str] = field(default_factory=dict)
 
 
 class GraphDesk:
@@ -125,17 +133,19 @@ class GraphDesk:
                 len(ascent.joined),
                 dict(ascent.ended),
                 len(invalid),
+                tuple(graph.task(node.task).awaited(node.job_id) for node in ascent.awaited),
             )
             if dry_run:
                 return plan
             try:
-                edges = Edges(parents=ascent.created, invalid=invalid)
+                children = await asyncio.to_thread(_children, graph, ascent) if again else {}
+                edges = Edges(children, ascent.created, invalid)
                 jobs = await self._nodes.submit(stored, edges, list(ascent.reset), now=self._clock.now())
             except ConflictError:
                 if attempt == _TRIES - 1:
                     raise
                 continue
-            return SubmissionPlan(plan.created, plan.reset, plan.joined, plan.ended, plan.skipped, jobs)
+            return replace(plan, jobs=jobs)
         raise AssertionError("unreachable")
 
     async def cancel(self, app: AppRef, nodes: Sequence[NodeId], reason: str) -> Sequence[str]:
@@ -196,7 +206,22 @@ class GraphDesk:
             views.get(node),
             await asyncio.to_thread(graph.valid, node),
             [(group, {parent: states.get(parent) for parent in group.parents}) for group in groups],
+            {
+                each: task.awaited(each.job_id)
+                for each in (node, *(parent for group in groups for parent in group.parents))
+                if (task := graph.task(each.task)).arrives
+            },
         )
+
+
+def _children(graph: Graph, ascent: Ascent) -> Mapping[NodeId, Children]:
+    """The children of nodes that run again or are under way, parents first, so that none of them is blocked by a parent
+    that runs again. What is too much for one transaction, or fails, is counted afterwards.
+    """
+    place = {task: number for number, task in enumerate(graph.order)}
+    movers = sorted({**ascent.reset, **ascent.joined}, key=lambda node: place[node.task])
+    first = next(batches(graph, movers), None)
+    return {} if first is None else first.children
 
 
 def _invalid(graph: Graph, nodes: Iterable[NodeId]) -> frozenset[NodeId]:

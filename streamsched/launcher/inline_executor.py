@@ -1,9 +1,9 @@
-"""`ports.runner.InlineRunner`: HTTP, publish and enqueue programs are executed in the launcher's process.
+"""`ports.runner.InlineRunner`: HTTP, publish and enqueue programs are executed in the launcher's process, and arrivals.
 
 A run is held from its claim until its end is stored, with heartbeats. Its start is stored before its request leaves, so
 when the launcher dies, `launcher.recovery` knows which requests may have left: those runs are repeated, and the others
-return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event, or a task, is stored in
-the transaction of its run's end, without a start before.
+return to the queue. Every attempt of a job sends the same `Idempotency-Key`. A published event, a task, or a node
+that has arrived, is stored in the transaction of its run's end, without a start before.
 
 An `InFlightWindow` limits how many runs with a request are held, so that starts and ends are stored promptly. Runs that
 publish wait only until their ends are stored; their number has a limit of its own.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -31,15 +30,17 @@ from streamsched.domain.errors import (
     described,
 )
 from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Quick
 from streamsched.domain.schedules.template import filled
-from streamsched.launcher.request import enqueued_task, request, send
+from streamsched.launcher.request import arrived_node, enqueued_task, request, send
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
-from streamsched.ports.runs import Assignment, EnqueuedTask, RunBatch, RunEnd
+from streamsched.ports.runs import ArrivedNode, Assignment, Product, RunBatch, RunEnd
 from streamsched.process.http_client import HttpClient
+from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
@@ -87,7 +88,7 @@ class InlineExecutor:
         self._requests: dict[str, asyncio.Task[RunEnd]] = {}
         self._ended: dict[str, RunEnd] = {}
         self._events: dict[str, Event] = {}
-        self._tasks: dict[str, EnqueuedTask] = {}
+        self._products: dict[str, Product] = {}
         self._wake = asyncio.Event()
         self._was_full = False
         self._room_made = asyncio.Event()
@@ -129,7 +130,7 @@ class InlineExecutor:
         """
         timer = asyncio.create_task(self._measure_lag())
         try:
-            await run_forever(self._step, sleep=self._wait, called="inline_executor")
+            await run_forever(self._step, sleep=partial(pause, self._wake), called="inline_executor")
         finally:
             timer.cancel()
             for run in list(self._requests):
@@ -164,7 +165,7 @@ class InlineExecutor:
 
     def _with_request(self) -> int:
         """How many runs are held that send a request, with those to be claimed, of which that is not known yet."""
-        return len(self._held) - len(self._events) - len(self._tasks) + len(self._queued)
+        return len(self._held) - len(self._events) - len(self._products) + len(self._queued)
 
     def _sendable(self) -> int:
         """How many more requests may be on their way."""
@@ -231,8 +232,8 @@ class InlineExecutor:
         endings = {run: self._ended[run] for run in runs}
         try:
             events = {run: self._events[run] for run in runs if run in self._events}
-            tasks = {run: self._tasks[run] for run in runs if run in self._tasks}
-            await self._runs.finish(endings, events=events, tasks=tasks)
+            products = {run: self._products[run] for run in runs if run in self._products}
+            await self._runs.finish(endings, events=events, products=products)
         except SYSTEMIC:
             raise
         except Exception as exc:  # noqa: BLE001 - as above
@@ -240,8 +241,12 @@ class InlineExecutor:
             if half:
                 return await self._finish(runs[:half]) + await self._finish(runs[half:])
             log.error("inline_executor.end_refused", run=runs[0], reason=described(exc))
-            if isinstance(exc, NotFoundError | InvalidError) and self._tasks.pop(runs[0], None) is not None:
-                self._ended[runs[0]] = RunEnd(RunState.FAILED, f"no task was made: {described(exc)}", self._clock.now())
+            product = self._products.get(runs[0])
+            if isinstance(exc, NotFoundError | InvalidError) and product is not None:
+                del self._products[runs[0]]
+                lacking = "node was completed" if isinstance(product, ArrivedNode) else "task was made"
+                why = f"no {lacking}: {described(exc)}"
+                self._ended[runs[0]] = RunEnd(RunState.FAILED, why, self._clock.now())
                 return await self._finish(runs)
             return 0 if isinstance(exc, ConflictError) else await self._finish_bare(runs[0])
         for run in runs:
@@ -253,7 +258,7 @@ class InlineExecutor:
         ended even so is left to the run monitor.
         """
         bare = self._ended[run].bare(self._clock.now())
-        if self._events.pop(run, None) is not None or self._tasks.pop(run, None) is not None:
+        if self._events.pop(run, None) is not None or self._products.pop(run, None) is not None:
             bare = replace(bare, state=RunState.FAILED)
         try:
             await self._runs.finish({run: bare}, events={})
@@ -289,8 +294,12 @@ class InlineExecutor:
                     self._end(run.run, RunEnd(RunState.COMPLETED, f"published {job.event}", event.time, 0))
                 case EnqueueJob() as job:
                     now = self._clock.now()
-                    self._tasks[run.run] = enqueued_task(run, job, now)
+                    self._products[run.run] = enqueued_task(run, job, now)
                     self._end(run.run, RunEnd(RunState.COMPLETED, f"made a task of queue '{job.queue}'", now, 0))
+                case ArrivalJob() as job:
+                    self._products[run.run] = arrived = arrived_node(run, job)
+                    ended = RunEnd(RunState.COMPLETED, f"completed node {arrived.node}", self._clock.now(), 0)
+                    self._end(run.run, ended)
                 case HttpJob():
                     self._unsent[run.run] = run
                 case other:
@@ -325,7 +334,7 @@ class InlineExecutor:
         self._wake.set()
 
     def _forget(self, run: str) -> None:
-        for by_run in (self._held, self._unsent, self._ended, self._events, self._tasks):
+        for by_run in (self._held, self._unsent, self._ended, self._events, self._products):
             by_run.pop(run, None)
         task = self._requests.pop(run, None)
         if task is not None:
@@ -345,12 +354,6 @@ class InlineExecutor:
             due = loop.time() + _TIMER
             await asyncio.sleep(_TIMER)
             self._lag_s += (max(0.0, loop.time() - due) - self._lag_s) / 4
-
-    async def _wait(self, seconds: float) -> None:
-        """Returns when a run was queued, started or ended, or after `seconds`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
 
 
 def _event(run: Assignment, job: PublishJob, clock: Clock) -> Event:

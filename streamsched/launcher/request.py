@@ -1,25 +1,33 @@
-"""HTTP programs: the request of a run, and the end its response means; and the task of an enqueue program."""
+"""HTTP programs: the request of a run, and the end its response means; the task of an enqueue program; the node of an
+arrival.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Final
 from urllib.parse import quote, quote_plus
 
 import httpx
 import orjson
 
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import later
+from streamsched.domain.schedules.arguments import LOGICAL_START_TIME
 from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob
 from streamsched.domain.schedules.template import filled, filled_json, is_json
 from streamsched.domain.tasks.identity import check_task_key
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.ports.runs import Assignment, EnqueuedTask, RunEnd
+from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, RunEnd
 from streamsched.process.http_client import HttpClient
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def request(run: Assignment, job: HttpJob) -> httpx.Request:
@@ -62,6 +70,17 @@ def enqueued_task(run: Assignment, job: EnqueueJob, now: datetime) -> EnqueuedTa
     due_at = later(now, job.after)
     request = TaskRequest(key=key, lane=lane, due_at=due_at, data=data, content_type=kind)
     return EnqueuedTask(job.queue, request)
+
+
+def arrived_node(run: Assignment, job: ArrivalJob) -> ArrivedNode:
+    """The node that this run completes: of the task with the program's name, at the run's key or logical time.
+
+    Raises:
+        InvalidError: these are no job id of the task.
+    """
+    tick = _EPOCH + timedelta(milliseconds=int(run.arguments[LOGICAL_START_TIME]))
+    ref = run.program.ref
+    return ArrivedNode(ref.owner, NodeId(ref.name, job.job_id(run.arguments, tick)), run.job)
 
 
 async def send(client: HttpClient, prepared: httpx.Request, timeout: timedelta, clock: Clock) -> RunEnd:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import structlog
@@ -34,7 +35,8 @@ Row = TypeVar("Row")
 
 class TopicIntake(Generic[Row]):
     """Copies one topic; for use by one task. `read` converts a record to a row; a record for which it raises becomes a
-    dead letter, in `letters` if that is another log than the topic's.
+    dead letter, in `letters` if that is another log than the topic's. `stored` is given the rows of a batch and when
+    they were stored.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class TopicIntake(Generic[Row]):
         clock: Clock,
         max_records: int = 2000,
         letters: Broker | None = None,
+        stored: Callable[[Sequence[Row], datetime], None] | None = None,
     ) -> None:
         self._topic = topic
+        self._on_stored = stored
         self._letters = letters
         self._read = read
         self._broker = broker
@@ -142,10 +146,13 @@ class TopicIntake(Generic[Row]):
         return rows
 
     async def _stored(self, reader: Reader, batches: Sequence[IntakeBatch[Row]]) -> int:
-        taken = await self._store.take(self._topic, batches, now=self._clock.now())
+        now = self._clock.now()
+        taken = await self._store.take(self._topic, batches, now=now)
         for batch in batches:
             if batch.partition in taken.partitions:
                 self._positions[batch.partition] = batch.next
+                if self._on_stored is not None:
+                    self._on_stored(batch.rows, now)
         missed = [batch for batch in batches if batch.partition not in taken.partitions]
         if missed:
             await self._catch_up(reader, missed)

@@ -79,6 +79,10 @@ class Member:
         """The epoch of the lease on a name; None when it is not held."""
         return self._held.get(name)
 
+    def share(self, names: Sequence[str]) -> None:
+        """Other names are shared from the next step on. One that is held and no longer shared is handed over."""
+        self._names = tuple(names)
+
     async def step(self) -> Step:
         """Sends one heartbeat. Of the names planned for this worker it claims the free ones and requests the others
         from their holders.
@@ -109,7 +113,8 @@ class Member:
         hand_over = tuple(
             name
             for name in sorted(self._held)
-            if planned.get(name) != me and name in current and current[name].wanted_by not in (None, me)
+            if name not in self._names
+            or (planned.get(name) != me and name in current and current[name].wanted_by not in (None, me))
         )
         others = any(worker != me for worker in view.workers)
         formats |= {name: current[name].format if name in current else OLDEST for name in taken}

@@ -323,6 +323,10 @@ class CatalogReader(Protocol):
         """
         ...
 
+    async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
+        """Those of these schedules that exist and can be read, ordered by id."""
+        ...
+
     async def schedules(
         self,
         *,

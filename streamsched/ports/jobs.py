@@ -294,12 +294,13 @@ class JobStore(Protocol):
         *,
         schedule: ScheduleRef | None = None,
         app: AppRef | None = None,
+        namespace: str | None = None,
         states: Sequence[JobState] = (),
         limit: int = 100,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[JobRecord]:
-        """The newest jobs first; of all schedules, apps and states where none is named; older than `before` (time of
-        creation and id of a job), when given.
+        """The newest jobs first; of all schedules, apps, namespaces and states where none is named; older than
+        `before` (time of creation and id of a job), when given.
         """
         ...
 

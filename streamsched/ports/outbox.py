@@ -49,6 +49,15 @@ class Outbox(Protocol):
         """
         ...
 
+    async def advance(self, last: int) -> bool:
+        """Has new records get ids greater than `last`. Returns whether they would have got others: then the database is
+        older than the record with that id, because it was restored from a backup.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
 
 class OutboxAcks(Protocol):
     """Tells whether the log has acknowledged records."""

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.events.event import LOG_TAIL, Event
+from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -24,7 +25,8 @@ from streamsched.domain.tasks.task import TaskRequest
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
-    `rerun_of`: the run that its job repeats; only of a single run, not in lists.
+    `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
+    program was started: `warm`, or `cold: ` and the reason.
     """
 
     id: str
@@ -44,6 +46,7 @@ class RunRecord:
     log_path: str | None
     muted: bool = False
     rerun_of: str | None = None
+    start: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,8 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
-    `LOG_TAIL` characters of its log when it did not complete. In both texts U+FFFD replaces control characters except
-    tab and line feed, and incomplete characters.
+    `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started. In reason and log
+    U+FFFD replaces control characters except tab and line feed, and incomplete characters.
     """
 
     state: RunState
@@ -71,6 +74,7 @@ class RunEnd:
     at: datetime
     exit_code: int | None = None
     log_tail: str = ""
+    start: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", printable(self.reason))
@@ -131,8 +135,8 @@ class RunStore(Protocol):
         """
         ...
 
-    async def started(self, run: str, *, runner: str, now: datetime) -> None:
-        """STARTING → RUNNING, with an event on `program-status`. Idempotent.
+    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
+        """STARTING → RUNNING, with an event on `program-status`. Idempotent. `start`: how its process was started.
 
         Raises:
             ConflictError: the run is no longer this runner's.
@@ -198,13 +202,14 @@ class RunBatch(Protocol):
         endings: Mapping[str, RunEnd],
         *,
         events: Mapping[str, Event],
-        tasks: Mapping[str, EnqueuedTask] | None = None,
+        products: Mapping[str, Product] | None = None,
     ) -> Sequence[str]:
-        """`RunStore.finish` for each; publishes the events and makes the tasks of runs COMPLETED by this call in the
-        same transaction. Returns those that had not ended before.
+        """`RunStore.finish` for each; publishes the events, makes the tasks and completes the nodes of runs COMPLETED
+        by this call in the same transaction. A node that has been completed stays so. Returns those that had not ended
+        before.
 
         Raises:
-            NotFoundError: there is no such queue for a task.
+            NotFoundError: there is no such queue for a task, or no such task in the graph of a node.
             InvalidError: one of them cannot be stored; some of the others may be, and the call may be repeated.
             ConflictError: concurrent changes of these runs, repeatedly.
             UnavailableError: PostgreSQL is unavailable.
@@ -217,6 +222,18 @@ class EnqueuedTask(NamedTuple):
 
     queue: str
     request: TaskRequest
+
+
+class ArrivedNode(NamedTuple):
+    """A node of an app's graph that the end of a run completes. `job`: of the run; None without one."""
+
+    app: AppRef
+    node: NodeId
+    job: str | None
+
+
+#: What the end of a run makes.
+Product = EnqueuedTask | ArrivedNode
 
 
 class RunMonitorStore(RunStore, Protocol):
@@ -299,12 +316,13 @@ class RunQueries(Protocol):
         *,
         program: ProgramRef | None = None,
         app: AppRef | None = None,
+        namespace: str | None = None,
         states: Sequence[RunState] = (),
         limit: int = 100,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
-        """The newest runs first; of all programs, apps and states where none is named; older than `before` (time of
-        creation and id of a run), when given.
+        """The newest runs first; of all programs, apps, namespaces and states where none is named; older than
+        `before` (time of creation and id of a run), when given.
         """
         ...
 

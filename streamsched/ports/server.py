@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from streamsched.ports.archive import ArchiveTable
@@ -70,6 +70,10 @@ class QueueMeasures:
     late: float
 
 
+#: What ended within that time is counted.
+LATELY: Final = timedelta(minutes=5)
+
+
 @dataclass(frozen=True, slots=True)
 class Measures:
     """Counts of waiting work.
@@ -83,6 +87,10 @@ class Measures:
         verdicts: how often each was given, by name and late-event policy ("" when the event was not late).
         positions: how far each partition of the topics stored as rows is stored.
         queues: by name.
+        held: waiting jobs by the type of constraint that did not let them start; at most `COUNTED` jobs are read.
+        jobs_ended: by state, jobs that ended without a run within `LATELY`.
+        runs_ended: by program and state, runs that ended within `LATELY`; of the programs with most of them.
+        shard_positions: by shard, where its next turn starts, as last reported.
     """
 
     jobs: Mapping[str, int]
@@ -96,6 +104,10 @@ class Measures:
     positions: Mapping[TopicPartition, int]
     verdicts: Mapping[tuple[str, str], int]
     queues: Mapping[str, QueueMeasures]
+    held: Mapping[str, int]
+    jobs_ended: Mapping[str, int]
+    runs_ended: Mapping[tuple[str, str], int]
+    shard_positions: Mapping[int, Mapping[TopicPartition, int]]
 
 
 class Gauges(Protocol):

@@ -8,6 +8,8 @@ from typing import Any, Final
 #: `retry_s` for tasks without cleanup, and for tasks that close readers or writers or release leases.
 NO_CLEANUP_S: Final = 1.0
 CLOSING_S: Final = 15.0
+#: Seconds that deliveries in progress may go on when their process stops; shorter than `CLOSING_S`.
+STOPPING_S: Final = 5.0
 
 
 async def cancel(*tasks: asyncio.Future[Any], retry_s: float = NO_CLEANUP_S) -> None:

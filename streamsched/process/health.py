@@ -106,14 +106,16 @@ class ProcessHealth:
         return ({}, 0.0) if self._watchdog is None else (self._watchdog.silent_s(), self._watchdog.patience_s)
 
 
-async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker, *, now: datetime) -> None:
+async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker, shards: int, *, now: datetime) -> None:
     """Sets the metrics of the whole installation; any process may do so.
 
     Raises:
         UnavailableError: the database or the log is unavailable.
     """
     measures = await gauges.measure(now=now)
-    ends = await broker.ends(list(measures.positions))
+    reported = {shard: each for shard, each in measures.shard_positions.items() if shard < shards}
+    at_shards = [at for positions in reported.values() for at in positions]
+    ends = await broker.ends([*measures.positions, *at_shards])
     metrics.replace("jobs_waiting", [({"state": state}, amount) for state, amount in measures.jobs.items()])
     metrics.replace("runs_active", [({"state": state}, amount) for state, amount in measures.runs.items()])
     metrics.replace("schedules", [({"enabled": str(on).lower()}, n) for on, n in measures.schedules.items()])
@@ -123,9 +125,19 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     metrics.replace("timers_late_seconds", [({}, measures.late)])
     verdicts = measures.verdicts.items()
     metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in verdicts])
+    metrics.replace("jobs_held", [({"by": by}, amount) for by, amount in measures.held.items()])
+    metrics.replace("jobs_ended_lately", [({"state": state}, n) for state, n in measures.jobs_ended.items()])
+    ended = measures.runs_ended.items()
+    metrics.replace("runs_ended_lately", [({"program": program, "state": state}, n) for (program, state), n in ended])
     metrics.replace("shards_leased", [({}, measures.shards)])
+    metrics.replace("shards", [({}, shards)])
+    behind = {
+        shard: sum(max(0, ends.get(at, 0) - position) for at, position in positions.items())
+        for shard, positions in reported.items()
+    }
+    metrics.replace("shard_lag_records", [({"shard": str(shard)}, lag) for shard, lag in sorted(behind.items())])
     _measure_queues(metrics, measures.queues)
-    lags = {at: end - measures.positions[at] for at, end in ends.items()}
+    lags = {at: ends[at] - position for at, position in measures.positions.items() if at in ends}
     metrics.replace(
         "intake_lag_records",
         [({"topic": at.topic, "partition": str(at.partition)}, lag) for at, lag in lags.items()],

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -19,17 +20,51 @@ _PR_SET_PDEATHSIG: Final = 1
 _GUARD: Final = Path(__file__).with_name("guard.py")
 
 
-class Child:
-    """The processes of one run, created by `start`. Always call `close`."""
+class RunProcesses(ABC):
+    """The processes of one run, a session led by process `pid`. Always call `close`."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    @abstractmethod
+    async def wait(self) -> int:
+        """The exit code of the first process; negative: minus the signal that ended it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Kills the rest of the session and returns when it has ended. Idempotent."""
+
+    async def kill(self, *, grace: float) -> None:
+        """Sends SIGTERM to the process group, and SIGKILL after `grace` seconds; with 0 only SIGKILL."""
+        self._signal(signal.SIGTERM if grace > 0 else signal.SIGKILL)
+        try:
+            async with asyncio.timeout(grace):
+                await self.wait()
+        except TimeoutError:
+            self._signal(signal.SIGKILL)
+            await self.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._pid, number)
+        except ProcessLookupError:
+            return  # the whole group has ended already
+
+
+class Child(RunProcesses):
+    """Processes that are started anew, by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, guard: asyncio.subprocess.Process) -> None:
+        super().__init__(process.pid)
         self._process = process
         self._guard = guard
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, env: Mapping[str, str], output: int) -> Self:
-        """Starts `argv` with its output appended to the file descriptor `output`. Call it in the main thread: the
-        parent-death signal is bound to the thread that forks.
+    async def start(
+        cls, argv: Sequence[str], *, env: Mapping[str, str], output: int, inherited: Sequence[int] = ()
+    ) -> Self:
+        """Starts `argv` with its output appended to the file descriptor `output`, and with the descriptors `inherited`.
+        Call it in the main thread: the parent-death signal is bound to the thread that forks.
 
         Raises:
             OSError: the program cannot be executed.
@@ -44,8 +79,9 @@ class Child:
                 stdout=output,
                 stderr=output,
                 env=dict(env),
+                pass_fds=inherited,
                 start_new_session=True,
-                preexec_fn=_parent_death_signal(),
+                preexec_fn=parent_death_signal(),
             )
         except OSError:
             _close_pipe(guard)
@@ -56,30 +92,12 @@ class Child:
         return cls(process, guard)
 
     async def wait(self) -> int:
-        """The exit code of the first process; negative: minus the signal that ended it."""
         return await self._process.wait()
 
-    async def kill(self, *, grace: float) -> None:
-        """Sends SIGTERM to the process group, and SIGKILL after `grace` seconds; with 0 only SIGKILL."""
-        self._signal(signal.SIGTERM if grace > 0 else signal.SIGKILL)
-        try:
-            async with asyncio.timeout(grace):
-                await self._process.wait()
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
-            await self._process.wait()
-
     async def close(self) -> None:
-        """Kills the rest of the session and returns when it has ended. Idempotent."""
         _close_pipe(self._guard)
         await self._guard.wait()
         await self._process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return  # the whole group has ended already
 
 
 def _close_pipe(guard: asyncio.subprocess.Process) -> None:
@@ -87,7 +105,7 @@ def _close_pipe(guard: asyncio.subprocess.Process) -> None:
         guard.stdin.close()
 
 
-def _parent_death_signal() -> Callable[[], None] | None:
+def parent_death_signal() -> Callable[[], None] | None:
     """A `preexec_fn` that sets the parent-death signal. Loads libc here, because the forked child must not."""
     if sys.platform != "linux":
         return None

@@ -13,7 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, assert_never
 
+from streamsched.domain.access.token import run_token_text
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
@@ -38,6 +40,7 @@ class RunEnvironment:
         data_dir: absolute folder of logs, run files, spooled events and Spark's scratch files.
         spark_master: default master of Spark programs.
         emit_url: where programs send their events.
+        signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets.
     """
 
@@ -45,12 +48,16 @@ class RunEnvironment:
     spark_master: str
     emit_url: str
     environ: Mapping[str, str]
+    signing_key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
+    """`python`: of a Python program, its target and options, which another process may execute as well."""
+
     argv: tuple[str, ...]
     env: Mapping[str, str]
+    python: tuple[str, ...] = ()
 
 
 def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> Command:
@@ -66,10 +73,11 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
         case PythonJob() as job:
             options = (filled(each, assignment.arguments) for each in job.arguments)
             own = _with_folder({**env, **job.env}, job.folder)
-            return Command((sys.executable, "-m", _PYTHON_CALL, job.target, *options), own)
+            call = (job.target, *options)
+            return Command((sys.executable, "-m", _PYTHON_CALL, *call), own, call)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env)
-        case HttpJob() | PublishJob() | EnqueueJob():
+        case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
             assert_never(assignment.program.executable)
@@ -96,6 +104,8 @@ def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path
     env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value
+    if runtime.signing_key:
+        env["STREAMSCHED_TOKEN"] = run_token_text(assignment.run, runtime.signing_key)
     return env | {
         "STREAMSCHED_RUN_ID": assignment.run,
         "STREAMSCHED_RUN_FILE": str(run_file),

@@ -35,6 +35,7 @@ from streamsched.ports.clock import Clock
 from streamsched.process.files import sync_folder, write_atomically
 from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, commit_of
 
+_MANIFESTS: Final = "_manifest"
 _PREPARED: Final = "manifest.json"
 _LOCK: Final = ".lock"
 
@@ -63,6 +64,15 @@ class Columns:
     partition_by: tuple[str, ...]
 
 
+def manifests_of(root: Path) -> list[Manifest]:
+    """All commits of the file set in this folder, in commit order.
+
+    Raises:
+        OSError, InvalidError: one cannot be read.
+    """
+    return [Manifest.decode(path.read_bytes()) for path in sorted((root / _MANIFESTS).glob("*.json"))]
+
+
 class Store:
     """The folder of one file set. Any number of processes may use it concurrently."""
 
@@ -72,12 +82,23 @@ class Store:
         self._clock = clock
         self._watch = watch
         self._staging = root / "_staging"
-        self._manifests = root / "_manifest"
+        self._manifests = root / _MANIFESTS
         self._announced = root / "_announced"
+
+    @property
+    def base(self) -> str:
+        """The URI, for Spark, of the folder below which partition columns begin."""
+        return self.uri("")
+
+    def uri(self, path: str | Path) -> str:
+        """The URI, for Spark, of a path relative to the file set, independent of Spark's default filesystem. Not
+        percent-encoded, because Hadoop expects raw paths.
+        """
+        return f"file://{self.root / path}"
 
     def manifests(self) -> list[Manifest]:
         """All commits, in commit order."""
-        return [Manifest.decode(path.read_bytes()) for path in sorted(self._manifests.glob("*.json"))]
+        return manifests_of(self.root)
 
     def find(self, commit: str) -> Manifest | None:
         """The commit with this id; None if it is not visible."""

@@ -9,7 +9,9 @@ A write becomes visible atomically, and its event follows. After a crash, the ne
 visible and announces those that were. The commit id is the event id, so repeated announcements are duplicates. See
 `spark.commit`.
 
-Needs a local POSIX filesystem (locks, atomic renames); an object store would need another commit point.
+A path is a folder of a POSIX filesystem, whose commits need its locks and renames (`spark.commit`). A URL, such as
+`s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage, whose commits need only files that are created if
+they are absent (`spark.object_store`).
 """
 
 from __future__ import annotations
@@ -21,28 +23,33 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, StreamschedError, UnavailableError
 from streamsched.domain.events.event import Event, Partition
 from streamsched.domain.names import DatasetRef
+from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitted, Emitter
 from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
 from streamsched.emit.draft import EventDraft, listed, partitions_added
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.spark.commit import Columns, Phase, Store
+from streamsched.spark.consumed import Consumed
 from streamsched.spark.context import RunContext
-from streamsched.spark.manifest import Manifest, Mode, checked_commit, visible
+from streamsched.spark.manifest import Manifest, Mode, Visible, checked_commit, visible
+from streamsched.spark.object_store import ObjectStore
+from streamsched.spark.storage import FolderStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("streamsched.spark")
 
-#: One slash suffices, because `Path` collapses two.
+#: One slash suffices to be no path, because `Path` collapses two.
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
 
 _CLOCK: Final = SystemClock()
@@ -89,28 +96,38 @@ class PartitionedFileSet:
         environ: Mapping[str, str] | None = None,
         clock: Clock = _CLOCK,
         watch: Callable[[Phase], None] = lambda _: None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Does no I/O.
 
         Args:
             dataset: `namespace.name`, or a name in the run's namespace, outside runs in `default`.
-            path: a folder that has this path in every process that uses the dataset.
+            path: a folder that has this path in every process that uses the dataset, or a URL.
             emitter: None sends events to the installation of this process (`emit.destination`): that of its run,
                 `STREAMSCHED_EMIT_URL`, or the `streamsched dev` of this folder or one above it. Without any, commits
                 are visible but stay unannounced, with a warning, until a process that has one uses the file set.
             watch: called at each phase of a commit.
+            storage_options: of a URL's storage, by `fsspec`; without any, it reads the environment.
 
         Raises:
-            InvalidError: the dataset's name is invalid, or the path is a URL.
+            InvalidError: the dataset's name is invalid, or the path is a URL with one slash.
+            ConfigurationError: a URL's storage is unknown, cannot create a file only if it is absent, or a package is
+                missing.
         """
         self._environ = os.environ if environ is None else environ
         self.dataset = (
             dataset if isinstance(dataset, DatasetRef) else DatasetRef.parse(dataset, namespace(self._environ))
         )
-        if _URL.match(str(path)):
-            raise InvalidError("$.path", f"must be a folder of a POSIX filesystem, not a URL, but is '{path}'")
-        self.path = Path(path).absolute()
         self._emitter = emitter
+        self._store: Store | ObjectStore
+        if "://" in str(path):
+            storage = FolderStorage(str(path), storage_options)
+            self.path: Path | str = storage.location
+            self._store = ObjectStore(storage, dataset=self.dataset, clock=clock, watch=watch)
+            return
+        if _URL.match(str(path)):
+            raise InvalidError("$.path", f"must be a folder, or a URL such as s3://lake/flights, but is '{path}'")
+        self.path = Path(path).absolute()
         self._store = Store(self.path, dataset=self.dataset, clock=clock, watch=watch)
 
     def write(
@@ -146,7 +163,7 @@ class PartitionedFileSet:
         with self._store.writing(commit) as staging:
             manifest = self._store.find(commit)
             if manifest is None:
-                df.write.partitionBy(*partition_by).parquet(_uri(staging))
+                df.write.partitionBy(*partition_by).parquet(self._store.uri(staging))
                 columns = Columns(df.schema.json(), tuple(partition_by))
                 manifest = self._store.publish(commit, columns, Mode(mode))
             if manifest is None:
@@ -216,6 +233,46 @@ class PartitionedFileSet:
             case ByHand.NONE:
                 return self.read_partitions(spark, ())
 
+    def consume(self, run: RunContext, spark: SparkSession | None = None, *, reader: str = "") -> DataFrame:
+        """The rows of all commits that no successful run of this program has consumed, whatever started the run.
+
+        They are consumed when the run completes. When it fails, the next one gets them too, with what came since; so
+        runs of one program that consume must not overlap (`max_concurrent=1`). A second call in a run reads the same.
+
+        Args:
+            reader: the name of the consumer, by default the program; the bookmark is `consume.<reader>.<dataset>`.
+
+        Raises:
+            NotFoundError: nothing was committed yet; or the server does not know the run.
+            ConflictError: another run of the reader completed meanwhile: call it again.
+            UnavailableError, ConfigurationError: the server does not answer, or its URL is not known.
+        """
+        self.settle()
+        manifests = self._store.manifests()
+        if not manifests:
+            raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
+        bookmarks = BookmarkClient(api_url(self._environ), self._environ)
+        name = f"consume.{reader or run.program}.{self.dataset}"
+        value, revision, pending = bookmarks.get_by_run(name, run.run_id)
+        limit = Consumed.all_of(manifests) if pending is None else Consumed.decode(pending)
+        if pending is None:
+            bookmarks.set_by_run(name, limit.encode(), revision, run.run_id)
+        new = [manifest for manifest in Consumed.decode(value).new(manifests) if limit.has(manifest)]
+        return self._frame_of(spark, manifests, visible(new))
+
+    def vacuum(self, keep: timedelta = timedelta(days=7)) -> int:
+        """Deletes files of a URL's file set that no partition has had for so long: what killed writers left, and what
+        was overwritten. Returns how many. No write and no read may take as long.
+
+        Raises:
+            ConflictError: the file set is a folder of a POSIX filesystem, whose readers have no bound.
+        """
+        if isinstance(self._store, Store):
+            raise ConflictError(
+                f"{self.path} is a folder, which has no vacuum: it has one as a URL, file://{self.path}"
+            )
+        return self._store.vacuum(keep)
+
     def settle(self) -> None:
         """Recovers after crashed writers: rolls back commits that are not visible, announces those that are.
 
@@ -259,24 +316,31 @@ class PartitionedFileSet:
         found = find_destination(self._environ)
         if found is None:
             raise UnavailableError(f"{NO_DESTINATION}; the next use of the file set announces the commit")
-        return Emitter(found.url, source=f"/datasets/{self.dataset}", spool=found.spool)
+        return Emitter(found.url, source=f"/datasets/{self.dataset}", spool=found.spool, token=found.token)
 
     def _frame(self, spark: SparkSession | None, keys: tuple[str, ...] | None) -> DataFrame:
-        from pyspark.sql.types import StructType  # noqa: PLC0415 (a job that only emits events needs no PySpark)
-
         manifests = self._store.manifests()
         if not manifests:
             raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
         seen = visible(manifests)
         if missing := [key for key in keys or () if key not in seen]:
             raise NotFoundError("partition", f"{', '.join(missing)} of {self.dataset} in {self.path}")
-        chosen = seen if keys is None else {key: seen[key] for key in keys}
+        return self._frame_of(spark, manifests, seen if keys is None else {key: seen[key] for key in keys})
+
+    def _frame_of(
+        self, spark: SparkSession | None, manifests: Sequence[Manifest], chosen: Mapping[str, Visible]
+    ) -> DataFrame:
+        """The rows of these partitions, with the columns of all commits."""
+        from pyspark.sql.types import StructType  # noqa: PLC0415 (a job that only emits events needs no PySpark)
+
+        if not manifests:
+            raise NotFoundError("dataset", f"{self.dataset} in {self.path}")
         schema = StructType.fromJson(_schema(manifests))
         session = spark or _active_session()
-        files = [_uri(self.path / file) for part in chosen.values() for file in part.files]
+        files = [self._store.uri(file) for part in chosen.values() for file in part.files]
         if not files:
             return session.createDataFrame([], schema)
-        frame = session.read.schema(schema).option("basePath", _uri(self.path)).parquet(*files)
+        frame = session.read.schema(schema).option("basePath", self._store.base).parquet(*files)
         return frame.select(*schema.names)
 
 
@@ -299,8 +363,3 @@ def _active_session() -> SparkSession:
     if session is None:
         raise InvalidError("$.spark", "no Spark session is active here: pass one")
     return session
-
-
-def _uri(path: Path) -> str:
-    """A local URI, independent of Spark's default filesystem. Not percent-encoded, because Hadoop expects raw paths."""
-    return f"file://{path}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -21,10 +21,11 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
-from streamsched.spark.child import Child
+from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
 from streamsched.spark.processes import this_process
+from streamsched.spark.warm.child import Starts
 
 log = structlog.get_logger()
 
@@ -57,11 +58,20 @@ class _Disowned:
 class Runner:
     """Executes one run. `stop` may be called at any time, also from a signal handler."""
 
-    def __init__(self, store: RunStore, clock: Clock, runtime: RunEnvironment, timing: Timing | None = None) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        clock: Clock,
+        runtime: RunEnvironment,
+        timing: Timing | None = None,
+        *,
+        starts: Starts | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._runtime = runtime
         self._timing = timing or Timing()
+        self._starts = starts or Starts(cold="its runner has no fork server")
         self._id = str(this_process())
         self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
 
@@ -105,18 +115,21 @@ class Runner:
         try:
             program = command(assignment, self._runtime, write_run_file(files, assignment))
             with files.log.open("ab") as output:
-                child = await Child.start(program.argv, env=program.env, output=output.fileno())
+                child = await self._starts.start(program, output.fileno())
         except (ConfigurationError, OSError) as exc:
             why = f"the program cannot be started: {exc}"
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
             return RunEnd(RunState.FAILED, why, self._clock.now())
         try:
-            return await self._supervised(child, files, assignment.run)
+            ending = await self._supervised(child, files, assignment.run)
         finally:
             await child.close()
+        if ending is not None and ending.state is RunState.COMPLETED:
+            await self._starts.learn()
+        return None if ending is None else replace(ending, start=self._starts.how)
 
-    async def _supervised(self, child: Child, files: RunFiles, run: str) -> RunEnd | None:
+    async def _supervised(self, child: RunProcesses, files: RunFiles, run: str) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
         heartbeat = asyncio.ensure_future(self._heartbeats(run))
         try:
@@ -140,7 +153,7 @@ class Runner:
         while True:
             try:
                 if not announced:
-                    await self._store.started(run, runner=self._id, now=self._clock.now())
+                    await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starts.how)
                     announced = True
                 stop = await self._store.heartbeat(run, runner=self._id, now=self._clock.now())
                 if stop is not None:

@@ -14,6 +14,7 @@ import orjson
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, later, storable
+from streamsched.process.first_host import FirstHost
 
 _UNAVAILABLE = (
     OSError,
@@ -79,12 +80,18 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> Pool:
             dsn,
             min_size=min_size,
             max_size=max_size,
+            connect=connector(dsn),
             init=prepare,
             reset=_no_reset,
             server_settings=dict(_SETTINGS),
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )
+
+
+def connector(dsn: str) -> FirstHost:
+    """What connects to the servers that a URL names."""
+    return FirstHost(dsn, asyncpg.connect, _UNAVAILABLE)
 
 
 async def _no_reset(_connection: Any) -> None:

@@ -14,6 +14,7 @@ asyncio.wrap_future(scheduler.schedule_task(task))`.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ from streamsched.domain.errors import (
     TooLargeError,
     UnavailableError,
 )
-from streamsched.emit.destination import NO_DESTINATION, find_destination
+from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
 from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.ports.clock import Clock, SystemClock
@@ -261,7 +262,9 @@ class _Api:
     def __init__(self, url: str, queue: str) -> None:
         self._url = url.rstrip("/")
         self._queue = queue
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False)
+        token = token_for(self._url, os.environ)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=headers)
 
     async def send(self, batch: Sequence[tuple[Task, bytes]]) -> None:
         body = b"[" + b",".join(encoded for _, encoded in batch) + b"]"

@@ -52,6 +52,10 @@ class HeldDeliveries:
         others = len(self._held) - mine
         return min(self.capacity - len(self._held), max(1, (self.capacity - others) // 2) - mine)
 
+    def of_queue(self, queue: str) -> int:
+        """How many deliveries of the queue are held."""
+        return self._by_queue[queue]
+
     @property
     def bytes_left(self) -> int:
         return MOST_BYTES - self._bytes

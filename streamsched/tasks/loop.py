@@ -39,7 +39,8 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
 from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, Receiver, SkippedTicks
 from streamsched.ports.tasks.queues import QueueStore, QueueVersion
-from streamsched.process.cancellation import cancel
+from streamsched.process.cancellation import STOPPING_S, cancel
+from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.tasks.attempt import attempt
 from streamsched.tasks.in_flight import HeldDeliveries
@@ -54,8 +55,6 @@ log = structlog.get_logger()
 _AT_ONCE: Final = 500
 #: Longest pause, so a lost notification costs no more; also the interval of the check for outdated deliveries.
 _CHECK: Final = timedelta(seconds=2)
-#: Seconds that deliveries may go on when the process stops.
-_STOPPING_S: Final = 5.0
 #: Longest wait for a notification.
 _LISTEN_S: Final = 30.0
 #: An interrupted attempt is repeated whatever the policy.
@@ -97,6 +96,7 @@ class TaskLoop:
         self._ended: dict[DeliveryKey, EndedAttempt] = {}
         self._known: dict[str, QueueVersion] = {}
         self._version = -1
+        self._doubtful = False  # whether tasks may have been started without being held: the answer was lost
         self._wake = asyncio.Event()
         self._checked_at: datetime | None = None
 
@@ -110,7 +110,7 @@ class TaskLoop:
         """
         loops = (
             run_forever(self._step_ownership, called="task_ownership"),
-            run_forever(self._step, called="tasks", sleep=self._wait),
+            run_forever(self._step, called="tasks", sleep=partial(pause, self._wake)),
             self._listen(),
         )
         running = [asyncio.ensure_future(each) for each in loops]
@@ -123,7 +123,7 @@ class TaskLoop:
             for each in (self._http, self._workers):
                 await each.close()
 
-    async def stop(self, patience_s: float = _STOPPING_S) -> None:
+    async def stop(self, patience_s: float = STOPPING_S) -> None:
         """Starts nothing more, waits for deliveries, interrupts the rest, stores all ends and leaves.
 
         Raises:
@@ -189,6 +189,9 @@ class TaskLoop:
         self._wake.clear()
         while self._ended:
             await self._store_ends()
+        if self._doubtful:
+            await self._ownership.fence_again([key for key, _ in self._held])
+            self._doubtful = False
         await self._read_queues()
         await self._check_outdated()
         open_queues = [name for name, each in self._known.items() if not each.queue.paused and self._room(each) > 0]
@@ -196,12 +199,14 @@ class TaskLoop:
         if not open_queues or not epochs:
             return 0, _CHECK.total_seconds()
         ready = await self._store.next_ready(open_queues, list(epochs))
-        started, pause = 0, _CHECK.total_seconds()
-        for name, ready_at in ready:
-            now = self._clock.now()
-            if ready_at > now:
-                return started, min(pause, max((ready_at - now).total_seconds(), 0.001))
+        started, pause, now = 0, _CHECK.total_seconds(), self._clock.now()
+        soonest = next((ready_at for _, ready_at in ready if ready_at > now), None)
+        if soonest is not None:
+            pause = min(pause, max((soonest - now).total_seconds(), 0.001))
+        # Of queues that share workers, the one with the fewest in flight goes first: a backlog holds up no neighbour.
+        for name in sorted((name for name, ready_at in ready if ready_at <= now), key=self._held.of_queue):
             begun = await self._start(self._known[name])
+            await asyncio.sleep(0)  # its deliveries begin, so the next queue finds the room that they leave
             started += begun
             pause = min(pause, 0.0 if begun else _RETRY_S)
         return started, pause
@@ -230,7 +235,9 @@ class TaskLoop:
         if limit <= 0 or left <= 0 or not epochs:
             return 0
         now = self._clock.now()
+        self._doubtful = True
         tasks = await self._store.start(queue, epochs, limit=limit, most_bytes=left, now=now)
+        self._doubtful = False
         owned = self._ownership.writing
         for task in tasks:
             if owned.get(task.partition) == epochs[task.partition]:  # else it was lost meanwhile
@@ -288,7 +295,8 @@ class TaskLoop:
             return
         failure = call.exception()
         end = call.result() if failure is None else AttemptFailed(self._clock.now(), described(failure))
-        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, policy.retry)))
+        losses = policy.target.max_losses if isinstance(policy.target, WorkerTarget) else 0
+        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, policy.retry, max_losses=losses)))
 
     def _interrupt(self, key: DeliveryKey, reason: str) -> None:
         held = self._held.get(key)
@@ -370,9 +378,3 @@ class TaskLoop:
             while True:
                 if await subscription.wait(_LISTEN_S):
                     self._wake.set()
-
-    async def _wait(self, seconds: float) -> None:
-        """Returns when woken, or after `seconds`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()

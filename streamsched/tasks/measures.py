@@ -14,6 +14,7 @@ from streamsched.domain.tasks.attempt import (
     StartedTask,
     TaskEnds,
     TaskTicks,
+    WorkerLost,
 )
 from streamsched.domain.tasks.task import TaskState
 from streamsched.ports.tasks.delivery import EndedAttempt
@@ -46,6 +47,8 @@ def _result(end: AttemptEnd) -> str:
             return "acknowledged"
         case AttemptFailed():
             return "failed"
+        case WorkerLost():
+            return "lost"
         case Interrupted():
             return "interrupted"
         case _:

@@ -1,28 +1,26 @@
 """Which partitions of lanes this process owns, by leases with epochs.
 
 A partition is fenced under its epoch before its first task is started, so a former owner that still runs writes nothing
-any more. One that is handed over starts nothing more, and is released when its deliveries have ended.
+any more. One that is handed over starts nothing more, and is released when its deliveries have ended. Which partitions
+there are is read with each heartbeat, so their number can change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import inf
-from typing import Final, Protocol
+from typing import Protocol
 
 import structlog
 
-from streamsched.domain.tasks.identity import PARTITIONS
 from streamsched.membership.member import Member
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder, Leases
-from streamsched.ports.tasks.delivery import DeliveryStore, leased_partition, partition_lease
+from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, leased_partition, partition_lease
+from streamsched.ports.tasks.partitions import TaskPartitions
 
 log = structlog.get_logger()
-
-#: The state format that owners read; their leases have no changelog.
-READS: Final = 2
 
 
 class Deliveries(Protocol):
@@ -53,14 +51,15 @@ class Ownership:
         leases: Leases,
         me: LeaseHolder,
         store: DeliveryStore,
+        partitions: TaskPartitions,
         clock: Clock,
         *,
         ttl: timedelta,
         patience: timedelta = timedelta(seconds=10),
     ) -> None:
-        names = [partition_lease(partition) for partition in range(PARTITIONS)]
-        self._member = Member(leases, me, names, ttl=ttl)
+        self._member = Member(leases, me, [], ttl=ttl)
         self._store = store
+        self._partitions = partitions
         self._clock = clock
         self._ttl_s = ttl.total_seconds()
         self._leased_until = -inf
@@ -90,17 +89,29 @@ class Ownership:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
+        served = (await self._partitions.get()).served
+        self._member.share([partition_lease(partition) for partition in served])
         step = await self._member.step()
         self._leased_until = loop_time + self._ttl_s
         for name in step.lost:
             self._remove(leased_partition(name), deliveries)
         self._unfenced |= {leased_partition(name) for name in step.taken}
+        # One that was given up and added again meanwhile does not know of its owner.
+        self._unfenced |= {each for each, epoch in self._starting.items() if served.get(each, epoch) < epoch}
         await self._fence()
         for name in step.hand_over:
             self._hand_over(leased_partition(name), loop_time)
         for partition in list(self._draining):
             await self._drain(partition, deliveries, loop_time)
         return min(step.again_in, timedelta(milliseconds=50)) if self._draining else step.again_in
+
+    async def fence_again(self, held: Sequence[DeliveryKey]) -> None:
+        """After a start with an unknown outcome: what is in flight and not among `held` waits again.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable; call again.
+        """
+        await self._store.fence(self.writing, now=self._clock.now(), held=held)
 
     def stop_starting(self) -> None:
         """Starts nothing more; ends are still stored."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -43,7 +44,8 @@ from streamsched.codec.tasks.worker import (
     report_to_json,
 )
 from streamsched.domain.errors import ConfigurationError, StreamschedError, described
-from streamsched.emit.destination import NO_DESTINATION, find_destination
+from streamsched.emit.destination import NO_DESTINATION, find_destination, token_for
+from streamsched.process.pausing import pause
 
 log = logging.getLogger("streamsched.tasks")
 
@@ -182,13 +184,13 @@ class TaskWorker:
         # A deadline of reading is that of the silence; connections are as many as owners, with their reports.
         timeout = httpx.Timeout(_CONNECT_S, read=_SILENCE_S)
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False) as client:
+        token = token_for(self._url, os.environ)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, headers=headers) as client:
             try:
                 while not self._stopping.is_set():
                     await self._look_up(client, streams)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOKUP_S):
-                            await self._stopping.wait()
+                    await pause(self._stopping, _LOOKUP_S)
             finally:
                 await asyncio.gather(*(each.close(self._patience_s) for each in streams.values()))
 
@@ -360,9 +362,7 @@ class _Stream:
     async def _report_always(self, name: str) -> None:
         """Reports news as they come, and heartbeats; raises when the stream is gone."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._every_s):
-                    await self._wake.wait()
+            await pause(self._wake, self._every_s)
             self._wake.clear()
             await asyncio.sleep(_GATHER_S)
             await self._report(name)

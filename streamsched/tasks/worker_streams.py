@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
+from streamsched.domain.tasks.attempt import (
+    Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
+    StartedTask,
+    WorkerLost,
+)
 from streamsched.domain.tasks.queue import Target, WorkerTarget
 from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import Clock
@@ -35,12 +42,17 @@ class WorkerStreams:
         self._streams: list[WorkerStream] = []
         self._stopping = False
 
-    def connect(self, queues: Collection[str], *, credit: int, quiet_s: float | None = None) -> WorkerStream:
+    def connect(
+        self, queues: Collection[str], *, credit: int, quiet_s: float | None = None, counts_losses: bool = False
+    ) -> WorkerStream:
         """A stream of the tasks of these queues, at most `credit` at a time. Use it in a `with` block.
 
-        `quiet_s`: it is given nothing more while `seen` was not called for so many seconds; None: never.
+        Args:
+            quiet_s: it is given nothing more while `seen` was not called for so many seconds; None: never.
+            counts_losses: tasks that it has not ended when the block ends have lost their worker, unless the worker
+                took nothing more or the owner stops. Otherwise they are interrupted.
         """
-        return WorkerStream(self, frozenset(queues), credit, quiet_s)
+        return WorkerStream(self, frozenset(queues), credit, quiet_s, counts_losses=counts_losses)
 
     def room(self, queue: str) -> int:
         if self._stopping:
@@ -56,6 +68,11 @@ class WorkerStreams:
 
     async def close(self) -> None:
         """Connected workers end by themselves."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing is given out any more."""
+        return self._stopping
 
     def start(self) -> None:
         """Gives out tasks again, after a `stop`. Idempotent."""
@@ -79,12 +96,19 @@ class WorkerStreams:
 
 
 class WorkerStream:
-    """One connected worker. Tasks that it has not ended when the block ends are delivered again."""
+    """One connected worker. Tasks that it has not ended when the block ends are delivered again (`connect`)."""
 
     def __init__(
-        self, streams: WorkerStreams, queues: frozenset[str], credit: int, quiet_s: float | None = None
+        self,
+        streams: WorkerStreams,
+        queues: frozenset[str],
+        credit: int,
+        quiet_s: float | None = None,
+        *,
+        counts_losses: bool = False,
     ) -> None:
         self.queues = queues
+        self._counts_losses = counts_losses
         self._streams = streams
         self._credit = credit
         self._quiet_s = quiet_s
@@ -102,8 +126,12 @@ class WorkerStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._streams.detach(self)
+        now = self._streams.clock.now()
+        end: AttemptEnd = Interrupted(now, "its worker disconnected")
+        if self._counts_losses and self._credit > 0 and not self._streams.stopping:
+            end = WorkerLost(now, "its worker was lost while it did the task")
         for token in list(self._ends):
-            self._end(token, Interrupted(self._streams.clock.now(), "its worker disconnected"))
+            self._end(token, end)
 
     @property
     def free(self) -> int:

@@ -111,7 +111,7 @@ def test_it_is_paused_resumed_and_cancelled_by_command_and_over_http(dev: DevPro
     assert url is not None
     assert dev.run("schedule", "pause", "sales.nightly").code == 0
     body: dict[str, Any] = {"from": "2013-01-01", "to": "2013-01-31", "maxActive": 3}
-    with httpx.Client(base_url=f"{url}/v1") as http:
+    with httpx.Client(base_url=f"{url}/v1", headers=dev.authorization) as http:
         started = http.post(
             "/schedules/default.sales.nightly/backfills", json=body, headers={"Idempotency-Key": "january"}
         )

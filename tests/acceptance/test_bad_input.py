@@ -95,7 +95,7 @@ def test_a_definition_that_cannot_hold(running: DevProcess, app: dict[str, Any],
     assert "Traceback" not in said.err
 
     url = json.loads((running.state / "dev.json").read_text())["url"]
-    answer = httpx.put(f"{url}/v1/apps/default/bad", json=app)
+    answer = httpx.put(f"{url}/v1/apps/default/bad", json=app, headers=running.authorization)
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["path"].startswith(f"$.{path}")

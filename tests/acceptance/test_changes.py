@@ -159,7 +159,7 @@ async def scheduler(dev: DevProcess) -> AsyncIterator[SchedulerClient]:
     broker = await open_broker(dsn)
     database = await asyncpg.connect(dsn)
     await database.set_type_codec("jsonb", schema="pg_catalog", encoder=str, decoder=json.loads)
-    async with httpx.AsyncClient(base_url=find_url(folder=dev.state), timeout=60) as api:
+    async with httpx.AsyncClient(base_url=find_url(folder=dev.state), timeout=60, headers=dev.authorization) as api:
         yield SchedulerClient(api, broker, database)
     await database.close()
     await broker.close()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dapr.apps import free_port
+from compose.ports import free_ports
 from tests.support.dev_process import DevProcess
 from tests.support.services import need_module
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dapr_jobs" / "app.py"
-PORTS = {"app": free_port(), "http": free_port(), "grpc": free_port()}
+PORTS = dict(zip(("app", "http", "grpc"), free_ports(3), strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from compose.ports import free_port
 from streamsched.store.server.embedded_server import stop_server
 from tests.support.dev_process import DevProcess
 
@@ -29,12 +29,6 @@ def dev(tmp_path: Path) -> Iterator[DevProcess]:
     yield dev
     dev.close()
     stop_server(dev.state / "postgres")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def kill(dev: DevProcess, *, postgres: bool) -> None:
@@ -53,6 +47,7 @@ def land(dev: DevProcess, data: Path, port: int, *, since: str) -> subprocess.Po
         env={
             **os.environ,
             "STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}",
+            "STREAMSCHED_TOKEN": dev.token,
             "STREAMSCHED_SPOOL": str(dev.state / "spool"),
         },
     )

@@ -114,6 +114,7 @@ ALLOWED: Final = (
     Use("advice", "streamsched/cli/commands/admin.py", r"advice", "of a check of `streamsched doctor`"),
     Use("told", "streamsched/cli/commands/admin.py", r'"told"', "member of the JSON that `resync` prints"),
     Use("told", "streamsched/store/server/reports.sql", r"told_at", "column of `shard_reports`"),
+    Use("told", "streamsched/store/server/gauges.sql", r"told_at", "column of `shard_reports`"),
     Use("outlets", "streamsched/codec/records/layout.py", r"outlets", "member of the stored layout"),
     Use("outlets", "docs/how-to/migrate.md", r"outlets", "Airflow's word"),
 )

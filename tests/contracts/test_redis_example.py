@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compose.ports import free_port
 from streamsched.domain.errors import UnavailableError
 from streamsched.log.records import records
 from streamsched.ports.broker import Outgoing, TopicPartition, TopicSpec
@@ -28,9 +29,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a Redis server started for this module."""
     need_module("redis", "dev")
     program = need_program("redis-server", "redis-server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     options = ("--bind", "127.0.0.1", "--port", str(port), "--appendonly", "yes", "--appendfsync", "always")
     server = subprocess.Popen(
         (program, *options), cwd=tmp_path_factory.mktemp("redis"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -3,8 +3,9 @@
     python -m tests.faults.graph_kills --kills 20 --seed 1
 
 SIGKILL meets the whole of `streamsched dev`, PostgreSQL, and every second time the runs too. Two graphs: that of the
-Stolos documentation for one client after another, and a random one for one day after another. In the last quarter some
-roots run again. The last line: `kills N nodes N runs N lost 0 doubled 0 wrong 0`.
+Stolos documentation for one client after another, and a random one for one day after another, whose first task waits
+for the day's partition. In the last quarter some nodes run again, at the end while what depends on them runs. The last
+line: `kills N nodes N runs N lost 0 doubled 0 wrong 0`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import argparse
 import json
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -21,11 +21,13 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from compose.ports import free_port
 from streamsched.store.server.embedded_server import stop_server
 from tests.faults.judges.graphs import Edges, Work, judge_graph
 from tests.judgement import Judgement
@@ -99,8 +101,14 @@ class RandomGraph:
                     ]
                     for n, group in enumerate(self._groups[name])
                 }
+            if name == "t0":
+                task["depends_on"] = {"partitions": {"dataset": "days", "by": ["day"]}}
             made[name] = task
         return made
+
+    def roots(self, day: int) -> list[str]:
+        """What the partition of the day runs."""
+        return [f"t0 {day}_{letter}" for letter in _LETTERS] if self._wide["t0"] else [f"t0 {day}"]
 
     def edges(self, day: int) -> Edges:
         """The parents of all job ids of one day."""
@@ -126,9 +134,7 @@ class GraphTrial:
         self.dev = DevProcess(folder)
         self.ran = folder / "ran"
         self.graph = RandomGraph(self.rng)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.work = {"seed": Work(), "random": Work()}
         self.killed = 0
 
@@ -142,8 +148,10 @@ class GraphTrial:
             said = self.dev.run("deploy", path.name)
             assert said.code == 0, said
 
-    def submit(self, app: str, node: str, *, again: bool = False) -> None:
-        """Until it is accepted; `again` only once."""
+    def submit(self, app: str, node: str, *, again: bool = False, overlapping: bool = False) -> None:
+        """Until it is accepted; `again` only once. `overlapping`: again, while others may run."""
+        again |= overlapping
+        noted = len(self._lines(app)) if overlapping else 0
         task, _, job_id = node.partition(" ")
         body = {"task": task, "jobIds": [job_id], **({"again": True} if again else {})}
         while True:
@@ -154,15 +162,50 @@ class GraphTrial:
                 if again:
                     raise
                 time.sleep(0.2)
-        (self.work[app].again if again else self.work[app].asked).append(node)
+        if overlapping:
+            self.work[app].overlapping.append((node, noted))
+        else:
+            (self.work[app].again if again else self.work[app].asked).append(node)
+
+    def arrive(self, day: int) -> None:
+        """The partition of the day is there; emitted until it is accepted."""
+        body = {
+            "id": f"day-{day}",
+            "source": "trial",
+            "time": datetime.now(UTC).isoformat(),
+            "type": "partitions.added",
+            "data": {"dataset": "days", "partitions": [f"day={day}"]},
+        }
+        while True:
+            try:
+                self._ask("/v1/events", body)
+                break
+            except (OSError, urllib.error.URLError):
+                time.sleep(0.2)
+        self.work["random"].asked += self.graph.roots(day)
 
     def ask_for(self, number: int) -> None:
         """The next client or day: one leaf."""
         app = "random" if number % 2 else "seed"
         edges = self.graph.edges(number) if number % 2 else seed_edges(f"c{number}")
         self.work[app].edges |= edges
+        early = app == "random" and self.rng.random() < 0.5
+        if early:
+            self.arrive(number)
         leaves = [node for node in edges if not any(node in group for groups in edges.values() for group in groups)]
         self.submit(app, self.rng.choice(sorted(leaves)))
+        if app == "random" and not early:
+            self.arrive(number)
+
+    def run_again(self, *, overlapping: bool) -> None:
+        """A root, or while others run any three nodes that have run."""
+        for _ in range(3 if overlapping else 1):
+            app = self.rng.choice(("seed", "random"))
+            work = self.work[app]
+            nodes = work.wanted.keys() if overlapping else {n for n, groups in work.edges.items() if not groups}
+            chosen = sorted((nodes & work.wanted.keys()) - set(work.again))
+            self.submit(app, self.rng.choice(chosen), again=True, overlapping=overlapping)
+            threading.Event().wait(self.rng.uniform(0.0, 0.5) if overlapping else 0)
 
     def kill(self) -> None:
         """Everything, at once."""
@@ -184,14 +227,19 @@ class GraphTrial:
     def judged(self) -> Judgement:
         """The verdict on what has happened so far."""
         found = Judgement()
-        lines = [line.split() for line in self.ran.read_text().splitlines()] if self.ran.exists() else []
         runs = json.loads(self.dev.run("run", "list", "--limit", "1000", "-o", "json").out)
         for app, work in self.work.items():
             nodes = self._ask(f"/v1/graphs/default/{app}/nodes?limit=1000")["nodes"]
             states = {f"{each['task']} {each['jobId']}": each["state"] for each in nodes}
             mine = {each["id"]: each["state"] for each in runs if each["id"].startswith(f"default.{app}.")}
-            judge_graph(work, states, mine, [line for line in lines if line[3].startswith(f"default.{app}.")], found)
+            mine = {run: state for run, state in mine.items() if ".node-" in run}
+            judge_graph(work, states, mine, self._lines(app), found)
         return found
+
+    def _lines(self, app: str) -> list[list[str]]:
+        """What its runs have noted."""
+        lines = [line.split() for line in self.ran.read_text().splitlines()] if self.ran.exists() else []
+        return [line for line in lines if line[3].startswith(f"default.{app}.")]
 
     def settled(self, within_s: float = 300) -> Judgement:
         """The verdict as soon as nothing is missing; what is missing after so many seconds is lost."""
@@ -205,7 +253,7 @@ class GraphTrial:
     def _ask(self, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
+            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json", **self.dev.authorization}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
@@ -214,27 +262,25 @@ class GraphTrial:
 def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
     """One trial in an empty folder; the closing line, and whether nothing was lost, doubled or wrong."""
     trial = GraphTrial(folder, seed)
-    first = kills - kills // 4
+    first, apart = kills - kills // 4, kills - kills // 4 + kills // 8
+    asking: list[threading.Thread] = []
     try:
         trial.start()
         trial.deploy()
         for number in range(1, kills + 1):
-            if number > first and not (before := trial.settled()).clean:
+            if number in range(first + 1, apart + 2) and not (before := trial.settled()).clean:
                 return f"before anything runs again: {before.words}", False
             if number > first:
-                app = "seed" if number % 2 else "random"
-                work = trial.work[app]
-                roots = {node for node, groups in work.edges.items() if not groups} & work.wanted.keys()
-                trial.submit(app, trial.rng.choice(sorted(roots - set(work.again))), again=True)
+                trial.run_again(overlapping=number > apart)
             else:
-                asking = threading.Thread(target=trial.ask_for, args=(number,))
-                asking.start()
+                asking.append(threading.Thread(target=trial.ask_for, args=(number,)))
+                asking[-1].start()
                 threading.Event().wait(trial.rng.uniform(0.5, 4.0))
             threading.Event().wait(trial.rng.uniform(0.0, 2.0))
             trial.kill()
             trial.start()
             if number <= first:
-                asking.join()
+                asking[-1].join()
         verdict = trial.settled()
         runs = len(trial.ran.read_text().splitlines()) // 2
     finally:

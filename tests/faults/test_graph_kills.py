@@ -52,6 +52,28 @@ def test_what_the_judge_finds(
     assert (found.lost, found.doubled, found.wrong) == verdict, found.words
 
 
+@pytest.mark.parametrize(
+    ("again", "before", "lost"),
+    [("a 1", 0, 0), ("a 1", 3, 1), ("b 1", 4, 1)],
+    ids=["one that runs is joined", "the work of a is not repeated", "nothing is done after it"],
+)
+def test_a_submission_while_others_run_has_work_after_it(again: str, before: int, lost: int) -> None:
+    work = _work()
+    work.overlapping.append((again, before))
+    found = Judgement()
+    judge_graph(work, _COMPLETED, {"r1": "COMPLETED", "r2": "COMPLETED"}, _GOOD, found)
+    assert (found.lost, found.doubled, found.wrong) == (lost, 0, 0), found.words
+
+
+def test_a_child_older_than_the_last_work_of_its_parent_is_lost() -> None:
+    work = _work()
+    work.overlapping.append(("a 1", 2))
+    lines = [*_GOOD, ["began", "a", "1", "r3"], ["done", "a", "1", "r3"]]
+    found = Judgement()
+    judge_graph(work, _COMPLETED, {"r1": "COMPLETED", "r2": "COMPLETED", "r3": "COMPLETED"}, lines, found)
+    assert (found.lost, found.doubled, found.wrong) == (1, 0, 0), found.words
+
+
 def test_what_is_wanted_of_the_documented_graph() -> None:
     work = Work(seed_edges("c"), ["modelBuild c_purchaseRevenue"], ["otherPreprocess 20120101_c"])
     wanted = work.wanted

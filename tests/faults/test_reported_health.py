@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import httpx
 import orjson
 import pytest
 
+from compose.ports import free_ports
 from streamsched.admin.overview import ShardView, survey
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
@@ -97,10 +97,8 @@ async def workers(database: str, tmp_path: Path) -> AsyncIterator[Workers]:
 
 @pytest.fixture
 def ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        for free in (one, two):
-            free.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], two.getsockname()[1]
+    first, second = free_ports(2)
+    return first, second
 
 
 def all_are(*states: str) -> Callable[[Sequence[ShardView]], bool]:

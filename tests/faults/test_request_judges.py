@@ -21,10 +21,11 @@ from streamsched.domain.signals.signal import Occurred
 from tests.faults.judges.homes import judge_homes
 from tests.faults.judges.jobs import Stored
 from tests.faults.judges.requests import judge_requests
-from tests.faults.judges.runs import judge_lanes, judge_published, judge_runs
+from tests.faults.judges.runs import judge_lanes, judge_published, judge_runs, ran_once
 from tests.faults.load.generated_schedules import NO_EVIDENCE, GeneratedSchedules
 from tests.faults.load.requests import Accepted, Requests
 from tests.faults.load.user import User
+from tests.faults.sites.visibility import Visibility
 from tests.faults.test_judges import JOB, LEAF, REF, START, Little, at, stored_job, stored_run
 from tests.judgement import Judgement
 
@@ -211,3 +212,22 @@ def test_the_end_of_a_muted_run_is_given_to_nobody(muted: bool, came: int, lost:
     )
 
     assert (verdict.lost, verdict.doubled) == (lost, doubled)
+
+
+@pytest.mark.parametrize(("job", "hidden"), [("active", True), ("ended", False), ("later", True), ("unknown", False)])
+def test_a_job_that_no_snapshot_shows_yet_is_not_overtaken(job: str, hidden: bool) -> None:
+    seen = Visibility({"active": 7, "ended": 9, "later": 10}, {"run": "5:10:7,8"})
+    assert seen.hidden(job, "run") is hidden
+    assert not seen.hidden(job, "another run")
+
+
+@pytest.mark.parametrize(
+    ("state", "permitted", "lost"),
+    [("LOST", True, 1), ("LOST", False, 0), ("KILLED", False, 0), ("KILLED", True, 1), ("FAILED", False, 1)],
+)
+def test_a_lost_request_is_not_repeated_when_its_schedule_has_changed(state: str, permitted: bool, lost: int) -> None:
+    asked = Asked()
+    asked.runs = {f"{CALLED}.r1": {**stored_run(CALLED, "call", "http"), "state": state}}
+    verdict = Judgement()
+    ran_once(CALLED, Stored(asked.jobs, asked.runs, Counter(), [], asked.calls), verdict, permitted=permitted)
+    assert verdict.lost == lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.faults.tasks.judge import Name, Registration, TaskVerdict, judge
+from tests.faults.tasks.judge import Name, Registration, TaskVerdict, Watched, judge
 from tests.faults.tasks.receiver import Delivery
 
 
@@ -18,11 +18,14 @@ def came(key: str, at: float, *, due: float = 1.0, took: float = 0.1, well: bool
 
 
 def found(
-    *args: Any, dropped: dict[Name, float] | None = None, in_flight: frozenset[Name] = frozenset()
+    *args: Any,
+    dropped: dict[Name, float] | None = None,
+    starts: dict[Name, float] | None = None,
+    takeovers: dict[str, list[float]] | None = None,
 ) -> TaskVerdict:
     registered = [each for each in args if isinstance(each, Registration)]
     deliveries = [each for each in args if isinstance(each, Delivery)]
-    return judge(registered, dropped or {}, deliveries, in_flight)
+    return judge(registered, dropped or {}, deliveries, Watched(starts or {}, takeovers or {}))
 
 
 A, B = made("a", 1.0), made("b", 1.0)
@@ -68,8 +71,27 @@ def test_a_registration_that_was_replaced_before_its_start_is_stale() -> None:
     assert found(A, newer, came("a", 2), came("a", 3, version=2, due=1.5, token="2")).stale == 1
 
 
-def test_a_repeat_is_explained_by_a_fault() -> None:
-    both = (A, came("a", 2, well=False), came("a", 3))
+def test_a_version_that_was_never_stored_is_stale() -> None:
+    assert found(A, made("a", 1.0, version=2, verdict="started"), came("a", 2), came("a", 3, version=2)).stale == 1
+
+
+def test_what_was_not_stored_needs_a_start_or_a_drop_before_it() -> None:
+    both = (A, made("a", 1.0, version=2, verdict="kept", answered=2.0), came("a", 3))
+    assert found(*both).lost == 1
+    assert found(*both, starts={A.name: 2.5}).lost == 1
+    assert found(*both, starts={A.name: 1.5}).well
+    assert found(*both, dropped={A.name: 1.5}).well
+
+
+def test_what_a_later_version_replaced_in_one_transaction_is_not_lost() -> None:
+    assert found(made("a", 1.0, version=2), made("a", 1.0, verdict="kept"), came("a", 2, version=2)).well
+
+
+def test_each_repeat_needs_a_takeover_of_its_own_before_it() -> None:
+    both = (A, came("a", 2, well=False), came("a", 4))
     assert found(*both).unexplained == 1
-    explained = found(*both, in_flight=frozenset({Name("lane", "a")}))
+    assert found(*both, takeovers={"another": [3.0]}).unexplained == 1
+    assert found(*both, takeovers={"a": [5.0]}).unexplained == 1
+    explained = found(*both, takeovers={"a": [3.0]})
     assert (explained.well, explained.repeated) == (True, 1)
+    assert found(*both, came("a", 5), takeovers={"a": [3.0]}).unexplained == 1

@@ -12,7 +12,6 @@ import argparse
 import json
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from compose.ports import free_port
 from streamsched.emit import Emitter
 from streamsched.emit.draft import custom
 from streamsched.store.server.embedded_server import stop_server
@@ -44,14 +44,14 @@ def run(folder: Path, *, kills: int, seed: int) -> tuple[str, bool]:
     dev = DevProcess(folder)
     ran = folder / "ran"
     (folder / "app.py").write_text(APP.format(ran=ran, names=NAMES, times=TIMES))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     emitted: Counter[int] = Counter()
     enough = threading.Event()
 
     def emit() -> None:
-        with Emitter(f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool") as emitter:
+        with Emitter(
+            f"http://127.0.0.1:{port}", source="torture", spool=dev.state / "spool", token=dev.token
+        ) as emitter:
             while not enough.wait(0.05):
                 name = rng.randrange(NAMES)
                 emitter.emit(custom(f"e{name}"))

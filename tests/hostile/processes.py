@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +16,7 @@ from typing import Final
 import httpx
 import psutil
 
+from compose.ports import free_ports
 from tests.faults.processes.installation import PLACES
 from tests.faults.sites.installation_site import InstallationSite
 from tests.hostile.warm_roles import WarmProcess, WarmRoles
@@ -56,7 +55,8 @@ class Processes:
         """
         self.base.data.mkdir(exist_ok=True)
         self._start("runners", ("runners", str(self._socket)))
-        self.ports = _free_ports(set(PLACES) - {"api-1"}) | {"api-1": self.base.port}
+        others = sorted(set(PLACES) - {"api-1"})
+        self.ports = dict(zip(others, free_ports(len(others)), strict=True)) | {"api-1": self.base.port}
         for place, role in PLACES.items():
             # Under the name it had, a process that is started again finds its leases its own.
             self._start(place, (role, place, str(self._socket)))
@@ -198,13 +198,3 @@ def _shortened(line: bytes) -> str:
     named = re.search(r'"(?:task|path)": ?"([^"]*)"', text)
     error = re.findall(r"(\w+(?:\.\w+)*(?:Error|Exception|Timeout)\w*[:(][^\\]{0,160})", text)
     return f"{named[1] if named else ''} {error[-1] if error else text[:300]}"
-
-
-def _free_ports(places: set[str]) -> dict[str, int]:
-    with ExitStack() as held:
-        found = {}
-        for place in sorted(places):
-            tried = held.enter_context(socket.socket())
-            tried.bind(("127.0.0.1", 0))
-            found[place] = tried.getsockname()[1]
-        return found

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streamsched.codec.graph.task import tasks_from_json
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.node import NodeFact, NodeState
-from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.graph.task import FunctionPair, TaskTemplate
 from streamsched.testing.examples import examples
 from tests.support.graph_model import job_ids
 from tests.support.graph_world import GraphWorld, expected
@@ -46,7 +46,34 @@ GRAPHS: list[dict[str, Any]] = [
         "d": {**_N, "depends_on": {"l": _on("b"), "r": _on("c")}},
         "e": {**_N, "depends_on": _on("b", "c")},
     },
+    {
+        "e": {"job_id": "{n}", "arrives": "event {key}"},
+        "f": {"job_id": "{n}_{m}", "arrives": "partition {key}"},
+        "a": _N,
+        "b": {**_N, "depends_on": _on("a", "e")},
+        "c": {**_N, "depends_on": {"l": _on("f", m=["1", "2"]), "r": _on("b")}},
+        "d": {**_N, "depends_on": _on("e")},
+        "g": {**_N, "depends_on": _on("d", "c")},
+    },
+    {
+        "e": {"job_id": "{n}", "arrives": "event {key}"},
+        "a": _N,
+        "b": {**_N, "depends_on": {"task": ["a", "e"], "function": "next"}},
+        "c": {**_N, "depends_on": _on("b")},
+    },
 ]
+
+
+class Next:
+    """A job id needs that of the number before it and its own; 1 needs 1 alone."""
+
+    @staticmethod
+    def parents(child: str) -> list[str]:
+        return sorted({child, str(max(1, int(child) - 1))})
+
+    @staticmethod
+    def children(parent: str) -> list[str]:
+        return [parent, str(int(parent) + 1)]
 
 
 #: Success is likelier than the rest.
@@ -58,19 +85,21 @@ class GraphMachine(RuleBasedStateMachine):
 
     @initialize(tasks=st.sampled_from(GRAPHS).map(tasks_from_json))
     def build(self, tasks: tuple[TaskTemplate, ...]) -> None:
-        self.world = GraphWorld(Graph(tasks))
-        self.ids = [NodeId(task.name, each) for task in tasks for each in job_ids(task)]
+        self.world = GraphWorld(Graph(tasks, functions={"next": FunctionPair(Next.parents, Next.children)}))
+        self.ids = [NodeId(task.name, each) for task in tasks for each in job_ids(task) if not task.arrives]
+        self.arriving = [NodeId(task.name, each) for task in tasks for each in job_ids(task) if task.arrives]
         self.asked: dict[NodeId, int] = {}
 
     @rule(data=st.data(), again=st.booleans())
     def submit(self, data: st.DataObject, again: bool) -> None:
-        ids = sorted(self.world.nodes) if again and self.world.nodes else self.ids
+        existing = sorted(set(self.world.nodes) - set(self.arriving))
+        ids = existing if again and existing else self.ids
         targets = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
         found = self.world.submit(targets, again=again)
         for target in targets:
             state = self.world.nodes[target].state
             if again:
-                assert state not in (NodeState.COMPLETED, NodeState.FAILED)
+                assert state not in (NodeState.COMPLETED, NodeState.FAILED, NodeState.UPSTREAM_FAILED)
         if not again:
             assert not found.reset
         note(f"created {len(found.created)}, reset {len(found.reset)}")
@@ -88,6 +117,16 @@ class GraphMachine(RuleBasedStateMachine):
             if unreported := self.world.unreported:
                 self.world.report(unreported[pick % len(unreported)])
 
+    @rule(data=st.data())
+    def arrive(self, data: st.DataObject) -> None:
+        if self.arriving:
+            self.world.arrive(data.draw(st.sampled_from(self.arriving)))
+
+    @rule(data=st.data(), paused=st.booleans())
+    def pause_or_resume(self, data: st.DataObject, paused: bool) -> None:
+        task = data.draw(st.sampled_from(sorted({node.task for node in self.ids})))
+        (self.world.pause if paused else self.world.resume)(task)
+
     @rule()
     def report_all(self) -> None:
         while unreported := self.world.unreported:
@@ -96,6 +135,8 @@ class GraphMachine(RuleBasedStateMachine):
     @rule()
     def finish(self) -> None:
         """Everything is reported, and every job succeeds, until nothing is left to do."""
+        for task in sorted(self.world.paused):
+            self.world.resume(task)
         for _ in range(10_000):
             if self.world.unreported:
                 self.world.report(self.world.unreported[0])

@@ -20,9 +20,10 @@ from streamsched.domain.tasks.attempt import (
     TaskEnds,
     TaskRetries,
     TaskTicks,
+    WorkerLost,
     after_attempt,
 )
-from streamsched.domain.tasks.identity import PARTITIONS, TaskLane, task_id
+from streamsched.domain.tasks.identity import TaskLane, partition_of, task_id
 from streamsched.domain.tasks.queue import QueuePolicy, TaskQueue, WorkerTarget, startable, taken
 from streamsched.domain.tasks.recurrence import Recurrence, TickPlan, first_tick, next_tick, plan_tick
 from streamsched.domain.tasks.registration import KnownTask, RegistrationVerdict, first_due, registered
@@ -181,6 +182,23 @@ def test_an_interruption_uses_up_no_attempt(failures: int) -> None:
     assert after == TaskRetries(NOW, failures, "stopped")
 
 
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 9))
+def test_a_lost_worker_uses_up_no_attempt_and_is_bounded(losses: int, most: int, failures: int) -> None:
+    task = replace(started(failures=failures), losses=losses)
+
+    after = after_attempt(task, WorkerLost(NOW, "its worker was lost"), BackoffRetry(retries=0), max_losses=most)
+
+    if losses >= most:
+        assert isinstance(after, TaskEnds)
+        assert after.state is TaskState.FAILED
+    else:
+        assert isinstance(after, TaskRetries)
+        assert (after.failures, after.losses) == (failures, losses + 1)
+        assert NOW <= after.at <= NOW + min(2**losses, 60) * SECOND
+    kept = after_attempt(task, Interrupted(NOW, "stopped"), BackoffRetry(retries=0), max_losses=most)
+    assert kept == TaskRetries(NOW, failures, "stopped", losses), "an owner that stops is no loss"
+
+
 LIVE = st.sampled_from([TaskState.WAITING, TaskState.RETRYING, TaskState.IN_FLIGHT])
 
 
@@ -250,12 +268,13 @@ def test_a_name_that_cannot_be_stored_is_refused(bad: str) -> None:
 
 
 def test_lanes_spread_over_the_partitions() -> None:
-    counts = [0] * PARTITIONS
-    for number in range(20_000):
-        counts[TaskLane("q", f"customer-{number}").partition] += 1
+    for partitions in (1, 16, 25):
+        counts = [0] * partitions
+        for number in range(20_000):
+            counts[partition_of(TaskLane("q", f"customer-{number}").id, partitions)] += 1
 
-    assert max(counts) < 1.2 * 20_000 / PARTITIONS
-    assert min(counts) > 0.8 * 20_000 / PARTITIONS
+        assert max(counts) < 1.2 * 20_000 / partitions
+        assert min(counts) > 0.8 * 20_000 / partitions
 
 
 HEADS = st.builds(

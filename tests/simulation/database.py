@@ -158,6 +158,10 @@ class SimulationOutbox:
 
         await self._wire.call(f"outbox.forget {len(ids)}", forget)
 
+    async def advance(self, last: int) -> bool:
+        """Never restored from a backup."""
+        return False
+
 
 class Positioned:
     """What both intakes' tables have beside them."""

@@ -38,6 +38,16 @@ class DevProcess:
         self.said_at_end = ""
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def token(self) -> str:
+        """The token that `dev` wrote for its commands."""
+        return (self.state / "token").read_text().strip()
+
+    @property
+    def authorization(self) -> dict[str, str]:
+        """The header of a request with that token."""
+        return {"Authorization": f"Bearer {self.token}"}
+
     def environ(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
         return {**kept, **more}

@@ -50,6 +50,8 @@ _FILE: Final = re.compile(r"(?:#|//|--) ([\w./-]+\.\w+)\n")
 _READS: Final = re.compile(
     r"streamsched \w+ (list|show|why|why-not|keys|next|logs)\b|streamsched (top|diff|doctor)\b|(cat|ls) "
 )
+#: Of the login link that `streamsched dev` prints.
+_LOGIN_CODES: Final = re.compile(r"code=code[\w.-]+")
 _SHORT_SOCKETS: Final = re.compile(r"/\S*/streamsched-[0-9a-f]{16}")
 _GENERATED: Final = re.compile(r"manual-[0-9a-f]{8}|\b[0-9a-f]{32}\b")
 _VARIABLE: Final = (
@@ -163,6 +165,9 @@ class Walkthrough:
         if found := re.fullmatch(r"export (\w+)=(\S+)", command):
             self.environ[found[1]] = found[2]
             return ""
+        if found := re.fullmatch(r"export (\w+)=\$\(cat (\S+)\)", command):
+            self.environ[found[1]] = (self.dev.folder / found[2]).read_text().strip()
+            return ""
         if command.startswith("kill %"):
             for number in re.findall(r"%(\d+)", command):
                 self._end(self._background[int(number) - 1])
@@ -192,6 +197,7 @@ class Walkthrough:
     def _shown(self, text: str) -> str:
         for shown, real in self._places():
             text = text.replace(real, shown)
+        text = _LOGIN_CODES.sub("code=…", text)
         return _SHORT_SOCKETS.sub(f"{FOLDER}/.streamsched/postgres", text)
 
     def _places(self) -> Iterator[tuple[str, str]]:

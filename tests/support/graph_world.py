@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from streamsched.domain.graph.ascent import Ascent
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.node import NodeFact, NodeState, ParentOutcome, parent_outcome
-from streamsched.domain.graph.progress import GraphNode, Shift, ended, new_node, reset, shifted
+from streamsched.domain.graph.progress import GraphNode, Shift, ended, held, new_node, recounted, reset, shifted
 
 
 class GraphWorld:
@@ -18,6 +18,8 @@ class GraphWorld:
         self.graph = graph
         self.nodes: dict[NodeId, GraphNode] = {}
         self.jobs: Counter[NodeId] = Counter()
+        self.paused: set[str] = set()
+        self.held: set[NodeId] = set()
 
     def submit(self, targets: Iterable[NodeId], *, again: bool) -> Ascent:
         ascent = Ascent(self.graph, targets, again=again)
@@ -27,7 +29,27 @@ class GraphWorld:
             self._store(new_node(node, parents, self._reported(), valid=self.graph.valid(node)))
         for node in ascent.reset:
             self._store(reset(self.nodes[node]))
+        if again:
+            place = {task: number for number, task in enumerate(self.graph.order)}
+            for node in sorted({**ascent.reset, **ascent.joined}, key=lambda each: place[each.task]):
+                if self.nodes[node].unreported:
+                    self.report(node)
         return ascent
+
+    def arrive(self, node: NodeId) -> None:
+        """What completes the node has happened, perhaps not for the first time."""
+        self.nodes.setdefault(node, GraphNode(node, NodeState.COMPLETED))
+
+    def pause(self, task: str) -> None:
+        self.paused.add(task)
+
+    def resume(self, task: str) -> None:
+        self.paused.discard(task)
+        for node in sorted(self.held):
+            if node.task == task:
+                self.held.discard(node)
+                if self.nodes[node].state is NodeState.WAITING:
+                    self._store(recounted(self.nodes[node], self.nodes[node].groups))
 
     def end(self, node: NodeId, fact: NodeFact) -> None:
         """Its children have counted first that it was to run again."""
@@ -61,9 +83,14 @@ class GraphWorld:
 
     def _store(self, node: GraphNode) -> None:
         before = self.nodes.get(node.id)
+        self.held.discard(node.id)
         if node.round > (0 if before is None else before.round):
             assert node.state is NodeState.QUEUED
-            self.jobs[node.id] += 1
+            if node.id.task in self.paused:
+                self.held.add(node.id)
+                node = held(node)
+            else:
+                self.jobs[node.id] += 1
         self.nodes[node.id] = node
 
 
@@ -72,7 +99,7 @@ def expected(world: GraphWorld, node: NodeId) -> NodeState:
     groups = world.graph.parents(node)
     states = [[_state(world, parent) for parent in group.parents] for group in groups]
     if not states or any(all(each is NodeState.COMPLETED for each in group) for group in states):
-        return NodeState.QUEUED
+        return NodeState.WAITING if node in world.held else NodeState.QUEUED
     bad = [[each for each in group if each is not None and parent_outcome(each) in _BAD] for group in states]
     if not all(bad):
         return NodeState.WAITING

@@ -28,9 +28,14 @@ LONG: Final = (
     "integration/brokers/test_log_across_crash.py",
     "integration/dev",
     "integration/launcher/test_races.py",
+    "integration/launcher/test_warm_starts.py",
     "integration/spark/test_flights.py",
+    "integration/spark/test_pfs_at_url.py",
+    "integration/spark/test_pyspark_modules.py",
     "integration/store/test_read_your_writes.py",
     "integration/store/test_relay_killed.py",
+    "integration/tables/test_object_commits.py",
+    "integration/tasks/test_many_waiting.py",
     "integration/test_refusals_on_kafka.py",
     "integration/test_wake_ups.py",
     "properties/test_broker_model.py",
@@ -44,6 +49,7 @@ SHORT: Final = (
     "faults/test_held_judges.py",
     "faults/test_deadlines_killed.py",
     "faults/test_task_judge.py",
+    "faults/test_dapr_judge.py",
     "integration/dev/test_commands.py",
 )
 

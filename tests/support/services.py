@@ -43,6 +43,17 @@ def need_module(module: str, extra: str) -> None:
     need(f"the Python package {module}", find_spec(module) is not None, f"pip install -e '.[{extra}]'")
 
 
+def need_kafka_jars() -> None:
+    """Java, and Kafka's jars, which are downloaded if they are not in the cache: for a test with a Kafka of its own."""
+    from compose.kafka.distribution import MissingError, cache_folder, jars, java
+
+    try:
+        java()
+        jars(cache_folder(os.environ))
+    except MissingError as error:
+        need("Kafka", False, str(error))
+
+
 def need_java() -> None:
     """`java` is on the PATH, or `JAVA_HOME` is set."""
     available = shutil.which("java") is not None or "JAVA_HOME" in os.environ

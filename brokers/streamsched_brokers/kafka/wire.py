@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import defaultdict
 from math import inf
 from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 
-#: Seconds for which sent data may be unacknowledged by TCP; the broker itself has `REQUEST_SECONDS` to answer.
+#: Seconds for which sent data may be unacknowledged by TCP, and that a connection may take; the broker itself has
+#: `REQUEST_SECONDS` to answer.
 UNREACHABLE_SECONDS: Final = 5
 #: On an idle connection: seconds until the first probe, and between probes.
 _IDLE_SECONDS: Final = 3
@@ -24,6 +26,8 @@ _KEEPALIVE: Final = (
 )
 
 
+#: A node that did not answer for so many seconds is not tried again for as many.
+_SILENT_SECONDS: Final = 1.0
 #: Seconds between two metadata requests of one client.
 _INTERVAL_SECONDS: Final = 0.05
 
@@ -31,10 +35,11 @@ _INTERVAL_SECONDS: Final = 0.05
 def detect_dead_connections(client: AIOKafkaClient) -> AIOKafkaClient:
     """Patches and returns the client. Its connections close when the network is interrupted: otherwise TCP retransmits
     at growing intervals, and stays silent long after the network is restored. And its metadata requests are limited in
-    rate: aiokafka's producer repeats them hundreds of times per second while a partition has no leader.
+    rate: aiokafka's producer repeats them hundreds of times per second while a partition has no leader. And callers
+    that wait for a connection to the same node share its failure.
     """
     client.force_metadata_update = _MetadataUpdates(client).request  # type: ignore[method-assign]
-    connect = client._get_conn
+    connect = _SharedFailures(client).connect
 
     async def connected(node_id: Any, **how: Any) -> Any:
         connection = await connect(node_id, **how)
@@ -45,6 +50,40 @@ def detect_dead_connections(client: AIOKafkaClient) -> AIOKafkaClient:
 
     client._get_conn = connected
     return client
+
+
+class _SharedFailures:
+    """One attempt to connect to a node at a time, for all who wait. aiokafka has one lock for all nodes and has each
+    waiting caller try anew: with a node that is cut off, ten callers would wait a hundred seconds. A node that did not
+    answer is left alone for a moment, in which another one is asked for the new leaders.
+    """
+
+    def __init__(self, client: AIOKafkaClient) -> None:
+        self._client = client
+        self._connect = client._get_conn
+        self._loop = asyncio.get_running_loop()
+        self._locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._failed: dict[Any, float] = {}
+        self._silent_until: dict[Any, float] = {}
+
+    async def connect(self, node_id: Any, **how: Any) -> Any:
+        """The connection; None when the node cannot be reached."""
+        came, node = self._loop.time(), (node_id, *how.values())
+        async with self._locks[node]:
+            began = self._loop.time()
+            if self._failed.get(node, -inf) >= came or began < self._silent_until.get(node, -inf):
+                return None
+            try:
+                async with asyncio.timeout(UNREACHABLE_SECONDS):
+                    connection = await self._connect(node_id, **how)
+            except TimeoutError:
+                self._client.force_metadata_update()
+                connection = None
+            if connection is None:
+                self._failed[node] = now = self._loop.time()
+                if now - began >= _SILENT_SECONDS:
+                    self._silent_until[node] = now + _SILENT_SECONDS
+            return connection
 
 
 class _MetadataUpdates:

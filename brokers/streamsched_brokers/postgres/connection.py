@@ -9,10 +9,14 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
 #: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
 VERSION = 1
+
+#: The time limit of a connection.
+CONNECT_SECONDS = 10.0
 
 #: The timeout of a statement; afterwards the server counts as unavailable.
 STATEMENT_SECONDS = 30.0
@@ -73,11 +77,18 @@ async def open_pool(url: str, *, size: int) -> asyncpg.Pool:
         url,
         min_size=1,
         max_size=size,
+        connect=connector(url),
+        timeout=CONNECT_SECONDS,
         max_cached_statement_lifetime=0,
         command_timeout=STATEMENT_SECONDS,
         server_settings=SESSION,
         reset=_leave_as_is,
     )
+
+
+def connector(url: str) -> FirstHost:
+    """What connects to the servers that a URL names."""
+    return FirstHost(url, asyncpg.connect, _AWAY)
 
 
 async def _leave_as_is(_: PoolConnectionProxy) -> None: ...

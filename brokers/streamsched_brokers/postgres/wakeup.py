@@ -9,7 +9,7 @@ import asyncpg
 import structlog
 
 from streamsched.process.cancellation import cancel
-from streamsched_brokers.postgres.connection import SESSION
+from streamsched_brokers.postgres.connection import CONNECT_SECONDS, SESSION, connector
 
 CHANNEL = "streamsched_log"
 
@@ -28,6 +28,7 @@ class Wakeups:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._connect = connector(url)
         self._waiting: dict[tuple[int, int], set[asyncio.Event]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -55,7 +56,7 @@ class Wakeups:
         failures = 0
         while True:
             try:
-                connection = await asyncpg.connect(self._url, server_settings=SESSION, timeout=10)
+                connection = await self._connect(self._url, server_settings=SESSION, timeout=CONNECT_SECONDS)
                 try:
                     lost = asyncio.Event()
                     connection.add_termination_listener(lambda _, lost=lost: lost.set())

@@ -23,9 +23,11 @@ class SchedulerError(Exception):
 class Api:
     """The HTTP API calls of the demo. Each raises `SchedulerError` on an error or without an answer."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str) -> None:
         self.url = url
-        self._client = httpx.Client(base_url=url, timeout=10, trust_env=False)
+        self.token = token
+        headers = {"Authorization": f"Bearer {token}"}
+        self._client = httpx.Client(base_url=url, timeout=10, trust_env=False, headers=headers)
 
     def schedules(self) -> dict[str, dict[str, Any]]:
         """Schedules by name."""
@@ -64,7 +66,8 @@ def running(folder: Path, patience: float = 90.0) -> Iterator[Api]:
         command = [str(STREAMSCHED), "dev", "--data-dir", str(folder), "--port", "0", "--spark-master", "local[2]"]
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            yield Api(_url(process, folder, patience))
+            url = _url(process, folder, patience)
+            yield Api(url, token=(folder / "token").read_text().strip())
         finally:
             _stop(process)
 
@@ -76,7 +79,8 @@ def deploy(app: Path, api: Api, environ: Mapping[str, str]) -> None:
         SchedulerError: the deployment was refused.
     """
     command = [str(STREAMSCHED), "deploy", str(app), "--url", api.url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environ})
+    env = {**os.environ, "STREAMSCHED_TOKEN": api.token, **environ}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise SchedulerError(f"deploying {app.name} failed:\n{done.stdout}{done.stderr}")
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from fastapi.responses import Response
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response, StreamingResponse
 
-from streamsched.api.body import BodyBytes, BodyObject
+from streamsched.api.body import LINES, BodyBytes, read_lines
 from streamsched.api.dapr.sidecar import job_view
 from streamsched.api.deps import DaprDep, TasksDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import encoded, rendered
 from streamsched.api.routes.tasks.views import task_view
-from streamsched.codec.dapr.export import export_from_json, export_to_json
+from streamsched.codec.dapr.export import export_end, export_head, export_line
 from streamsched.codec.dapr.job_json import job_from_json
 from streamsched.codec.dapr.scope import DaprApp
-from streamsched.codec.json.reading import Fields
+from streamsched.dapr.desk import KnownJob
 from streamsched.domain.errors import NotFoundError
 
 router = APIRouter(prefix="/v1/dapr/{namespace}/{app}", tags=["Dapr"])
@@ -36,7 +38,16 @@ PrefixQuery = Annotated[str, Query(description="Only jobs whose names begin with
 @router.get("/jobs", summary="List the jobs of an app")
 async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, by name. `lastFire` is in the answer for one job only."""
-    return rendered({"jobs": [job_view(each) for each in await dapr.list(app, prefix)]})
+
+    async def parts(batches: AsyncIterator[Sequence[KnownJob]]) -> AsyncIterator[bytes]:
+        before = b'{"jobs":['
+        async for batch in batches:
+            if batch:
+                yield before + encoded([job_view(each) for each in batch])[1:-1]
+                before = b","
+        yield b"]}" if before == b"," else before + b"]}"
+
+    return StreamingResponse(parts(await _begun(dapr.jobs(app, prefix))), media_type="application/json")
 
 
 @router.delete("/jobs", summary="Delete jobs by prefix")
@@ -49,22 +60,45 @@ async def delete_prefix(
 
 @router.get("/export", summary="Export the jobs of an app")
 async def export(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
-    """All at one moment, with their counters."""
-    return rendered(export_to_json([(each.job, each.task.counters) for each in await dapr.list(app, prefix)]))
+    """All at one moment, with their counters, as lines of JSON: a version, a job a line, and the number of jobs."""
+
+    async def lines(batches: AsyncIterator[Sequence[KnownJob]]) -> AsyncIterator[bytes]:
+        count = 0
+        yield export_head()
+        async for batch in batches:
+            count += len(batch)
+            yield b"".join(export_line(each.job, each.task.counters) for each in batch)
+        yield export_end(count)
+
+    return StreamingResponse(lines(await _begun(dapr.jobs(app, prefix))), media_type=LINES)
 
 
 @router.post("/import", summary="Import exported jobs")
-async def import_jobs(body: BodyObject, app: AppDep, dapr: DaprDep) -> Response:
-    """Stores the jobs of an `export` with their counters, all or none, so that repeats go on where they were. 409 when
-    one exists, unless `overwrite` is true.
+async def import_jobs(
+    request: Request,
+    app: AppDep,
+    dapr: DaprDep,
+    overwrite: Annotated[bool, Query(description="Replace jobs of the same names.")] = False,
+) -> Response:
+    """The body is that of `export`, as `application/x-ndjson`. Stores its jobs with their counters, all or none, so
+    that repeats go on where they were. 409 when one exists, unless `overwrite` is true.
     """
-    fields = Fields(body)
-    overwrite = fields.optional_boolean("overwrite") or False
-    content = fields.object("export")
-    jobs = export_from_json({name: content.optional(name) for name in ("version", "jobs")})
-    fields.done()
-    await dapr.restore(app, jobs, overwrite=overwrite)
-    return rendered({"imported": len(jobs)})
+    return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
+
+
+async def _begun(batches: AsyncIterator[Sequence[KnownJob]]) -> AsyncIterator[Sequence[KnownJob]]:
+    """The same batches. The first has been read, so that an error still has its status."""
+    first: list[Sequence[KnownJob]] = []
+    with suppress(StopAsyncIteration):  # `anext` with a default fails on Python 3.11 when there is none
+        first.append(await anext(batches))
+
+    async def all_of_them() -> AsyncIterator[Sequence[KnownJob]]:
+        for each in first:
+            yield each
+        async for each in batches:
+            yield each
+
+    return all_of_them()
 
 
 @router.get("/jobs/{name:path}", summary="Show a job")

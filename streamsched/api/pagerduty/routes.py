@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyBytes
-from streamsched.api.deps import ClockDep, QueuesDep, TasksDep
+from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
 from streamsched.api.pagerduty.views import task_view
 from streamsched.api.rendering import rendered
 from streamsched.codec.json.reading import Fields, below
@@ -63,7 +63,12 @@ async def status() -> Response:
 @router.get("/task", summary="Get a task (PagerDuty)")
 @_answering_errors
 async def get_task(
-    queues: QueuesDep, tasks: TasksDep, *, key: KeyQuery = "", queue: QueueQuery = SCHEDULER
+    queues: QueuesDep,
+    tasks: TasksDep,
+    partitions: TaskPartitionsDep,
+    *,
+    key: KeyQuery = "",
+    queue: QueueQuery = SCHEDULER,
 ) -> Response:
     """The task with its attempts. 400 when the key cannot be read, 404 when there is no such task. `data` is null when
     the task has ended.
@@ -71,7 +76,8 @@ async def get_task(
     task = await _id(queues, queue, key)
     found = await tasks.get(task)
     data = await tasks.data([task])
-    return rendered({"task": task_view(found, data.get(task)), "errors": []})
+    count = (await partitions.get()).layout.partitions
+    return rendered({"task": task_view(found, data.get(task), count), "errors": []})
 
 
 @router.get("/tasks", summary="List tasks (PagerDuty)")
@@ -79,6 +85,7 @@ async def get_task(
 async def list_tasks(
     tasks: TasksDep,
     queues: QueuesDep,
+    partitions: TaskPartitionsDep,
     *,
     from_: Annotated[str, Query(alias="from", description="Earliest time, included.")] = "",
     to: TimeQuery = "",
@@ -112,7 +119,8 @@ async def list_tasks(
             del found[index:]
             break
     data = await tasks.data([each.id for each in found])
-    return rendered({"tasks": [task_view(each, data.get(each.id)) for each in found], "errors": []})
+    count = (await partitions.get()).layout.partitions
+    return rendered({"tasks": [task_view(each, data.get(each.id), count) for each in found], "errors": []})
 
 
 @router.put("/task", summary="Drop a task (PagerDuty)")

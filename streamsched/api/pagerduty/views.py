@@ -8,11 +8,16 @@ from typing import Any, Final, assert_never
 import orjson
 
 from streamsched.codec.pagerduty.task import TaskKey
-from streamsched.domain.tasks.identity import TaskLane
+from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.task import TaskState
 from streamsched.ports.tasks.registry import TaskRecord
 
-_RESULTS: Final[Mapping[str, str]] = {"succeeded": "Success", "failed": "Failure", "interrupted": "Incomplete"}
+_RESULTS: Final[Mapping[str, str]] = {
+    "succeeded": "Success",
+    "failed": "Failure",
+    "lost": "Incomplete",
+    "interrupted": "Incomplete",
+}
 
 
 def status_of(state: TaskState) -> str:
@@ -30,12 +35,12 @@ def status_of(state: TaskState) -> str:
             assert_never(state)
 
 
-def task_view(found: TaskRecord, data: bytes | None) -> dict[str, Any]:
-    """A task; `data` None: it has ended, and its data was not kept."""
+def task_view(found: TaskRecord, data: bytes | None, partitions: int) -> dict[str, Any]:
+    """A task; `data` None: it has ended, and its data was not kept. `partitions`: how many lanes have."""
     attempts = [_attempt(each) for each in found.attempts]
     return {
         "key": str(TaskKey(found.due_at, found.lane, found.key)),
-        "partitionId": TaskLane(found.queue, found.lane).partition,
+        "partitionId": partition_of(TaskLane(found.queue, found.lane).id, partitions),
         "data": None if data is None else _data(data),
         "numberOfAttempts": max((each["attemptNumber"] for each in attempts), default=0),
         "status": status_of(found.state),

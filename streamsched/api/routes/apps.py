@@ -10,6 +10,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.access.definitions import check_programs
 from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import (
     CatalogDep,
@@ -75,6 +77,7 @@ async def deploy(
     namespace: str,
     app: str,
     body: BodyObject,
+    caller: CallerDep,
     services: ServicesDep,
     *,
     update_schedules: Annotated[
@@ -111,6 +114,7 @@ async def deploy(
     definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
+    check_programs(caller, definition.programs)
     await services.graphs.check(definition.tasks)
     if dry_run:
         preview = await catalog.planner.deploy(definition, update, keep=keep)

@@ -22,12 +22,15 @@ from uuid import uuid4
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.access.definitions import may_announce
 from streamsched.api.body import BodyBytes
 from streamsched.api.deps import ServicesDep
 from streamsched.api.rendering import rendered
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
-from streamsched.domain.errors import DecodeError, Refusal
+from streamsched.domain.access.grant import Denied
+from streamsched.domain.errors import DecodeError, ForbiddenError, Refusal
 from streamsched.domain.events.event import Event
 from streamsched.domain.signals.home import home
 from streamsched.log.topics import public_topic
@@ -56,6 +59,7 @@ class Check(StrEnum):
 async def accept(
     request: Request,
     body: BodyBytes,
+    caller: CallerDep,
     services: ServicesDep,
     check: Annotated[
         Check, Query(description="`listeners`: report event keys without a listening schedule. `none`: do not check.")
@@ -65,7 +69,8 @@ async def accept(
 
     202 `{"accepted", "ids", "errors", "unheard"}` when the log has acknowledged at least one event, 400 when all events
     are invalid. 413, and no event is accepted, when an event is larger than the log allows. An event whose id is
-    already known has no effect.
+    already known has no effect. An event that the caller may not announce is refused like an invalid one; 403 when it
+    may announce none of them.
 
     `unheard` lists the event keys, such as `partition:default.flights`, that no schedule listens to; a frequent cause
     is a misspelt name. It is null when the check did not finish in time and missing with `check=none`.
@@ -74,11 +79,17 @@ async def accept(
     mode = _mode(request)
     events: list[Event] = []
     refused: list[Refusal] = []
+    denied: list[Refusal] = []
     for index, decoded in enumerate(_decoded(request.headers, body, mode, now=services.clock.now())):
-        if isinstance(decoded, Event):
-            events.append(decoded)
-        else:
+        if isinstance(decoded, DecodeError):
             refused.append(Refusal(index, decoded.path, decoded.reason))
+        elif isinstance(verdict := may_announce(caller, decoded.fact), Denied):
+            denied.append(Refusal(index, "$", verdict.reason))
+        else:
+            events.append(decoded)
+    if denied and not events and not refused:
+        raise ForbiddenError(denied[0].reason)
+    refused = sorted(refused + denied, key=lambda each: each.index)
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
     if events:

@@ -74,7 +74,8 @@ async def list_nodes(
 @router.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", summary="Get a node")
 async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: GraphsDep) -> Response:
     """A node, and of each group of parents those that are missing, with their state: null of one that does not exist.
-    `state` is null for a job id that was never asked for.
+    `state` is null for a job id that was never asked for. `awaits` says what completes a node that runs nothing: its
+    `state` is null until that has arrived.
     """
     return rendered(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
 
@@ -221,7 +222,15 @@ def _drawn(form: PictureFormat, picture: Picture) -> Response:
 def _ancestry(found: Ancestry, states: Mapping[NodeId, NodeState]) -> Mapping[str, Any]:
     index = {node: number for number, node in enumerate(found.nodes)}
     return {
-        "nodes": [{"task": each.task, "jobId": each.job_id, "state": states.get(each)} for each in found.nodes],
+        "nodes": [
+            {
+                "task": each.task,
+                "jobId": each.job_id,
+                "state": states.get(each),
+                "awaits": found.awaited.get(each),
+            }
+            for each in found.nodes
+        ],
         "edges": [
             {"parent": index[each.parent], "child": index[each.child], "group": each.group} for each in found.edges
         ],
@@ -238,6 +247,8 @@ def _plan(plan: SubmissionPlan) -> Mapping[str, Any]:
         "skipped": plan.skipped,
         "ended": ended[:_SHOWN],
         "endedInAll": len(ended),
+        "awaited": plan.awaited[:_SHOWN],
+        "awaitedInAll": len(plan.awaited),
         "jobs": plan.jobs,
     }
 
@@ -267,9 +278,16 @@ def _report(report: NodeReport) -> Mapping[str, Any]:
                 "parents": len(states),
                 "missing": len(missing),
                 "lacks": [
-                    {"task": each.task, "jobId": each.job_id, "state": state} for each, state in missing[:_SHOWN]
+                    {
+                        "task": each.task,
+                        "jobId": each.job_id,
+                        "state": state,
+                        "awaits": report.awaited.get(each),
+                    }
+                    for each, state in missing[:_SHOWN]
                 ],
             }
         )
     known = {"task": report.node.task, "jobId": report.node.job_id, "state": None, "job": None, "reason": ""}
+    known |= {"awaits": report.awaited.get(report.node)}
     return {**known, **({} if report.view is None else _node(report.view)), "valid": report.valid, "groups": groups}

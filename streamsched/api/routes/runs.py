@@ -20,7 +20,7 @@ from streamsched.codec.views import provenance
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
-from streamsched.ports.runs import RunQueries, StopRequest
+from streamsched.ports.runs import RunQueries, RunRecord, StopRequest
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -82,17 +82,24 @@ async def get_logs(
     the body is empty, the log is complete.
     """
     record = await runs.get(run)
-    if record.log_path is None:
-        content = f"{record.reason}\n".encode() if record.state.terminal else b""
-        end = len(content)
-        content = content[offset or 0 :]
-    else:
-        try:
-            content, end = await asyncio.to_thread(_read, Path(record.log_path), tail, offset)
-        except OSError as exc:
-            raise NotFoundError("log of run", f"{run} ({record.log_path}: {exc.strerror})") from exc
+    content, end = await read_log(record, tail=tail, offset=offset)
     headers = {"Streamsched-Log-Offset": str(end), "Streamsched-Run-State": record.state}
     return PlainTextResponse(content if offset is not None else content.decode(errors="replace"), headers=headers)
+
+
+async def read_log(record: RunRecord, *, tail: int, offset: int | None = None) -> tuple[bytes, int]:
+    """A part of the log of a run, as `get_logs` describes, and the offset after it.
+
+    Raises:
+        NotFoundError: the file cannot be read on this machine.
+    """
+    if record.log_path is None:
+        content = f"{record.reason}\n".encode() if record.state.terminal else b""
+        return content[offset or 0 :], len(content)
+    try:
+        return await asyncio.to_thread(_read, Path(record.log_path), tail, offset)
+    except OSError as exc:
+        raise NotFoundError("log of run", f"{record.id} ({record.log_path}: {exc.strerror})") from exc
 
 
 @router.post("/{run}/kill", summary="Kill a run")

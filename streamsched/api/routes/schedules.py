@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyObject, reason_of, reasoned
 from streamsched.api.deps import (
     AppQuery,
@@ -39,6 +40,7 @@ from streamsched.catalog.preview import Suspended
 from streamsched.codec.json.reading import moment_ago
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import later
 from streamsched.domain.names import AppRef, ScheduleRef
@@ -66,9 +68,10 @@ async def list_schedules(
 
 
 @router.post("", summary="Create a schedule")
-async def create_schedule(body: BodyObject, catalog: CatalogDep) -> Response:
+async def create_schedule(body: BodyObject, caller: CallerDep, catalog: CatalogDep) -> Response:
     """Responds 201. The schedule is enabled unless the body has `"enabled": false`. 409 when it exists."""
     definition, enabled, _ = submitted_schedule_from_json(body)
+    require(caller.may(Permission.DEPLOY, definition.ref.namespace))
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),

@@ -21,7 +21,8 @@ from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
 from streamsched.domain.errors import InvalidError
-from streamsched.spark.manifest import Manifest, visible
+from streamsched.spark.commit import manifests_of
+from streamsched.spark.manifest import visible
 
 _WIDTH: Final = 80
 #: Arguments that are in columns of their own, or the same for all jobs.
@@ -244,8 +245,7 @@ def _held(folder: Path) -> dict[str, Any]:
         InvalidError: it has none, or one cannot be read.
     """
     try:
-        paths = sorted((folder / "_manifest").glob("*.json"))
-        read = [Manifest.decode(path.read_bytes()) for path in paths]
+        read = manifests_of(folder)
     except OSError as exc:
         raise InvalidError("--manifests", f"{folder}: {exc}") from exc
     if not read:

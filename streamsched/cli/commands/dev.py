@@ -58,6 +58,7 @@ def _welcome(started: Started) -> None:
     out.print(f"[bold green]streamsched[/] {'continues' if started.resumed else 'is running'}: [bold]{started.url}[/]")
     for warning in started.warnings:
         out.print(f"  [yellow]warning:[/] {warning}")
+    out.print(f"  page: {started.page}", markup=False, soft_wrap=True)
     out.print(f"  data folder: {started.folder}", markup=False)
     out.print(
         "  next: streamsched deploy FILE · streamsched schedule list · streamsched event emit partitions DATASET KEY"

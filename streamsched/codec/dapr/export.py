@@ -1,8 +1,12 @@
-"""Exported jobs as JSON, with their counters, so that repeats and retries go on where they were.
+"""Exported jobs as lines of JSON, with their counters, so that repeats and retries go on where they were.
 
-{"version": 1, "jobs": [{"name": "j", "schedule": "@daily", …, "data": {"type": "…", "base64": "…"},
-  "counters": {"dueAt": instant, "plannedAt": instant, "nextAt": instant, "fired": 3, "failures": 0,
-               "createdAt": instant, "until": instant or null}}]}
+{"version": 1}
+{"name": "j", "schedule": "@daily", …, "data": {"type": "…", "base64": "…"},
+ "counters": {"dueAt": instant, "plannedAt": instant, "nextAt": instant, "fired": 3, "failures": 0,
+              "createdAt": instant, "until": instant or null}}
+{"jobs": 1}
+
+The last line has the number of jobs, so an export that was cut off is noticed.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from streamsched.codec.dapr.job import DaprData, DaprJob
 from streamsched.codec.dapr.job_json import job_from_object, job_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
+from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import MOST_SLOTS
 
@@ -52,25 +59,81 @@ class JobCounters:
                 raise DecodeError(f"$.{name}", f"must be from 0 to {MOST_SLOTS} but is {shown(value)}")
 
 
-def export_to_json(jobs: Sequence[tuple[DaprJob, JobCounters]]) -> dict[str, Any]:
-    """The export of jobs."""
-    return {"version": VERSION, "jobs": [_job(job, counters) for job, counters in jobs]}
+class ExportedLine(NamedTuple):
+    """A job of an export as it was written. `position`: of its line, from 0."""
+
+    position: int
+    name: str
+    line: bytes
 
 
-def export_from_json(value: object) -> list[tuple[DaprJob, JobCounters]]:
-    """The jobs of an export.
+def export_head() -> bytes:
+    """The first line of an export."""
+    return orjson.dumps({"version": VERSION}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def export_line(job: DaprJob, counters: JobCounters) -> bytes:
+    """The line of a job."""
+    return orjson.dumps(_job(job, counters), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def export_end(jobs: int) -> bytes:
+    """The last line of an export of so many jobs."""
+    return orjson.dumps({"jobs": jobs}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class ExportReader:
+    """Reads the lines of one export in their order."""
+
+    def __init__(self) -> None:
+        self._position = 0
+        self._jobs = 0
+        self._ended = False
+
+    def read(self, lines: Sequence[bytes]) -> list[ExportedLine]:
+        """The jobs of the next lines, each with its name alone.
+
+        Raises:
+            InvalidError: it is no export, or of a later release; with the path `$[line].field`.
+        """
+        found: list[ExportedLine] = []
+        for line in lines:
+            position, self._position = self._position, self._position + 1
+            fields = Fields(loads(line, f"$[{position}]"), f"$[{position}]")
+            if position == 0:
+                version = fields.integer("version")
+                if version != VERSION:
+                    fields.fail("version", f"must be {VERSION} but is {shown(version)}: it is of another release")
+                continue
+            if self._ended:
+                raise DecodeError(f"$[{position}]", "follows the end of the export")
+            if fields.has("jobs"):
+                self._ended = True
+                if fields.integer("jobs") != self._jobs:
+                    fields.fail("jobs", f"must be {self._jobs}: lines are missing")
+                continue
+            self._jobs += 1
+            found.append(ExportedLine(position, fields.text("name"), line))
+        return found
+
+    def end(self) -> None:
+        """There are no more lines.
+
+        Raises:
+            DecodeError: the last one is missing.
+        """
+        if not self._ended:
+            raise DecodeError("$", 'is cut off: the last line of an export is {"jobs": n}')
+
+
+def job_of_line(given: ExportedLine) -> tuple[DaprJob, JobCounters]:
+    """The job of a line.
 
     Raises:
-        InvalidError: it is none, or of a later release; with the path of the field.
+        InvalidError: it is none; with the path of the field.
     """
-    fields = Fields(value)
-    version = fields.integer("version")
-    if version != VERSION:
-        fields.fail("version", f"must be {VERSION} but is {shown(version)}: it is of another release")
-    listed = fields.required("jobs")
-    if not isinstance(listed, list):
-        fields.fail("jobs", "must be a list")
-    return [_read(Fields(each, f"$.jobs[{index}]"), each) for index, each in enumerate(listed)]
+    value = loads(given.line, f"$[{given.position}]")
+    return _read(Fields(value, f"$[{given.position}]"), value)
 
 
 def _job(job: DaprJob, counters: JobCounters) -> dict[str, Any]:

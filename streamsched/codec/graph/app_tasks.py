@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from streamsched.codec.graph.arrival import ArrivalReader
 from streamsched.codec.graph.task import task_from_json
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.triggers import trigger as trigger_codec
@@ -20,9 +21,10 @@ from streamsched.domain.names import AppRef
 
 
 def app_tasks_from_json(
-    value: object, path: str, app: AppRef, schedules: Sequence[Any]
+    value: object, path: str, app: AppRef, schedules: Sequence[Any], arriving: ArrivalReader
 ) -> tuple[tuple[TaskTemplate, ...], list[tuple[Any, str]]]:
-    """The tasks, and the JSON of the schedules of those that are not among `schedules`, with its path.
+    """The tasks, and the JSON of the schedules of those that are not among `schedules`, with its path. What they wait
+    for beside parents is added to `arriving`.
 
     Raises:
         DecodeError, InvalidDefinitionError: the path is that of the field.
@@ -36,7 +38,7 @@ def app_tasks_from_json(
         own = fields.object(name)
         program, policies = own.optional_text("program"), own.optional_object("schedule")
         rest = {key: each for key, each in own.raw().items() if key not in ("program", "schedule")}
-        task = task_from_json(name, Fields(rest, own.path))
+        task = task_from_json(name, Fields(rest, own.path), arriving)
         tasks.append(task)
         if name in listed:
             for given in ("program", "schedule"):

@@ -4,23 +4,26 @@
   "autofill_values"?: …, "valid_if_or"?: …, "pymodule"?: text, "spark_conf"?: {name: text}, "env"?: {name: text},
   "env_from_os"?: [name, …], "uris"?: [path or URL, …], "options"?: [text, …]}}
 
-As `codec.graph.task`, with `app_name` for `task`. `bash_opts` is the former name of `bash_cmd`. `options` are what
-Stolos takes from the command line of a run; it does not read the field.
+As `codec.graph.task`, with `app_name` for `task`; `partitions`, `event` and `cron` of an entry are ours. `bash_opts` is
+the former name of `bash_cmd`. `options` are what Stolos takes from the command line of a run; it does not read the
+field.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import autofill_from_json, groups_from_json, valid_if_from_json
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
 from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, at
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable
 from streamsched.domain.schedules.shell_command import filled_by_shell
@@ -54,15 +57,17 @@ class StolosTask:
 
 @dataclass(frozen=True, slots=True)
 class StolosTasks:
-    """The tasks of a document in its order, and the differences."""
+    """The tasks of a document in its order, the differences, and what the tasks wait for beside parents."""
 
     tasks: tuple[StolosTask, ...]
     differences: tuple[StolosDifference, ...]
+    arriving: tuple[Arrival, ...] = ()
 
 
 def stolos_from_json(
     value: object,
     *,
+    app: AppRef | None = None,
     default_template: str = DEFAULT_TEMPLATE,
     delimiter: str = DELIMITER,
     kinds: Mapping[str, ComponentKind] | None = None,
@@ -71,6 +76,7 @@ def stolos_from_json(
 
     Args:
         value: the parsed document.
+        app: to which names in `partitions` and `event` of an entry belong; default: `stolos`.
         default_template: of tasks without `job_id`.
         delimiter: STOLOS_JOB_ID_DELIMITER.
         kinds: kinds of components, in place of STOLOS_JOB_ID_VALIDATIONS.
@@ -90,20 +96,25 @@ def stolos_from_json(
                 StolosDifference(at("$", name), f"is named '{plain}': names have letters, digits, '-' and '_'")
             )
         names[name] = plain
+    arriving = ArrivalReader(AppRef(DEFAULT_NAMESPACE, "stolos") if app is None else app)
     tasks = []
     for name in document.names():
         fields = document.object(name)
         text = fields.optional_text("job_id") or default_template
         template = JobTemplate.parse(text, delimiter, kinds, fields.at("job_id"))
-        tasks.append(_task(names, name, template, fields, differences))
-    return StolosTasks(tuple(tasks), tuple(differences))
+        tasks.append(_task(names, TaskTemplate(names[name], template), fields, differences, arriving))
+    return StolosTasks(tuple(tasks), tuple(differences), tuple(arriving.found.values()))
 
 
 def _task(
-    names: Mapping[str, str], name: str, template: JobTemplate, fields: Fields, differences: list[StolosDifference]
+    names: Mapping[str, str],
+    task: TaskTemplate,
+    fields: Fields,
+    differences: list[StolosDifference],
+    arriving: ArrivalReader,
 ) -> StolosTask:
     path = fields.at("depends_on")
-    groups = groups_from_json(fields.optional("depends_on"), path, word="app_name")
+    groups = groups_from_json(fields.optional("depends_on"), path, task.template, arriving, word="app_name")
     if len(groups) > 1:
         differences.append(
             StolosDifference(path, "one complete group is enough; Stolos waits for all groups that fit a job id")
@@ -122,7 +133,7 @@ def _task(
             )
         )
     autofill = autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values"))
-    task = TaskTemplate(names[name], template, tuple(_renamed(group, names) for group in groups), autofill, valid)
+    task = replace(task, groups=tuple(_renamed(each, names) for each in groups), autofill=autofill, valid_if=valid)
     kind = fields.optional_text("job_type") or "bash"
     known = _KNOWN | _OF_SPARK if kind == "pyspark" else _KNOWN
     for unknown in fields.names():

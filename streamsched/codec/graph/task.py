@@ -1,12 +1,13 @@
 """Tasks of a graph as JSON, by name:
 
-{"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_",
+{"report": {"job_id": "{date}_{client}", "components"?: {"date": "date"}, "delimiter"?: "_", "arrives"?: text,
   "depends_on"?: ENTRY or {group: ENTRY or [ENTRY, …]}, "autofill_values"?: {component: [value, …] or "min:max[:step]"},
   "valid_if_or"?: {component: [value, …], "_func"?: name}}}
 
 ENTRY: {"task": [name, …], component: [value, …] or "all", "job_id"?: [job id, …]} or
-{"task": [name, …], "function": name}. A value is a text or a whole number, which becomes its decimal digits. The upper
-bound of a range is excluded, as in Python: "3" is 0, 1, 2.
+{"task": [name, …], "function": name}, or with fields of `codec.graph.arrival` beside `task` or in its place. A value
+is a text or a whole number, which becomes its decimal digits. The upper bound of a range is excluded, as in Python: "3"
+is 0, 1, 2.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from streamsched.codec.graph.arrival import ArrivalReader
 from streamsched.codec.json.reading import Fields, below, kind, shown
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
@@ -46,8 +48,8 @@ def tasks_from_json(value: object, path: str = "$.tasks") -> tuple[TaskTemplate,
     return tuple(task_from_json(name, fields.object(name)) for name in fields.names())
 
 
-def task_from_json(name: str, fields: Fields) -> TaskTemplate:
-    """One task.
+def task_from_json(name: str, fields: Fields, arriving: ArrivalReader | None = None) -> TaskTemplate:
+    """One task. `arriving`: takes what it waits for beside parents; a stored task names it like other tasks.
 
     Raises:
         DecodeError, InvalidDefinitionError: the path is that of the field.
@@ -59,9 +61,10 @@ def task_from_json(name: str, fields: Fields) -> TaskTemplate:
     task = TaskTemplate(
         name,
         template,
-        groups_from_json(fields.optional("depends_on"), fields.at("depends_on")),
+        groups_from_json(fields.optional("depends_on"), fields.at("depends_on"), template, arriving),
         autofill_from_json(fields.optional("autofill_values"), fields.at("autofill_values")),
         valid_if_from_json(fields.optional("valid_if_or"), fields.at("valid_if_or")),
+        fields.optional_text("arrives") or "",
     )
     fields.done()
     return task
@@ -72,21 +75,33 @@ def component_kinds(fields: Fields) -> dict[str, ComponentKind]:
     return {name: fields.choice(name, ComponentKind) for name in fields.names()}
 
 
-def groups_from_json(value: object, path: str, *, word: str = TASK_FIELD) -> tuple[DependencyGroup, ...]:
-    """The groups of a `depends_on`; none for null. `word`: the field that names the tasks."""
+def groups_from_json(
+    value: object, path: str, template: JobTemplate, arriving: ArrivalReader | None = None, *, word: str = TASK_FIELD
+) -> tuple[DependencyGroup, ...]:
+    """The groups of a `depends_on`; none for null.
+
+    Args:
+        template: of the task that depends.
+        arriving: as of `task_from_json`.
+        word: the field that names the tasks.
+    """
     if value is None:
         return ()
+
+    def entry(fields: Fields) -> Entry:
+        return _entry(fields, word, () if arriving is None else arriving.read(fields, template))
+
     fields = Fields(value, path)
-    if word in fields.names():
-        return (DependencyGroup(DEFAULT_GROUP, (_entry(fields, word),)),)
+    if word in fields.names() or (arriving is not None and arriving.conditions(fields)):
+        return (DependencyGroup(DEFAULT_GROUP, (entry(fields),)),)
     groups = []
     for name in fields.names():
         found, where = fields.required(name), fields.at(name)
         if isinstance(found, Mapping):
-            groups.append(DependencyGroup(name, (_entry(Fields(found, where), word),)))
+            groups.append(DependencyGroup(name, (entry(Fields(found, where)),)))
         elif isinstance(found, list | tuple):
             entries = (Fields(each, below(where, index)) for index, each in enumerate(found))
-            groups.append(DependencyGroup(name, tuple(_entry(each, word) for each in entries)))
+            groups.append(DependencyGroup(name, tuple(entry(each) for each in entries)))
         else:
             raise DecodeError(
                 where, f"must be a group, an object or a list of objects with field '{word}', but is {kind(found)}"
@@ -94,16 +109,19 @@ def groups_from_json(value: object, path: str, *, word: str = TASK_FIELD) -> tup
     return tuple(groups)
 
 
-def _entry(fields: Fields, word: str) -> Entry:
-    tasks = fields.required(word)
-    if not isinstance(tasks, list | tuple):
-        raise DecodeError(fields.at(word), f"must be a list of names of tasks but is {kind(tasks)}")
-    names = fields.text_list(word)
+def _entry(fields: Fields, word: str, arriving: tuple[str, ...]) -> Entry:
+    names: tuple[str, ...] = ()
+    if fields.has(word) or not arriving:
+        tasks = fields.required(word)
+        if not isinstance(tasks, list | tuple):
+            raise DecodeError(fields.at(word), f"must be a list of names of tasks but is {kind(tasks)}")
+        names = fields.text_list(word)
     function = fields.optional_text("function")
     job_ids = _values(fields.required("job_id"), fields.at("job_id")) if fields.has("job_id") else None
-    others = [name for name in fields.names() if name not in (word, "function", "job_id")]
+    conditions = ArrivalReader.conditions(fields) if arriving else ()
+    others = [name for name in fields.names() if name not in (word, "function", "job_id", *conditions)]
     values = {name: _listed(fields.required(name), fields.at(name)) for name in others}
-    return Entry(names, values, job_ids, function)
+    return Entry((*names, *arriving), values, job_ids, function)
 
 
 def _listed(value: object, path: str) -> Values:
@@ -179,6 +197,7 @@ def task_to_json(task: TaskTemplate) -> dict[str, Any]:
     valid = task.valid_if
     return {
         "job_id": str(template),
+        **({"arrives": task.arrives} if task.arrives else {}),
         **({} if template.delimiter == DELIMITER else {"delimiter": template.delimiter}),
         **({"components": {name: each.value for name, each in template.kinds.items()}} if template.kinds else {}),
         **({"depends_on": _groups_to_json(task.groups)} if task.groups else {}),

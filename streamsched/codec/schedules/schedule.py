@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeVar, assert_never
 import orjson
 
 from streamsched.codec.graph.app_tasks import app_tasks_from_json
+from streamsched.codec.graph.arrival import ArrivalReader, arrival_job_from_json, arrival_job_to_json
 from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, anchored, shown
 from streamsched.codec.schedules import constraint as constraint_codec
@@ -41,6 +42,7 @@ from streamsched.codec.schedules.process_job import (
 )
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
@@ -75,6 +77,8 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
                 "timeout": timeout,
                 **body,
             }
+        case ArrivalJob() as job:
+            return {"type": "publish", **arrival_job_to_json(job)}
         case PublishJob(event=event, attributes=attributes):
             return {"type": "publish", "event": str(event), "attributes": dict(attributes)}
         case EnqueueJob(queue=queue, lane=lane, key=key, after=after, data=data):
@@ -210,8 +214,9 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     programs = tuple(program_from_json(each, where, app=ref) for each, where in _definitions(fields, "programs"))
     named = calendars.named(fields)
     listed = list(_definitions(fields, "schedules"))
+    arriving = ArrivalReader(ref)
     tasks, implicit = app_tasks_from_json(
-        fields.optional("tasks"), fields.at("tasks"), ref, [each for each, _ in listed]
+        fields.optional("tasks"), fields.at("tasks"), ref, [each for each, _ in listed], arriving
     )
     submitted = [
         submitted_schedule_from_json(_with_calendars(each, named, where), where, app=ref)
@@ -221,11 +226,11 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     with anchored(path):
         return AppDefinition(
             ref,
-            programs,
-            tuple(each.schedule for each in submitted),
-            frozenset(each.schedule.ref.name for each in submitted if each.enabled),
+            (*programs, *(each.program for each in arriving.found.values())),
+            (*(each.schedule for each in submitted), *(each.schedule for each in arriving.found.values())),
+            frozenset((*(each.schedule.ref.name for each in submitted if each.enabled), *arriving.found)),
             frozenset(each.schedule.ref.name for each in submitted if each.keeps),
-            tasks,
+            (*tasks, *(each.task for each in arriving.found.values())),
         )
 
 
@@ -295,6 +300,8 @@ def _executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Executabl
             return python_from_json(fields)
         case "http":
             return _http(fields)
+        case "publish" if fields.has("node"):
+            return arrival_job_from_json(fields)
         case "publish":
             with anchored(fields.at("event")):
                 event = EventName.parse(fields.text("event"), namespace)

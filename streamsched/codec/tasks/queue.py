@@ -1,7 +1,7 @@
 """The policy of a queue as JSON. Only `target` is required.
 
 {"target": {"type": "http", "url": "https://host/path", "timeout": "30s", "headers": {…}}
-         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m"},
+         | {"type": "publish", "event": "default.name"} | {"type": "worker", "timeout": "1m", "maxLosses": 5},
  "retry": {"type": "backoff", "retries": 100, "delay": "20s", "longest": "2m", "jitter": 0.5}
         | {"type": "period", "period": "30s"} | {"type": "constant", "interval": "1s", "retries": 3 or null},
  "grace": "10s" or null, "dedupe": "14d", "maxInFlight": n or null, "rate": n or null, "burst": n,
@@ -143,8 +143,8 @@ def _target_to_json(target: Target) -> dict[str, Any]:
             return {"type": "http", "url": url, "timeout": duration_text(timeout), "headers": dict(headers)}
         case TopicTarget(event=event):
             return {"type": "publish", "event": str(event)}
-        case WorkerTarget(timeout=timeout):
-            return {"type": "worker", "timeout": duration_text(timeout)}
+        case WorkerTarget(timeout=timeout, max_losses=max_losses):
+            return {"type": "worker", "timeout": duration_text(timeout), "maxLosses": max_losses}
         case _:
             assert_never(target)
 
@@ -169,10 +169,12 @@ def _publish(fields: Fields) -> Target:
 
 
 def _worker(fields: Fields) -> Target:
-    timeout = optional_duration(fields, "timeout")
+    given: dict[str, Any] = {}
+    _set(given, "timeout", optional_duration(fields, "timeout"))
+    _set(given, "max_losses", fields.optional_integer("maxLosses"))
     fields.done()
     with anchored(fields.path):
-        return WorkerTarget() if timeout is None else WorkerTarget(timeout)
+        return WorkerTarget(**given)
 
 
 _Read = Callable[[Fields], Any]

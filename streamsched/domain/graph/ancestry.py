@@ -30,11 +30,13 @@ class Ancestry(NamedTuple):
     Attributes:
         edges: between these nodes.
         hidden: number of parents that were left out because there are too many nodes; at least so many.
+        awaited: of nodes that arrive, what completes them.
     """
 
     nodes: tuple[NodeId, ...]
     edges: tuple[ParentEdge, ...]
     hidden: int
+    awaited: Mapping[NodeId, str]
 
 
 def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
@@ -61,7 +63,8 @@ def ancestry(graph: Graph, node: NodeId, *, most: int) -> Ancestry:
                     nodes[parent] = None
                     waiting.append(parent)
                 edges.append(ParentEdge(parent, child, group.name))
-    return Ancestry(tuple(nodes), tuple(edges), len(hidden))
+    awaited = {each: task.awaited(each.job_id) for each in nodes if (task := graph.task(each.task)).arrives}
+    return Ancestry(tuple(nodes), tuple(edges), len(hidden), awaited)
 
 
 class Descent:

@@ -29,13 +29,14 @@ class Ascent:
         reset: ended nodes to run again: targets with `again`, and what failed or was blocked above them.
         joined: nodes that wait or are queued already.
         ended: targets and ancestors that have ended and are not to run again, with their state.
+        awaited: nodes that have not arrived; nothing makes them run.
     """
 
     def __init__(self, graph: Graph, targets: Iterable[NodeId], *, again: bool = False) -> None:
         """
         Raises:
             NotFoundError: there is no such task.
-            InvalidError: a job id does not fit its task's template.
+            InvalidError: a job id does not fit its task's template, or is of a task that arrives.
         """
         self._graph = graph
         self._again = again
@@ -43,10 +44,16 @@ class Ascent:
         self.asked: tuple[NodeId, ...] = tuple(sorted(self._targets))
         for target in self.asked:
             graph.check(target, "$.job_ids")
+            task = graph.task(target.task)
+            if task.arrives:
+                raise InvalidError(
+                    "$.task", f"'{task.name}' runs nothing; {task.awaited(target.job_id)} completes the node"
+                )
         self.created: dict[NodeId, Sequence[ParentGroup]] = {}
         self.reset: dict[NodeId, None] = {}
         self.joined: dict[NodeId, NodeState] = {}
         self.ended: dict[NodeId, NodeState] = {}
+        self.awaited: dict[NodeId, None] = {}
         self._known: dict[NodeId, NodeState | None] = {}
         self._open: list[tuple[NodeId, Sequence[ParentGroup]]] = []
 
@@ -83,6 +90,8 @@ class Ascent:
             return
         state = self._known[node]
         match state:
+            case None if self._graph.task(node.task).arrives:
+                self.awaited[node] = None
             case None:
                 valid = self._graph.valid(node)
                 groups = self._graph.parents(node)

@@ -23,6 +23,9 @@ MOST_VALUES: Final = 100_000
 MOST_TASKS: Final = 10_000
 MOST_GROUPS: Final = 100
 
+#: In the text of an arrival, the values of the job id.
+KEY: Final = "{key}"
+
 #: Whether a job id of the task has work to do, from the values of its components.
 Validity = Callable[[str, Mapping[str, str]], bool]
 
@@ -100,6 +103,8 @@ class TaskTemplate:
         groups: alternatives, in the order in which they are defined; none for a task without parents.
         autofill: the values that a component has. They are the children's values that a parent's job id does not give,
             and a job id with another value has no parents. An empty list restricts nothing.
+        arrives: of a task whose nodes events or the clock complete, and that runs nothing: what completes a node, with
+            `{key}` for the values of its job id; empty for a task that runs.
     """
 
     name: str
@@ -107,6 +112,16 @@ class TaskTemplate:
     groups: tuple[DependencyGroup, ...] = ()
     autofill: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     valid_if: ValidIf | None = None
+    arrives: str = ""
+
+    def awaited(self, job_id: str) -> str:
+        """What completes the node of an arrival, such as `partition date=20140101 of sales`.
+
+        Raises:
+            InvalidError: the job id does not fit the template.
+        """
+        values = zip(self.template.components, self.template.parts(job_id), strict=True)
+        return self.arrives.replace(KEY, ", ".join(f"{name}={value}" for name, value in values))
 
 
 def at(path: str, name: str | int) -> str:
@@ -147,6 +162,8 @@ def check_task(task: TaskTemplate, known: Mapping[str, TaskTemplate], path: str)
             raise InvalidDefinitionError(
                 at(f"{path}.depends_on", group.name), "has the name of a task; name the group otherwise"
             )
+    if task.arrives and (task.groups or task.autofill or task.valid_if is not None):
+        raise InvalidDefinitionError(path, "is completed by events or the clock, so it depends on no task")
     for name, values in task.autofill.items():
         _check_listed(task, name, values, at(f"{path}.autofill_values", name))
     if task.valid_if is not None:

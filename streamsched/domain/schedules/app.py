@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamsched.domain.errors import InvalidDefinitionError
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
@@ -71,11 +72,22 @@ class AppDefinition:
     def _check_tasks(self) -> None:
         check_graph(self.tasks)
         triggers = {schedule.ref.name: schedule.trigger for schedule in self.schedules}
+        programs = {program.ref.name: program.executable for program in self.programs}
+        arriving = {task.name: task.template for task in self.tasks if task.arrives}
+        for index, program in enumerate(self.programs):
+            if isinstance(job := program.executable, ArrivalJob) and arriving.get(program.ref.name) != job.template:
+                raise InvalidDefinitionError(f"$.programs[{index}]", "completes nodes of a task that there is not")
+        started = {schedule.ref.name: schedule.program.name for schedule in self.schedules}
         for task in self.tasks:
             path = at("$.tasks", task.name)
             if task.name not in triggers:
                 raise InvalidDefinitionError(path, "has no schedule of its name")
-            if triggers[task.name] != node_trigger(self.ref, task):
+            own = triggers[task.name] == node_trigger(self.ref, task)
+            if task.arrives:
+                if own or started[task.name] != task.name or not isinstance(programs.get(task.name), ArrivalJob):
+                    raise InvalidDefinitionError(path, "arrives, but its schedule completes no nodes of it")
+                continue
+            if not own:
                 raise InvalidDefinitionError(
                     path, f"schedule '{task.name}' has a trigger of its own; give it or the task another name"
                 )

@@ -17,6 +17,7 @@ from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.lateness import Late
+from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.limits import MOST_PARTS, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
@@ -94,9 +95,9 @@ class EnqueueJob:
         check_duration(self.after, "$.after", zero=True)
 
 
-Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob | EnqueueJob
+Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob | EnqueueJob | ArrivalJob
 #: What launchers execute within their own process; the SQL that selects inline runs repeats their names.
-Quick = HttpJob | PublishJob | EnqueueJob
+Quick = HttpJob | PublishJob | EnqueueJob | ArrivalJob
 
 
 @dataclass(frozen=True, slots=True)

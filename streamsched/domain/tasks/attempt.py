@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from streamsched.domain.backoff import doubled, jittered
 from streamsched.domain.errors import storable_text
 from streamsched.domain.limits import later
 from streamsched.domain.tasks.queue import HttpTarget, Target, TopicTarget, WorkerTarget
@@ -13,6 +14,10 @@ from streamsched.domain.tasks.recurrence import Recurrence, next_tick
 from streamsched.domain.tasks.task import TaskFact, TaskState, advance
 from streamsched.domain.tasks.task_retry import ConstantRetry, TaskRetry
 
+#: The wait after a worker was lost, at most so long the first time; doubles with each loss. It is drawn, so that a task
+#: that ends its workers meets other tasks each time.
+_AFTER_LOSS: Final = timedelta(seconds=1)
+_LONGEST_AFTER_LOSS: Final = timedelta(minutes=1)
 #: What the request of an HTTP target has beyond its timeout, which it ends itself with a better reason.
 _GRACE: Final = timedelta(seconds=5)
 
@@ -24,6 +29,7 @@ class StartedTask:
     Attributes:
         generation: of the registration that is delivered; a later registration has a higher one.
         failures: attempts of this delivery that failed.
+        losses: deliveries of this tick whose worker was lost.
         planned_at: planned time of the tick that is delivered; of a task that is delivered once, its due time.
         fired: ticks that are done.
         started_at: when this attempt started (UTC).
@@ -41,6 +47,7 @@ class StartedTask:
     fired: int
     failures: int
     started_at: datetime
+    losses: int = 0
     data: bytes = b""
     content_type: str = ""
     recurrence: Recurrence | None = None
@@ -74,14 +81,26 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupted:
-    """The attempt ended without the receiver: none is connected, or its owner stops. It uses up no attempt."""
+class WorkerLost:
+    """The worker that did the task is gone: it was killed, or its network is cut. It uses up no attempt, but its target
+    bounds how often that may happen: the task may be what ends its workers.
+    """
 
     at: datetime
     reason: str
 
 
-AttemptEnd = Acknowledged | AttemptFailed | Interrupted
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The attempt ended without the receiver: none is connected, it takes nothing more, or its owner stops. It uses up
+    no attempt.
+    """
+
+    at: datetime
+    reason: str
+
+
+AttemptEnd = Acknowledged | AttemptFailed | WorkerLost | Interrupted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +113,12 @@ class TaskEnds:
 
 @dataclass(frozen=True, slots=True)
 class TaskRetries:
-    """The task stays the head of its lane and is tried again at `at` (UTC), with so many failures so far."""
+    """The task stays the head of its lane and is tried again at `at` (UTC), with so many failures and losses so far."""
 
     at: datetime
     failures: int
     reason: str
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +149,26 @@ def time_limit(target: Target) -> timedelta | None:
             assert_never(target)
 
 
-def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry) -> AfterAttempt:
-    """What follows from the end of an attempt. Pure. `retry`: the queue's policy, for a task without its own."""
+def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry, *, max_losses: int = 0) -> AfterAttempt:
+    """What follows from the end of an attempt. Pure.
+
+    Args:
+        retry: the queue's policy, for a task without its own.
+        max_losses: of the target; only connected workers are lost.
+    """
     match end:
         case Acknowledged(detail=detail):
             return _after_tick(task, TaskState.SUCCEEDED, storable_text(detail))
         case Interrupted(at=at, reason=reason):
             advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
-            return TaskRetries(at, task.failures, storable_text(reason))
+            return TaskRetries(at, task.failures, storable_text(reason), task.losses)
+        case WorkerLost(at=at, reason=reason):
+            losses, text = task.losses + 1, storable_text(reason)
+            if losses > max_losses:
+                return _after_tick(task, TaskState.FAILED, f"{text} (loss {losses}; its queue allows {max_losses})")
+            advance(TaskState.IN_FLIGHT, TaskFact.INTERRUPTED)
+            pause = doubled(_AFTER_LOSS, losses - 1, longest=_LONGEST_AFTER_LOSS)
+            return TaskRetries(later(at, jittered(pause, 1, f"{task.token}:{losses}")), task.failures, text, losses)
         case AttemptFailed(at=at, reason=reason):
             failures, policy = task.failures + 1, task.retry or retry
             wait = policy.wait(task.token, failures)
@@ -144,7 +176,7 @@ def after_attempt(task: StartedTask, end: AttemptEnd, retry: TaskRetry) -> After
                 return _after_tick(task, TaskState.FAILED, storable_text(reason))
             advance(TaskState.IN_FLIGHT, TaskFact.FAILED)
             since = task.started_at if isinstance(policy, ConstantRetry) else at
-            return TaskRetries(max(at, later(since, wait)), failures, storable_text(reason))
+            return TaskRetries(max(at, later(since, wait)), failures, storable_text(reason), task.losses)
         case _:
             assert_never(end)
 

@@ -1,7 +1,6 @@
 """Names of queues, lanes and tasks, and the ids derived from them.
 
-An id is a function of the names, so a repeated registration finds the first, and two processes never disagree about the
-partition of a lane.
+An id is a function of the names, so a repeated registration finds the first.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Final
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import check_queue_name
 
-#: The number of partitions of lanes, so the largest number of processes that deliver tasks. ADR 81.
-PARTITIONS: Final = 16
 #: The longest lane and the longest key, in characters: an index entry holds 2704 bytes.
 LONGEST_KEY: Final = 600
 
@@ -26,7 +23,7 @@ _BYTES: Final = 16
 class TaskLane:
     """A lane: tasks of one queue that go one after another.
 
-    >>> TaskLane("mail", "customer-7").partition == TaskLane("mail", "customer-7").partition
+    >>> TaskLane("mail", "customer-7").id == TaskLane("mail", "customer-7").id
     True
 
     Raises:
@@ -45,15 +42,12 @@ class TaskLane:
         """32 hexadecimal digits."""
         return _digest(self.queue, self.name)
 
-    @property
-    def partition(self) -> int:
-        """From 0 to `PARTITIONS` - 1; the same in every process and release."""
-        return partition_of(self.id)
 
-
-def partition_of(lane_id: str) -> int:
-    """The partition of a lane, by its id."""
-    return int(lane_id[:8], 16) % PARTITIONS
+def partition_of(lane_id: str, partitions: int) -> int:
+    """Which of so many partitions a lane is put into, by its id: the same in every release and in SQL
+    (`task_partition_v1`).
+    """
+    return int(lane_id[:8], 16) % partitions
 
 
 def task_id(lane: TaskLane, key: str, due_at: datetime | None = None) -> str:

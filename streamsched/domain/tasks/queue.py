@@ -16,7 +16,7 @@ from streamsched.domain.limits import LONGEST_NAME, MOST_SLOTS, check_count, che
 from streamsched.domain.names import EventName, check_queue_name
 from streamsched.domain.tasks.identity import TaskLane, check_task_key, task_id
 from streamsched.domain.tasks.task import TaskRequest
-from streamsched.domain.tasks.task_retry import BackoffRetry, TaskRetry
+from streamsched.domain.tasks.task_retry import MOST_RETRIES, BackoffRetry, TaskRetry
 
 #: The most queues of an installation: each is asked for due lanes at every step of its owners.
 MOST_QUEUES: Final = 1000
@@ -67,12 +67,17 @@ class TopicTarget:
 class WorkerTarget:
     """Tasks go to connected workers; while there is none they are staged: they wait without using up an attempt. An
     attempt fails when its worker neither ends it nor sends a heartbeat for it within `timeout`.
+
+    Attributes:
+        max_losses: a task whose worker was lost so often while it did it is delivered again; after one more it fails.
     """
 
     timeout: timedelta = timedelta(seconds=60)
+    max_losses: int = 5
 
     def __post_init__(self) -> None:
         check_duration(self.timeout, "$.timeout", longest=_LONGEST_TIMEOUT)
+        check_count(self.max_losses, "$.maxLosses", least=0, most=MOST_RETRIES)
 
 
 Target = HttpTarget | TopicTarget | WorkerTarget

@@ -49,7 +49,7 @@ class TaskFact(StrEnum):
     SUCCEEDED = "acknowledged"
     TICKED = "its next tick follows"
     FAILED = "attempt failed"
-    INTERRUPTED = "its owner ended"
+    INTERRUPTED = "its owner ended, or its worker was lost"
     EXHAUSTED = "failed for the last time"
     EXPIRED = "no tick is left"
     REPLACED = "registered again"

@@ -17,6 +17,7 @@ class LaneHead:
     Attributes:
         next_at: when it may be started, or tried again (UTC).
         failures: attempts that failed.
+        losses: deliveries whose worker was lost.
         error: of the last attempt; "" without one.
     """
 
@@ -26,6 +27,7 @@ class LaneHead:
     next_at: datetime
     failures: int
     error: str
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,9 @@ def waiting_reasons(
         return (*reasons, TaskReason(f"{_subject(own, head)} is in flight{tries}"))
     if head.next_at > now:
         if head.state is TaskState.RETRYING:
-            times = "once" if head.failures == 1 else f"{head.failures} times"
             why = f": {head.error}" if head.error else ""
-            reasons.append(
-                TaskReason(
-                    f"{_subject(own, head)} failed {times} and is tried again at {clock(head.next_at)}{why}",
-                    head.next_at,
-                )
-            )
+            again = f"{_subject(own, head)}{_tries(head)} is tried again at {clock(head.next_at)}{why}"
+            reasons.append(TaskReason(again, head.next_at))
         else:
             reasons.append(TaskReason(f"{_subject(own, head)} is due at {clock(head.next_at)}", head.next_at))
     if queue.paused:
@@ -74,6 +71,18 @@ def waiting_reasons(
         else:
             reasons.append(TaskReason("it is due; it goes when its owner comes to it", now))
     return tuple(reasons)
+
+
+def _tries(head: LaneHead) -> str:
+    """What happened to the head so far."""
+    failed = f"failed {_times(head.failures)}" if head.failures else ""
+    lost = f"lost its worker {_times(head.losses)}" if head.losses else ""
+    past = ", ".join(each for each in (failed, lost) if each)
+    return f" {past} and" if past else ""
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _subject(own: bool, head: LaneHead) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
-from streamsched.codec.dapr.export import JobCounters
+from streamsched.codec.dapr.export import ExportedLine, JobCounters
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 
-#: The most jobs of one list, and of one import.
+#: The most jobs of one message, and of one import.
 MOST_JOBS: Final = 100_000
 
 
@@ -42,11 +42,9 @@ class DaprJobStore(Protocol):
         """
         ...
 
-    async def list(self, queue: str, prefix: str) -> Sequence[JobTask]:
-        """The jobs whose names begin with a prefix, by name, all at one moment.
-
-        Raises:
-            ConflictError: there are more than `MOST_JOBS`.
+    def snapshot(self, queue: str, prefix: str) -> AsyncIterator[Sequence[JobTask]]:
+        """The jobs whose names begin with a prefix, by name, all at one moment, in batches. It holds a connection until
+        it ends; few go on at a time.
         """
         ...
 
@@ -61,13 +59,20 @@ class DaprJobStore(Protocol):
         ...
 
     async def restore(
-        self, queue: str, jobs: Sequence[tuple[TaskRequest, JobCounters]], *, now: datetime
-    ) -> Sequence[str]:
-        """Stores jobs with their counters, all or none; returns the names of those that exist already, and then nothing
-        was stored.
+        self,
+        queue: str,
+        staged: AsyncIterator[Sequence[ExportedLine]],
+        read: Callable[[Sequence[ExportedLine]], Sequence[tuple[TaskRequest, JobCounters]]],
+        *,
+        now: datetime,
+    ) -> tuple[int, Sequence[str]]:
+        """Stores exported jobs with their counters, all or none. They are first set aside as they come, and then read
+        in the order in which their lanes are locked; `read` may take its time.
+
+        Returns how many were stored, and the names of those that exist already: then nothing was stored.
 
         Raises:
             NotFoundError: there is no such queue.
-            InvalidError: a job is invalid.
+            InvalidError: a job is invalid, or there are more than `MOST_JOBS`; also whatever `staged` raises.
         """
         ...

@@ -113,7 +113,8 @@ class NodeStore(Protocol):
 
     async def submit(self, graph: StoredGraph, edges: Edges, again: Sequence[NodeId], *, now: datetime) -> int:
         """Creates the nodes of `edges.parents` that do not exist, resets those of `again` that have ended, and makes
-        the jobs of those that are ready; returns the number of jobs. Idempotent.
+        the jobs of those that are ready; returns the number of jobs. Idempotent. The nodes of `edges.children`, parents
+        first, are reported to their existing children in the same transaction.
 
         Raises:
             ConflictError: the graph changed meanwhile; nothing was stored.

@@ -59,9 +59,12 @@ class DeliveryStore(Protocol):
     written. All methods raise `UnavailableError` when PostgreSQL is unavailable.
     """
 
-    async def fence(self, epochs: Mapping[int, int], *, now: datetime) -> frozenset[int]:
-        """Takes partitions under these epochs, and returns those of which no later owner exists. What former owners had
-        in flight waits again as the head of its lane, without having used up an attempt.
+    async def fence(
+        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[DeliveryKey] = ()
+    ) -> frozenset[int]:
+        """Takes partitions under these epochs, and returns those of which no later owner exists. What is in flight in
+        them, except what this owner holds, waits again as the head of its lane, without having used up an attempt.
+        Idempotent.
         """
         ...
 

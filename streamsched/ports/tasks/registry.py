@@ -28,7 +28,8 @@ class TaskRecord:
     Attributes:
         next_at: earliest start of its next attempt (UTC); None when it has ended.
         failures: failed attempts of this tick.
-        interruptions: attempts that ended with their owner and used up none.
+        losses: deliveries of this tick whose worker was lost; they used up no attempt.
+        interruptions: attempts that ended with their owner, or were given back; they used up none either.
         reason: of its end, or the error of the last attempt.
         options: recurrence and own retry policy, as JSON.
         bytes: size of the data.
@@ -47,6 +48,7 @@ class TaskRecord:
     generation: int
     fired: int
     failures: int
+    losses: int
     interruptions: int
     created_at: datetime
     reason: str

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Sequence
 
 from streamsched.spark.calls.call import Call, CallError, called, function_of, kind_of, options_of, origin, this_call
+from streamsched.spark.warm.libraries import Surroundings, loaded
 
 
 def execute(target: str, options: Sequence[str], call: Call) -> None:
@@ -24,11 +27,23 @@ def execute(target: str, options: Sequence[str], call: Call) -> None:
     main(options_of(code, options, call))
 
 
+def _report(file: int, before: Surroundings, target: str) -> None:
+    """Writes which libraries a zygote of the program is to import; a run that fails writes nothing."""
+    found = loaded(target.partition(":")[0].partition(".")[0])
+    content = {"libraries": found.libraries, "own": found.own, "refused": before.change(found.own)}
+    with os.fdopen(file, "wb") as output:
+        output.write(json.dumps(content).encode())
+
+
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit("usage: python -m streamsched.spark.calls.python_call TARGET [OPTION…]")
+    report = os.environ.pop("STREAMSCHED_LIBRARIES", "")
+    before = Surroundings() if report else None
     try:
         execute(sys.argv[1], sys.argv[2:], this_call())
+        if before is not None:
+            _report(int(report), before, sys.argv[1])
     except CallError as exc:
         sys.exit(str(exc))
 

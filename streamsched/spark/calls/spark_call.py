@@ -39,15 +39,23 @@ def option_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def execute(module: Any, ns: argparse.Namespace, call: Call, sc: SparkContext) -> None:
-    """Calls `main` of the module. What it raises is raised.
-
-    Raises:
-        CallError: it has no `main`, or an option is missing.
+def check(module: Any, ns: argparse.Namespace, call: Call) -> None:
+    """Raises:
+    CallError: the module has no `main`, or an option that it needs is missing or cannot be filled in.
     """
     main = getattr(module, "main", None)
     if not callable(main):
         raise CallError(f"module {module.__name__} ({origin(module)}) has no function main(sc, ns)")
+    parameters = inspect.signature(main).parameters
+    if "sc" not in parameters:
+        _filled("--read_fp", ns.read_fp, call)
+        if "textFile" not in parameters:
+            _filled("--write_fp", ns.write_fp, call)
+
+
+def execute(module: Any, ns: argparse.Namespace, call: Call, sc: SparkContext) -> None:
+    """Calls `main` of a module that was checked. What it raises is raised."""
+    main = module.main
     parameters = inspect.signature(main).parameters
     parts: dict[str, Any] = {
         name: value for name, value in accepted(main, call.parts).items() if name not in ("sc", "ns", "textFile")
@@ -105,6 +113,7 @@ def main() -> None:
         call = this_call()
         module = import_module(sys.argv[1])
         ns = options_of(module, sys.argv[2:], call, before=option_parser())
+        check(module, ns, call)  # before Spark starts, which takes seconds
         conf = SparkConf()
         for name, value in ns.spark_conf:
             conf.set(name, value)

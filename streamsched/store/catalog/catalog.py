@@ -149,6 +149,9 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
     ]
     if len(await connection.fetch(_SQL["put_schedules"], *_columns(rows))) < len(rows):
         raise _Overtaken
+    await connection.execute(
+        _SQL["ring_graphs"], [ref for ref, each in zip(refs, changes, strict=True) if each.after.enabled]
+    )
     await connection.execute(_SQL["clear_pauses"], refs)
     pauses = [
         (ref, each.after.generation, pause.keep, pause.mode.value, pause.until, pause.note)

@@ -89,6 +89,18 @@ ON CONFLICT (id) DO UPDATE SET
 WHERE known.generation = excluded.generation - 1
 RETURNING id;
 
+-- name: ring_graphs
+-- Notifies those who move the nodes that wait for one of these schedules, which are enabled now. At most one index entry for
+-- each schedule is read.
+SELECT pg_notify('graph', '') FROM (
+    SELECT FROM unnest($1::text[]) AS s (id) CROSS JOIN LATERAL (
+        SELECT FROM graph_nodes
+        WHERE held AND state = 'WAITING' AND app = regexp_replace(s.id, '[.][^.]*$', '') AND task = substring(s.id from '[^.]*$')
+        LIMIT 1
+    ) AS n
+    LIMIT 1
+) AS waiting;
+
 -- name: clear_pauses
 -- The pauses of former generations.
 DELETE FROM pauses WHERE schedule = ANY ($1::text[]);
@@ -166,7 +178,7 @@ WITH released AS (
 SELECT count(*), (SELECT pg_notify('launcher', '') FROM released LIMIT 1) FROM released;
 
 -- name: schedules
--- Schedules with their state; $1 namespace, $2 app, $3 schedule, each NULL for any; at most $5 (NULL: all) after id $4;
+-- Schedules with their state; $1 namespace, $2 app, $3 schedules, each NULL for any; at most $5 (NULL: all) after id $4;
 -- $6 states, none for any.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
     s.resumed_at, p.progress, z.keep, z.mode, z.until, z.note, h.halt,
@@ -187,7 +199,7 @@ LEFT JOIN schedule_halts h ON h.schedule = s.id
 WHERE s.deleted_at IS NULL
     AND ($1::text IS NULL OR a.namespace = $1)
     AND ($2::text IS NULL OR s.app = $2)
-    AND ($3::text IS NULL OR s.id = $3)
+    AND ($3::text[] IS NULL OR s.id = ANY ($3))
     AND s.id > $4
     AND (cardinality($6::text[]) = 0 OR h.halt IS NOT NULL AND 'error' = ANY ($6::text[])
         OR CASE WHEN s.enabled THEN 'enabled' WHEN z.schedule IS NULL THEN 'disabled' ELSE 'paused' END = ANY ($6::text[]))

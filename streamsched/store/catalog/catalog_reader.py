@@ -41,10 +41,13 @@ class PostgresCatalogReader:
         self._pool = pool
 
     async def schedule(self, ref: ScheduleRef) -> ScheduleStatus:
-        found = await self._schedules(None, None, str(ref), "", None)
+        found = await self._schedules(None, None, [str(ref)], "", None)
         if not found:
             raise NotFoundError("schedule", str(ref))
         return found[0]
+
+    async def some(self, refs: Collection[ScheduleRef]) -> Sequence[ScheduleStatus]:
+        return await self._schedules(None, None, [str(ref) for ref in refs], "", None, skip=True)
 
     async def schedules(
         self,
@@ -113,7 +116,7 @@ class PostgresCatalogReader:
         self,
         namespace: str | None,
         app: str | None,
-        ref: str | None,
+        refs: list[str] | None,
         after: str,
         limit: int | None,
         *,
@@ -125,7 +128,7 @@ class PostgresCatalogReader:
         while True:
             wanted = None if limit is None else limit - len(found)
             with translated():
-                rows = await self._pool.fetch(_SQL["schedules"], namespace, app, ref, after, wanted, list(states))
+                rows = await self._pool.fetch(_SQL["schedules"], namespace, app, refs, after, wanted, list(states))
                 since = [
                     (row["id"], leaf, due_at)
                     for row in rows

@@ -56,6 +56,10 @@ class PostgresOutbox:
         with translated():
             await self._pool.execute(_SQL["forget"], ids)
 
+    async def advance(self, last: int) -> bool:
+        with translated():
+            return await self._pool.fetchval(_SQL["advance"], last) is not None
+
     async def outstanding(self, ids: Sequence[int]) -> int:
         with translated():
             return await self._pool.fetchval(_SQL["outstanding"], ids)

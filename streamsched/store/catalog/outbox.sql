@@ -28,6 +28,10 @@ ORDER BY id;
 WITH gone AS (DELETE FROM outbox WHERE id = ANY ($1::bigint[]) RETURNING id)
 SELECT pg_notify('relayed', '') FROM (SELECT 1 FROM gone LIMIT 1) AS any_gone;
 
+-- name: advance
+-- No row when ids of the sequence have been used up to $1, as in every database that was not restored.
+SELECT setval('outbox_id_seq', $1) FROM outbox_id_seq WHERE last_value < $1;
+
 -- name: outstanding
 -- A missing row was acknowledged.
 SELECT count(*) FROM outbox WHERE id = ANY ($1::bigint[]);

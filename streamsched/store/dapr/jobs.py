@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import asyncpg
 
-from streamsched.codec.dapr.export import JobCounters
-from streamsched.domain.errors import ConflictError, NotFoundError, storable_text
+from streamsched.codec.dapr.export import ExportedLine, JobCounters
+from streamsched.domain.errors import InvalidError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane, task_id
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import TaskRequest, TaskState
@@ -20,8 +21,14 @@ from streamsched.store.tasks.queues import stored_queue
 from streamsched.store.tasks.registration import checked, register
 
 _SQL: Final = queries("dapr/jobs")
-#: Jobs ended, or restored, by one statement.
-_AT_ONCE: Final = 1000
+#: Jobs ended by one statement, and restored.
+_AT_ONCE: Final = 500
+#: Jobs read at a time: other requests are answered between two batches.
+_SHOWN: Final = 200
+#: Exports and imports at a time in one process, and the longest, in seconds: each holds a connection, however slow its
+#: client is.
+_FEW: Final = 2
+_LONGEST_S: Final = 600.0
 
 
 class _ExistError(Exception):
@@ -33,6 +40,7 @@ class PostgresDaprJobs:
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
+        self._few = asyncio.Semaphore(_FEW)
 
     async def get(self, queue: str, name: str) -> JobTask:
         with translated():
@@ -41,12 +49,17 @@ class PostgresDaprJobs:
             raise NotFoundError("job", name)
         return _job(row)
 
-    async def list(self, queue: str, prefix: str) -> Sequence[JobTask]:
+    async def snapshot(self, queue: str, prefix: str) -> AsyncIterator[Sequence[JobTask]]:
         with translated():
-            rows = await self._pool.fetch(_SQL["list"], queue, prefix, MOST_JOBS + 1)
-        if len(rows) > MOST_JOBS:
-            raise ConflictError(f"there are more than {MOST_JOBS} jobs; ask for those of a longer prefix")
-        return [_job(row) for row in rows]
+            async with (
+                asyncio.timeout(_LONGEST_S),
+                self._few,
+                self._pool.acquire() as connection,
+                connection.transaction(readonly=True),
+            ):
+                cursor = await connection.cursor(_SQL["list"], queue, prefix)
+                while rows := await cursor.fetch(_SHOWN):
+                    yield [_job(row) for row in rows]
 
     async def delete(self, queue: str, name: str, reason: str, *, now: datetime) -> bool:
         lane = TaskLane(queue, name)
@@ -66,30 +79,51 @@ class PostgresDaprJobs:
                 return ended
 
     async def restore(
-        self, queue: str, jobs: Sequence[tuple[TaskRequest, JobCounters]], *, now: datetime
-    ) -> Sequence[str]:
+        self,
+        queue: str,
+        staged: AsyncIterator[Sequence[ExportedLine]],
+        read: Callable[[Sequence[ExportedLine]], Sequence[tuple[TaskRequest, JobCounters]]],
+        *,
+        now: datetime,
+    ) -> tuple[int, Sequence[str]]:
         known: list[str] = []
+        count = 0
         try:
             with translated():
-                policy = (await stored_queue(self._pool, queue)).queue.policy
-                async with self._pool.acquire() as connection, connection.transaction():
-                    # By lane, as every transaction locks them.
-                    ordered = sorted(jobs, key=lambda each: TaskLane(queue, each[0].key).id)
-                    for start in range(0, len(ordered), _AT_ONCE):
-                        part = ordered[start : start + _AT_ONCE]
-                        requests = [request for request, _ in part]
-                        found = await register(connection, policy, checked(policy, queue, requests, now), now)
-                        known += [
-                            request.key
-                            for request, each in zip(requests, found, strict=True)
-                            if each.verdict is RegistrationVerdict.EXISTS
-                        ]
-                        await _restore(connection, [each.task for each in found], [counters for _, counters in part])
-                    if known:
-                        raise _ExistError
+                async with asyncio.timeout(_LONGEST_S), self._few:
+                    policy = (await stored_queue(self._pool, queue)).queue.policy
+                    async with self._pool.acquire() as connection, connection.transaction():
+                        count = await _stage(connection, queue, staged)
+                        cursor = await connection.cursor(_SQL["staged"])
+                        while rows := await cursor.fetch(_AT_ONCE):
+                            lines = [ExportedLine(row["position"], row["name"], bytes(row["line"])) for row in rows]
+                            part = await asyncio.to_thread(read, lines)
+                            requests = [request for request, _ in part]
+                            found = await register(connection, policy, checked(policy, queue, requests, now), now)
+                            known += [
+                                request.key
+                                for request, each in zip(requests, found, strict=True)
+                                if each.verdict is RegistrationVerdict.EXISTS
+                            ]
+                            await _restore(connection, [each.task for each in found], [each for _, each in part])
+                        if known:
+                            raise _ExistError
         except _ExistError:
-            return sorted(known)
-        return ()
+            return 0, sorted(known)
+        return count, ()
+
+
+async def _stage(connection: Any, queue: str, staged: AsyncIterator[Sequence[ExportedLine]]) -> int:
+    """Copies jobs into a table of the transaction; returns how many."""
+    await connection.execute(_SQL["stage"])
+    count = 0
+    async for batch in staged:
+        count += len(batch)
+        if count > MOST_JOBS:
+            raise InvalidError("$", f"has more than {MOST_JOBS} jobs; import those of one prefix at a time")
+        records = [(each.position, TaskLane(queue, each.name).id, each.name, each.line) for each in batch]
+        await connection.copy_records_to_table("imported_jobs", records=records)
+    return count
 
 
 async def _restore(connection: Any, tasks: Sequence[str], counters: Sequence[JobCounters]) -> None:

@@ -17,7 +17,7 @@ WHERE t.id = $1;
 SELECT t.id, t.key, t.data, t.state, t.due_at, t.planned_at, t.next_at, t.fired, t.failures, t.created_at, t.error,
     (t.options -> 'recurrence' ->> 'until')::timestamptz AS until,
     false AS in_flight, NULL::timestamptz AS last_at
-FROM tasks t WHERE t.queue = $1 AND starts_with(t.key, $2) ORDER BY t.key LIMIT $3;
+FROM tasks t WHERE t.queue = $1 AND starts_with(t.key, $2) ORDER BY t.key;
 
 -- name: some
 -- Some of the jobs of a queue by prefix of their names, due first, as the index of queues has them.
@@ -49,3 +49,11 @@ UPDATE tasks t SET planned_at = given.planned_at, next_at = greatest(t.due_at, g
 FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::integer[], $5::integer[], $6::timestamptz[])
     AS given (id, planned_at, next_at, fired, failures, created_at)
 WHERE t.id = given.id;
+
+-- name: stage
+-- A table of this transaction for jobs that are imported.
+CREATE TEMPORARY TABLE imported_jobs (position integer, lane_id text, name text, line bytea) ON COMMIT DROP;
+
+-- name: staged
+-- Those jobs in the order in which lanes are locked.
+SELECT position, name, line FROM imported_jobs ORDER BY lane_id, position;

@@ -73,11 +73,16 @@ class PostgresNodeStore:
 
     async def submit(self, graph: StoredGraph, edges: Edges, again: Sequence[NodeId], *, now: datetime) -> int:
         async with self._batch(graph, now) as batch:
-            await batch.read([*edges.parents, *again])
+            await batch.read([*edges.parents, *again, *edges.children])
             await _create(batch, [node for node in edges.parents if node not in batch.nodes], edges)
             for node in again:
                 if node in batch.nodes:
                     batch.put(reset(batch.nodes[node]), "")
+            await batch.read(dict.fromkeys(child for found in edges.children.values() for child, _ in found))
+            for node in edges.children:  # parents first: a blocked node waits in the same moment as its parents
+                for child, shifts in _report(batch, node, edges).items():
+                    if child in batch.nodes:
+                        batch.put(shifted(batch.nodes[child], shifts))
             return await batch.write()
 
     async def cancel(self, graph: StoredGraph, nodes: Sequence[NodeId], reason: str, *, now: datetime) -> Sequence[str]:
@@ -158,13 +163,8 @@ class PostgresNodeStore:
                 counted_ends.append(end.number)
             shifts: dict[NodeId, list[Shift]] = {}
             for mover in movers:
-                node = batch.nodes.get(mover)
-                if node is None or not node.unreported or mover not in edges.children:
-                    continue
-                before, after = node.reported, parent_outcome(node.state)
-                batch.put(replace(node, reported=after), "" if after is ParentOutcome.COMPLETE else None)
-                for child, group in edges.children[mover]:
-                    shifts.setdefault(child, []).append(Shift(group, before, after))
+                for child, changes in _report(batch, mover, edges).items():
+                    shifts.setdefault(child, []).extend(changes)
             await batch.read(shifts)
             missing = []
             for child, changes in shifts.items():
@@ -195,6 +195,21 @@ class PostgresNodeStore:
             async with self._pool.acquire() as connection, connection.transaction():
                 await lock(connection, graph)
                 yield NodeBatch(connection, graph, now)
+
+
+def _report(batch: NodeBatch, node: NodeId, edges: Edges) -> dict[NodeId, list[Shift]]:
+    """What the children of a node have to count; none when they have, when it does not exist, or when its children are
+    not given.
+    """
+    known = batch.nodes.get(node)
+    if known is None or not known.unreported or node not in edges.children:
+        return {}
+    before, after = known.reported, parent_outcome(known.state)
+    batch.put(replace(known, reported=after), "" if after is ParentOutcome.COMPLETE else None)
+    shifts: dict[NodeId, list[Shift]] = {}
+    for child, group in edges.children[node]:
+        shifts.setdefault(child, []).append(Shift(group, before, after))
+    return shifts
 
 
 async def _create(batch: NodeBatch, nodes: Sequence[NodeId], edges: Edges) -> None:

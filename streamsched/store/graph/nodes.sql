@@ -13,8 +13,8 @@ ON CONFLICT (app) DO UPDATE SET
 RETURNING generation;
 
 -- name: lock
--- Every change of an app's nodes waits for this lock.
-SELECT generation FROM graphs WHERE app = $1 FOR UPDATE;
+-- Every change of an app's nodes waits for this lock, except for arrivals, which only refer to the row.
+SELECT generation FROM graphs WHERE app = $1 FOR NO KEY UPDATE;
 
 -- name: nodes
 -- Those of the given nodes that exist.
@@ -45,14 +45,22 @@ LIMIT $6;
 SELECT task, state, count(*) AS nodes FROM graph_nodes WHERE app = $1 GROUP BY task, state;
 
 -- name: write
--- New nodes, and changed ones in place of their former row.
+-- Changed nodes in place of their former row, and new ones.
+WITH w AS (
+    SELECT * FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[], $9::boolean[],
+        $10::text[], $11::text[], $12::bigint[], $13::boolean[])
+        AS w (task, job_id, state, reported, groups, round, again, job, reason, generation, held)
+), changed AS (
+    UPDATE graph_nodes n SET state = w.state, reported = w.reported, groups = w.groups::integer[], round = w.round,
+        again = w.again, generation = w.generation, job = w.job, reason = w.reason, changed_at = $2, held = w.held
+    FROM w WHERE n.app = $1 AND n.task = w.task AND n.job_id = w.job_id
+    RETURNING n.task, n.job_id
+)
 INSERT INTO graph_nodes AS n (app, task, job_id, state, reported, groups, round, again, generation, job, reason, created_at,
     changed_at, held)
 SELECT $1, w.task, w.job_id, w.state, w.reported, w.groups::integer[], w.round, w.again, w.generation, w.job, w.reason, $2, $2,
     w.held
-FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[], $9::boolean[], $10::text[],
-    $11::text[], $12::bigint[], $13::boolean[])
-    AS w (task, job_id, state, reported, groups, round, again, job, reason, generation, held)
+FROM w LEFT JOIN changed c USING (task, job_id) WHERE c.task IS NULL
 ON CONFLICT (app, task, job_id) DO UPDATE SET state = excluded.state, reported = excluded.reported, groups = excluded.groups,
     round = excluded.round, again = excluded.again, generation = excluded.generation, job = excluded.job,
     reason = excluded.reason, changed_at = excluded.changed_at, held = excluded.held;

@@ -87,6 +87,8 @@ class NodeBatch:
             self.nodes[node.id] = self._before[node.id] = node
             self._jobs[node.id], self._reasons[node.id] = row["job"], row["reason"]
             self._generations[node.id] = row["generation"]
+            if row["held"]:
+                self._held.add(node.id)
 
     async def reported(self, nodes: Iterable[NodeId]) -> dict[NodeId, ParentOutcome]:
         """What these nodes have reported, this transaction included, in one statement."""
@@ -110,8 +112,9 @@ class NodeBatch:
             self._reasons[node.id] = reason
 
     def rewrite(self, node: GraphNode) -> None:
-        """Takes the node, and writes it also when it is equal to the former one."""
+        """Takes the node, and writes it also when it is equal to the former one; it is held only if it is again."""
         self.put(node)
+        self._held.discard(node.id)
         self._changed[node.id] = None
 
     async def write(self) -> int:
@@ -135,9 +138,10 @@ class NodeBatch:
                 [self._jobs.get(node.id) for node in changed],
                 [self._reasons.get(node.id, "") for node in changed],
                 [self._generations[node.id] for node in changed],
-                [node.id in self._held for node in changed],
+                [node.id in self._held and node.state is NodeState.WAITING for node in changed],
             )
-            await self.connection.execute(SQL["ring"])
+            if self._held or any(node.unreported for node in changed):  # else the loops have nothing to do
+                await self.connection.execute(SQL["ring"])
         return made
 
     def _released(self, node: GraphNode) -> bool:

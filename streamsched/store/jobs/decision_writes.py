@@ -16,7 +16,7 @@ from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JobFact, JobState, advance
 from streamsched.domain.limits import later
-from streamsched.domain.schedules.schedule import EnqueueJob, PublishJob
+from streamsched.domain.schedules.schedule import HttpJob
 from streamsched.ports.jobs import InlineRoom
 from streamsched.ports.runs import Assignment
 from streamsched.store.catalog.history import copy
@@ -134,7 +134,7 @@ def _claimed(decided: Sequence[DecidedProgram], inline: InlineRoom | None) -> It
         program = each.input.program
         if inline is None or program is None or not inline.fits(program):
             continue
-        publishes = isinstance(program.executable, PublishJob | EnqueueJob)
+        publishes = not isinstance(program.executable, HttpJob)
         for job, decision in zip(each.input.due_jobs, each.decisions, strict=True):
             if (publications if publishes else requests) and isinstance(decision, Admit):
                 publications -= publishes

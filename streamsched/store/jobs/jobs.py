@@ -67,11 +67,12 @@ class PostgresJobStore:
         *,
         schedule: ScheduleRef | None = None,
         app: AppRef | None = None,
+        namespace: str | None = None,
         states: Sequence[JobState] = (),
         limit: int = 100,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[JobRecord]:
-        filters = (schedule and str(schedule), list(states), limit, app and str(app))
+        filters = (schedule and str(schedule), list(states), limit, str(app) if app else namespace)
         with translated():
             rows = await self._pool.fetch(_SQL["recent"], *filters, *(before or NEWEST))
         return await self._with_outcomes([_record(row) for row in rows])

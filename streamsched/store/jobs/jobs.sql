@@ -5,8 +5,8 @@ UNION ALL
 SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j WHERE h.id = $1;
 
 -- name: recent
--- The newest jobs, of all schedules ($1), apps ($4) and states where none is named, the history included; older than the
--- one created at $5 with id $6.
+-- The newest jobs, of all schedules ($1), apps or namespaces ($4) and states where none is named, with the history; older than the
+-- one created at $5 with id $6. The history is not searched for states that only jobs have that have not ended.
 SELECT * FROM (
     (SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
     WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
@@ -20,6 +20,7 @@ SELECT * FROM (
         WHERE ($1::text IS NULL OR schedule = $1) AND (cardinality($2::text[]) = 0 OR state = ANY($2::text[]))
             AND ($4::text IS NULL OR starts_with(schedule, $4 || '.'))
             AND (created_at, id) < ($5, $6)
+            AND NOT (cardinality($2::text[]) > 0 AND $2::text[] <@ ARRAY['PENDING_CONSTRAINT', 'PENDING_LAUNCH'])
         ORDER BY created_at DESC, id DESC
         LIMIT $3
     ) AS h, jsonb_populate_record(NULL::jobs, h.record) AS j

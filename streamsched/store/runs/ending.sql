@@ -9,8 +9,8 @@ SELECT r.*, h.schedule, (
 FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = $1;
 
 -- name: recent
--- The newest runs, of all programs ($1), apps ($4) and states where none is named, the history included; older than the
--- one created at $5 with id $6.
+-- The newest runs, of all programs ($1), apps or namespaces ($4) and states where none is named, the history included; older than the
+-- one created at $5 with id $6. The history is not searched for states that only runs have that have not ended.
 SELECT * FROM (
     (SELECT r.*, j.schedule FROM runs r LEFT JOIN jobs j ON j.id = r.job
     WHERE ($1::text IS NULL OR r.program = $1) AND (cardinality($2::text[]) = 0 OR r.state = ANY($2::text[]))
@@ -24,6 +24,7 @@ SELECT * FROM (
         WHERE ($1::text IS NULL OR program = $1) AND (cardinality($2::text[]) = 0 OR state = ANY($2::text[]))
             AND ($4::text IS NULL OR starts_with(program, $4 || '.'))
             AND (created_at, id) < ($5, $6)
+            AND NOT (cardinality($2::text[]) > 0 AND $2::text[] <@ ARRAY['PENDING', 'STARTING', 'RUNNING', 'SUSPENDED'])
         ORDER BY created_at DESC, id DESC
         LIMIT $3
     ) AS h, jsonb_populate_record(NULL::runs, h.record) AS r
@@ -94,7 +95,8 @@ UPDATE jobs SET state = $3, reason = $4, ended_at = $5::timestamptz WHERE id = $
 
 -- name: run_moves
 -- A transition of a live run by its runner.
-UPDATE runs SET state = $4, started_at = coalesce(started_at, $5::timestamptz), heartbeat_at = $5::timestamptz
+UPDATE runs SET state = $4, started_at = coalesce(started_at, $5::timestamptz), heartbeat_at = $5::timestamptz,
+    start = nullif($6, '')
 WHERE id = $1 AND runner = $2 AND state = $3
 RETURNING program;
 

@@ -20,10 +20,11 @@ from streamsched.domain.jobs.run import RunFact, RunState, advance, status_event
 from streamsched.domain.names import ProgramRef
 from streamsched.log.topics import PROGRAM_STATUS, public_topic
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.runs import Assignment, EnqueuedTask, RunEnd, StopRequest
+from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, Product, RunEnd, StopRequest
 from streamsched.store.catalog import history, outbox
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups, lanes
+from streamsched.store.runs.arrived_nodes import arrive
 from streamsched.store.runs.run_store import FACTS, PostgresRunStore, assigned, satisfaction
 from streamsched.store.sql import queries
 from streamsched.store.tasks.registration import enqueue
@@ -78,10 +79,10 @@ class PostgresRunBatch:
         endings: Mapping[str, RunEnd],
         *,
         events: Mapping[str, Event],
-        tasks: Mapping[str, EnqueuedTask] | None = None,
+        products: Mapping[str, Product] | None = None,
     ) -> Sequence[str]:
         plain = {run: each for run, each in endings.items() if each.state is RunState.COMPLETED}
-        ended = await self._end(plain, events, tasks or {}) if plain else []
+        ended = await self._end(plain, events, products or {}) if plain else []
         ended += [run for run, each in endings.items() if run not in plain and await self._single.finish(run, each)]
         return ended
 
@@ -89,10 +90,10 @@ class PostgresRunBatch:
         self,
         endings: Mapping[str, RunEnd],
         events: Mapping[str, Event],
-        tasks: Mapping[str, EnqueuedTask],
+        products: Mapping[str, Product],
         tries: int = 3,
     ) -> list[str]:
-        """Outbox, history and tasks are written before the programs are locked: their locks delay decisions."""
+        """Outbox, history, tasks and nodes are written before the programs are locked: their locks delay decisions."""
         with translated():
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
@@ -105,9 +106,7 @@ class PostgresRunBatch:
                     await outbox.copy(connection, ends.announced.records)
                     await history.copy(connection, ends.announced.history)
                     runs = [row["id"] for row in rows]
-                    made = [tasks[run] for run in runs if run in tasks]
-                    if made:
-                        await enqueue(connection, made, max(each.at for each in endings.values()))
+                    await _make(connection, [products[run] for run in runs if run in products], endings)
                     await connection.execute(_SQL["lock_programs"], list(ends.programs))
                     locked = await connection.fetch(_SQL["live"], runs)
                     if [(row["id"], row["state"]) for row in rows] != [(row["id"], row["state"]) for row in locked]:
@@ -123,7 +122,20 @@ class PostgresRunBatch:
             except ConflictError:
                 if tries == 1:
                     raise
-        return await self._end(endings, events, tasks, tries - 1)
+        return await self._end(endings, events, products, tries - 1)
+
+
+async def _make(connection: Any, products: Sequence[Product], endings: Mapping[str, RunEnd]) -> None:
+    """Raises:
+    NotFoundError, InvalidError: as `RunBatch.finish`.
+    """
+    if not products:
+        return
+    now = max(each.at for each in endings.values())
+    if tasks := [each for each in products if isinstance(each, EnqueuedTask)]:
+        await enqueue(connection, tasks, now)
+    if nodes := [each for each in products if isinstance(each, ArrivedNode)]:
+        await arrive(connection, nodes, now)
 
 
 class _StatusRecords:

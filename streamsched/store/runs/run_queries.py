@@ -46,11 +46,12 @@ class PostgresRunQueries:
         *,
         program: ProgramRef | None = None,
         app: AppRef | None = None,
+        namespace: str | None = None,
         states: Sequence[RunState] = (),
         limit: int = 100,
         before: tuple[datetime, str] | None = None,
     ) -> Sequence[RunRecord]:
-        filters = (program and str(program), list(states), limit, app and str(app))
+        filters = (program and str(program), list(states), limit, str(app) if app else namespace)
         with translated():
             rows = await self._pool.fetch(SQL["recent"], *filters, *(before or NEWEST))
             return [_record(row) for row in rows]
@@ -112,4 +113,5 @@ def _record(row: Any) -> RunRecord:
         log_path=row["log_path"],
         muted=bool(row["muted"]),
         rerun_of=row.get("rerun_of"),
+        start=row["start"],
     )

@@ -74,11 +74,11 @@ class PostgresRunStore:
                 await deadlines.watch_run(connection, assignment.schedule, row["job"], run, now=now)
         return assignment
 
-    async def started(self, run: str, *, runner: str, now: datetime) -> None:
+    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await connection.fetchrow(SQL["state"], run)
-                if row is not None and await _start(connection, row, runner, now):
+                if row is not None and await _start(connection, row, runner, now, start):
                     return
                 row = await connection.fetchrow(SQL["state"], run)
                 if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
@@ -97,7 +97,9 @@ class PostgresRunStore:
                 row = await locked(connection, run)
                 if row is None or RunState(row["state"]).terminal:
                     return False
-                if ending.exit_code is not None and await _start(connection, row, row["runner"], ending.at):
+                if ending.exit_code is not None and await _start(
+                    connection, row, row["runner"], ending.at, ending.start
+                ):
                     row = {**row, "state": RunState.RUNNING}  # it ended before its start was stored
                 fact, code = FACTS[ending.state], ending.exit_code
                 failure = failure_of(ending.state, code, overdue=row["stop_requested"] == OVERDUE)
@@ -139,11 +141,11 @@ def _defined(schedule_row: Any | None) -> Schedule | None:
     return None if schedule_row is None else stored_schedule_from_json(schedule_row["definition"])
 
 
-async def _start(connection: Any, row: Any, runner: str, now: datetime) -> bool:
+async def _start(connection: Any, row: Any, runner: str, now: datetime, how: str) -> bool:
     """STARTING → RUNNING, with status event and history; False when it is not STARTING, or not this runner's."""
     state = advance(RunState.STARTING, RunFact.STARTED)
-    if await connection.fetchval(SQL["run_moves"], row["id"], runner, RunState.STARTING, state, now) is None:
+    if await connection.fetchval(SQL["run_moves"], row["id"], runner, RunState.STARTING, state, now, how) is None:
         return False
     await announce(connection, row, state, at=now)
-    await record(connection, "run", row["id"], "run.started", "", at=now)
+    await record(connection, "run", row["id"], "run.started", how, at=now)
     return True

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.server import Measures, QueueMeasures
+from streamsched.ports.server import LATELY, Measures, QueueMeasures
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.connections import translated
+from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import queries
+
+#: Programs of which ended runs are counted.
+_PROGRAMS: Final = 200
 
 
 class PostgresGauges:
@@ -41,6 +45,10 @@ class PostgresGauges:
                 verdicts = await connection.fetch(self._sql["verdicts"])
                 single = await connection.fetchrow(self._sql["single"], now)
                 queues = await connection.fetch(self._sql["queues"], now, COUNTED)
+                held = await connection.fetch(self._sql["held"], COUNTED)
+                jobs_ended = await connection.fetch(self._sql["jobs_ended"], now - LATELY)
+                runs_ended = await connection.fetch(self._sql["runs_ended"], now - LATELY, _PROGRAMS)
+                reports = await connection.fetch(self._sql["shard_positions"])
                 stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
@@ -55,6 +63,10 @@ class PostgresGauges:
             {TopicPartition(row["topic"], row["partition"]): row["position"] for row in positions},
             {(row["verdict"], row["late"]): row["amount"] for row in verdicts},
             {row["name"]: _of_queue(row, stuck.get(row["name"], 0), now) for row in queues},
+            dict(map(tuple, held)),
+            dict(map(tuple, jobs_ended)),
+            {(row["program"], row["state"]): row["amount"] for row in runs_ended},
+            {row["shard"]: positions_of(row["positions"]) for row in reports},
         )
 
 

@@ -36,11 +36,11 @@ SELECT q.name, q.policy -> 'target' ->> 'type' = 'worker' AS staged,
     (SELECT count(*) FROM (SELECT FROM task_lanes l WHERE l.queue = q.name AND l.in_flight IS NOT NULL LIMIT $2) AS started)
         AS in_flight,
     (SELECT count(*) FROM (
-        SELECT FROM generate_series(0, 15) AS p (partition) JOIN task_lanes l
+        SELECT FROM task_partitions p JOIN task_lanes l
             ON l.queue = q.name AND l.partition = p.partition AND l.ready_at <= $1::timestamptz
         LIMIT $2
     ) AS ready) AS due,
-    (SELECT min(first.ready_at) FROM generate_series(0, 15) AS p (partition) CROSS JOIN LATERAL (
+    (SELECT min(first.ready_at) FROM task_partitions p CROSS JOIN LATERAL (
         SELECT l.ready_at FROM task_lanes l WHERE l.queue = q.name AND l.partition = p.partition AND l.ready_at IS NOT NULL
         ORDER BY l.ready_at LIMIT 1
     ) AS first) AS ready_at
@@ -50,3 +50,31 @@ FROM task_queues q;
 -- Lanes whose head has failed and waits for its next attempt, by queue; counted up to a limit.
 SELECT queue, count(*)::int AS amount FROM (SELECT queue FROM tasks WHERE state = 'RETRYING' AND failures > 0 LIMIT $1) t
 GROUP BY queue;
+
+-- name: held
+-- Of the first $1 waiting jobs: how many each type of constraint did not let start at their last check. The verdicts of a
+-- check stand in the order of the schedule's constraints; beyond them are those of the program.
+SELECT coalesce(s.definition -> 'constraints' -> (verdict.place - 1)::int ->> 'type', 'other') AS by, count(*)::int AS amount
+FROM (SELECT schedule, waiting FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND waiting IS NOT NULL LIMIT $1) AS j
+    CROSS JOIN LATERAL jsonb_array_elements(j.waiting) WITH ORDINALITY AS verdict (value, place)
+    LEFT JOIN schedules s ON s.id = j.schedule
+WHERE verdict.value ->> 'kind' <> 'satisfied'
+GROUP BY 1;
+
+-- name: jobs_ended
+-- Jobs that ended since $1 without a run, by state. Reads the table of live jobs, which ended ones leave within an hour.
+SELECT state, count(*)::int AS amount FROM jobs
+WHERE ended_at > $1 AND state IN ('ABORTED', 'TIMED_OUT', 'LAUNCH_FAILED') GROUP BY state;
+
+-- name: runs_ended
+-- Runs that ended since $1, by program and state, of the $2 programs with most of them. As above.
+WITH ended AS (
+    SELECT program, state, count(*)::int AS amount FROM runs WHERE ended_at > $1 GROUP BY program, state
+)
+SELECT program, state, amount FROM ended
+WHERE program IN (SELECT program FROM ended GROUP BY program ORDER BY sum(amount) DESC, program LIMIT $2);
+
+-- name: shard_positions
+-- Where each shard's next turn starts, as its worker reported last; not of long ago, when topics had other partitions.
+SELECT shard, report -> 'positions' AS positions FROM shard_reports
+WHERE told_at > clock_timestamp() - interval '10 minutes';

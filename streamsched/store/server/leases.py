@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, LiteralString
 
 import asyncpg
 
@@ -12,16 +12,19 @@ from streamsched.ports.leases import Lease, LeaseHolder, Membership
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
-#: Rows of workers without a heartbeat for this many lease times are deleted.
+#: Rows of processes without a heartbeat for this many lease times are deleted.
 _FORGET_AFTER: Final = 100
 
 
 class PostgresLeases:
-    """See `ports.leases.Leases`."""
+    """See `ports.leases.Leases`. The heartbeats of the holders are in table `members`; they are shown the leases like
+    `names`.
+    """
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, *, members: LiteralString = "workers", names: str = "%") -> None:
         self._pool = pool
-        self._sql = queries("server/leases")
+        self._names = names
+        self._sql = {name: sql.replace("{members}", members) for name, sql in queries("server/leases").items()}
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
         with translated():
@@ -29,7 +32,7 @@ class PostgresLeases:
                 self._sql["beat"],
                 *(holder.id, holder.host, holder.pid, holder.reads),
                 *(ttl, ttl * _FORGET_AFTER),
-                *(list(held), list(held.values())),
+                *(list(held), list(held.values()), self._names),
             )
         assert row is not None
         return Membership(dict(row["workers"]), tuple(Lease(*lease) for lease in row["leases"]))

@@ -1,20 +1,20 @@
--- Leases and the workers that hold them. Expiry is judged by this server's clock alone. Rows are locked in the order of
+-- Leases and the processes that hold them: table {members} has a row with the heartbeat of each. Expiry is judged by this server's clock alone. Rows are locked in the order of
 -- their names, so concurrent holders cannot deadlock. An expiry ten or more lease times in the future was written before
 -- the server's clock was set back and counts as expired. The bound is not one lease time: the clock may go back a little,
 -- and holders may have different lease times.
 
 -- name: beat
--- One round trip: upserts the worker's row, renews the leases it still owns, deletes workers without a heartbeat for $6,
--- and returns the live workers (a heartbeat within the lease time) and all leases with their seconds left. A statement
--- sees the changes of its own CTEs only through what they return.
+-- One round trip: upserts the process's row, renews the leases it still owns, deletes processes without a heartbeat for
+-- $6, and returns the live ones (a heartbeat within the lease time) and the leases like $9 with their seconds left. A
+-- statement sees the changes of its own CTEs only through what they return.
 WITH alive AS (
-    INSERT INTO workers (id, host, pid, reads, seen_at) VALUES ($1, $2, $3, $4, now())
+    INSERT INTO {members} (id, host, pid, reads, seen_at) VALUES ($1, $2, $3, $4, now())
     ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, reads = excluded.reads,
         seen_at = excluded.seen_at
     RETURNING id, reads
 ), forgotten AS (
-    DELETE FROM workers WHERE id IN (
-        SELECT id FROM workers WHERE seen_at < now() - $6::interval AND id <> $1 FOR UPDATE SKIP LOCKED
+    DELETE FROM {members} WHERE id IN (
+        SELECT id FROM {members} WHERE seen_at < now() - $6::interval AND id <> $1 FOR UPDATE SKIP LOCKED
     )
 ), own AS (
     SELECT l.name FROM leases l JOIN unnest($7::text[], $8::bigint[]) AS held (name, epoch) USING (name, epoch)
@@ -27,7 +27,7 @@ WITH alive AS (
 SELECT
     array(
         SELECT (each.id, each.reads) FROM (
-            SELECT id, reads FROM workers
+            SELECT id, reads FROM {members}
             WHERE seen_at > now() - $5::interval AND seen_at < now() + 10 * $5::interval AND id <> $1
             UNION ALL SELECT id, reads FROM alive
         ) each ORDER BY each.id
@@ -37,6 +37,7 @@ SELECT
             CASE WHEN until.at < now() + 10 * $5::interval THEN extract(epoch FROM until.at - now()) ELSE 0 END::float8,
             l.wanted_by, l.format)
         FROM leases l LEFT JOIN renewed r USING (name), coalesce(r.expires_at, l.expires_at) AS until (at)
+        WHERE l.name LIKE $9::text
         ORDER BY l.name
     ) AS leases;
 
@@ -89,5 +90,5 @@ WITH own AS (
 UPDATE leases SET expires_at = now() FROM own WHERE leases.name = own.name;
 
 -- name: leave
--- Removes the worker.
-DELETE FROM workers WHERE id = $1;
+-- Removes the process.
+DELETE FROM {members} WHERE id = $1;

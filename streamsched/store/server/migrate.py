@@ -25,6 +25,8 @@ log = structlog.get_logger()
 
 # One advisory lock per database for all releases: its number is arbitrary and must never change.
 _LOCK = 7_217_493_001
+# For each server that the URL names.
+_CONNECT_S = 5
 
 
 def migrate(dsn: str, *, timeout: float = 60.0) -> None:
@@ -42,7 +44,9 @@ def migrate(dsn: str, *, timeout: float = 60.0) -> None:
     try:
         with _exclusive(dsn, timeout):
             engine = sqlalchemy.create_engine(
-                "postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool
+                "postgresql+psycopg://",
+                creator=lambda: psycopg.connect(dsn, connect_timeout=_CONNECT_S),
+                poolclass=NullPool,
             )
             with engine.connect() as connection:
                 before = MigrationContext.configure(connection).get_current_heads()
@@ -112,7 +116,7 @@ def _exclusive(dsn: str, timeout: float) -> Iterator[None]:
     `CREATE INDEX CONCURRENTLY` in the process that migrates would wait indefinitely.
     """
     deadline = time.monotonic() + timeout
-    with psycopg.connect(dsn, autocommit=True) as guard:
+    with psycopg.connect(dsn, autocommit=True, connect_timeout=_CONNECT_S) as guard:
         while not _locked(guard):
             if time.monotonic() >= deadline:
                 raise UnavailableError(f"another process has been migrating the database for {timeout:g} s")

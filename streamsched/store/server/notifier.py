@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import asyncpg
 import structlog
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.store.connections import translated, watch
+from streamsched.store.connections import connector, translated, watch
 
 log = structlog.get_logger()
 
@@ -44,6 +43,7 @@ class PostgresNotifier:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
+        self._connect = connector(dsn)
         self._subscriptions: dict[str, set[PostgresSubscription]] = {}
         self._channels: set[str] = set()
         self._connection: Any = None
@@ -80,7 +80,7 @@ class PostgresNotifier:
     async def _open(self) -> None:
         if self._connection is None:
             self._channels.clear()
-            connection = await asyncpg.connect(self._dsn, timeout=_CONNECT_SECONDS)
+            connection = await self._connect(self._dsn, timeout=_CONNECT_SECONDS)
             watch(connection)
             connection.add_termination_listener(self._lost)
             self._connection = connection

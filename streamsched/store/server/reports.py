@@ -67,13 +67,17 @@ def _to_json(report: ShardReport) -> dict[str, Any]:
     }
 
 
-def _report(row: Any) -> ShardReport:
-    stored: Mapping[str, Any] = row["report"]
-    positions = {
+def positions_of(stored: Mapping[str, Mapping[str, int]]) -> Mapping[TopicPartition, int]:
+    """Those of a report, stored by topic and partition."""
+    return {
         TopicPartition(topic, int(partition)): position
-        for topic, partitions in stored["positions"].items()
+        for topic, partitions in stored.items()
         for partition, position in partitions.items()
     }
+
+
+def _report(row: Any) -> ShardReport:
+    stored: Mapping[str, Any] = row["report"]
     return ShardReport(
         shard=row["shard"],
         epoch=row["epoch"],
@@ -84,6 +88,6 @@ def _report(row: Any) -> ShardReport:
         recovery_s=stored["recovery_s"],
         rows=stored["rows"],
         halted=stored["halted"],
-        positions=positions,
+        positions=positions_of(stored["positions"]),
         silent_s=stored.get("silent_s", 0.0),
     )

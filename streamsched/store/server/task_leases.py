@@ -1,15 +1,15 @@
-"""Leases of partitions of lanes: as those of shards, but the holders are owners of tasks, not workers."""
+"""Leases of partitions of lanes: as those of shards, but the holders are owners of tasks, not workers. A row in
+`workers` is a process that runs shards, so the heartbeats of owners are in a table of their own.
+"""
 
 from __future__ import annotations
 
 from streamsched.store.connections import Pool
 from streamsched.store.server.leases import PostgresLeases
-from streamsched.store.sql import queries
 
 
 class PostgresTaskLeases(PostgresLeases):
-    """See `ports.leases.Leases`. Heartbeats are in a table of their own."""
+    """See `ports.leases.Leases`."""
 
     def __init__(self, pool: Pool) -> None:
-        super().__init__(pool)
-        self._sql = {**self._sql, **queries("server/task_leases")}
+        super().__init__(pool, members="task_owners", names="tasks-%")

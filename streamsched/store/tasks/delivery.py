@@ -17,10 +17,14 @@ from streamsched.domain.errors import InvalidError, storable_text
 from streamsched.domain.limits import as_stored
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
     StartedTask,
     TaskEnds,
     TaskRetries,
     TaskTicks,
+    WorkerLost,
 )
 from streamsched.domain.tasks.queue import startable, taken
 from streamsched.domain.tasks.task import TaskState
@@ -43,12 +47,15 @@ class PostgresDeliveryStore:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def fence(self, epochs: Mapping[int, int], *, now: datetime) -> frozenset[int]:
+    async def fence(
+        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[DeliveryKey] = ()
+    ) -> frozenset[int]:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["fence"], list(epochs), list(epochs.values()))
                 taken_over = [row["partition"] for row in rows]
-                freed = await connection.fetch(_SQL["recover"], taken_over, now)
+                mine = [key.task for key in held], [key.generation for key in held]
+                freed = await connection.fetch(_SQL["recover"], taken_over, now, *mine)
         if freed:
             log.info("tasks.recovered", tasks=len(freed))
         return frozenset(taken_over)
@@ -146,6 +153,7 @@ def _started(row: Any, now: datetime) -> StartedTask:
         planned_at=row["planned_at"],
         fired=row["fired"],
         failures=row["failures"],
+        losses=row["losses"],
         started_at=now,
         data=bytes(row["data"]),
         content_type=row["content_type"],
@@ -169,8 +177,8 @@ class _Writes:
         match ended.after:
             case TaskEnds(state=state, reason=reason):
                 self._ends.append((*key, state, reason, at, attempt))
-            case TaskRetries(at=next_at, failures=failures, reason=reason):
-                self._retries.append((*key, next_at, task.planned_at, failures, reason, attempt))
+            case TaskRetries(at=next_at, failures=failures, losses=losses, reason=reason):
+                self._retries.append((*key, next_at, task.planned_at, failures, losses, reason, attempt))
             case TaskTicks(planned_at=planned_at, fired=fired, state=state, reason=reason):
                 self._ticks.append((*key, planned_at, fired, state, reason, at, task.planned_at, attempt))
             case SkippedTicks(planned_at=None):
@@ -197,7 +205,21 @@ def _attempt_json(ended: EndedAttempt) -> str:
         "attempt": task.attempt,
         "startedAt": task.started_at.isoformat(),
         "endedAt": end.at.isoformat(),
-        "result": "succeeded" if isinstance(end, Acknowledged) else type(end).__name__.lower().removeprefix("attempt"),
+        "result": _result(end),
         "reason": storable_text(end.detail if isinstance(end, Acknowledged) else end.reason),
     }
     return orjson.dumps(content).decode()
+
+
+def _result(end: AttemptEnd) -> str:
+    match end:
+        case Acknowledged():
+            return "succeeded"
+        case AttemptFailed():
+            return "failed"
+        case WorkerLost():
+            return "lost"
+        case Interrupted():
+            return "interrupted"
+        case _:
+            assert_never(end)

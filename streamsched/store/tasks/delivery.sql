@@ -1,23 +1,32 @@
 -- What the owners of partitions do. Every write is guarded by the epoch of the partition, whose row it locks: once a
 -- later owner has fenced, no write of a former one takes effect. Order of locks: queue, partitions, lanes by id, tasks.
+--
+-- A lane is in the partition of its row. It changes that only while it is not in flight (`partitions.sql`), and what is
+-- read of it is checked again once it is locked, so no owner starts a lane that has left its partition. Whenever a lane
+-- is freed, it goes to the partition where a new one would go.
 
 -- name: fence
--- Takes partitions under newer epochs; those of later owners are left out.
+-- Takes partitions under newer epochs, or again under the same; those of later owners are left out.
 UPDATE task_partitions p SET epoch = given.epoch
 FROM unnest($1::integer[], $2::bigint[]) AS given (partition, epoch)
-WHERE p.partition = given.partition AND p.epoch < given.epoch
+WHERE p.partition = given.partition AND p.epoch <= given.epoch
 RETURNING p.partition;
 
 -- name: recover
--- What the former owners had in flight waits as the head of its lane again, and is tried at once.
+-- What is in flight and not held by this owner waits as the head of its lane again, and is tried at once.
 WITH freed AS MATERIALIZED (
-    SELECT id, in_flight, generation FROM task_lanes WHERE partition = ANY($1::integer[]) AND in_flight IS NOT NULL
+    SELECT id, in_flight, generation FROM task_lanes
+    WHERE partition = ANY($1::integer[]) AND in_flight IS NOT NULL AND NOT EXISTS (
+        SELECT FROM unnest($3::text[], $4::bigint[]) AS held (task, generation)
+        WHERE held.task = task_lanes.in_flight AND held.generation = task_lanes.generation
+    )
     ORDER BY id FOR UPDATE
 ), back AS (
     UPDATE tasks t SET state = 'RETRYING', interruptions = t.interruptions + 1, next_at = greatest(t.due_at, $2::timestamptz)
     FROM freed f WHERE t.id = f.in_flight AND t.generation = f.generation
 )
-UPDATE task_lanes l SET in_flight = NULL, generation = NULL, started_at = NULL, ready_at = $2::timestamptz
+UPDATE task_lanes l SET in_flight = NULL, generation = NULL, started_at = NULL, ready_at = $2::timestamptz,
+    partition = task_partition_v1(l.id, (SELECT partitions FROM task_layout))
 WHERE l.id = ANY(ARRAY(SELECT id FROM freed))
 RETURNING l.id;
 
@@ -62,7 +71,8 @@ WITH own AS MATERIALIZED (
     ) AS each
     ORDER BY each.ready_at, each.id LIMIT $5::bigint
 )
-SELECT l.id FROM task_lanes l WHERE l.id = ANY(ARRAY(SELECT id FROM due)) AND l.ready_at <= $4::timestamptz
+SELECT l.id FROM task_lanes l JOIN own USING (partition)
+WHERE l.id = ANY(ARRAY(SELECT id FROM due)) AND l.ready_at <= $4::timestamptz
 ORDER BY l.id FOR UPDATE OF l SKIP LOCKED;
 
 -- name: start
@@ -90,7 +100,7 @@ WITH heads AS MATERIALIZED (
     DELETE FROM task_lanes l USING heads h WHERE l.id = h.lane_id AND h.task IS NULL
 )
 SELECT t.id, t.queue, t.lane, t.lane_id, s.partition, t.key, t.generation, t.due_at, t.planned_at, t.fired, t.failures,
-    t.options, t.data, t.content_type
+    t.losses, t.options, t.data, t.content_type
 FROM started s JOIN tasks t ON t.id = s.task;
 
 -- name: outdated
@@ -122,7 +132,7 @@ WITH gone AS (
 INSERT INTO tasks_history (at, id, queue, lane, key, state, final, due_at, record)
 SELECT at, id, queue, lane, key, ended, true, due_at,
     jsonb_build_object('generation', generation, 'plannedAt', planned_at, 'fired', fired, 'failures', failures,
-        'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
+        'losses', losses, 'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
         'reason', reason, 'attempts', (attempts || attempt::jsonb))
 FROM gone
 RETURNING id;
@@ -130,11 +140,12 @@ RETURNING id;
 -- name: retry_tasks
 -- The next attempt of tasks; they stay the heads of their lanes. The latest 20 attempts are kept.
 UPDATE tasks t SET state = 'RETRYING', next_at = greatest(t.due_at, given.next_at), planned_at = given.planned_at,
-    failures = given.failures, interruptions = t.interruptions + (given.failures = t.failures)::integer,
+    failures = given.failures, losses = given.losses,
+    interruptions = t.interruptions + (given.failures = t.failures AND given.losses = t.losses)::integer,
     error = given.reason,
     attempts = CASE WHEN jsonb_array_length(t.attempts) < 20 THEN t.attempts ELSE t.attempts - 0 END || given.attempt::jsonb
-FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[])
-    AS given (id, generation, next_at, planned_at, failures, reason, attempt)
+FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::integer[], $7::text[],
+    $8::text[]) AS given (id, generation, next_at, planned_at, failures, losses, reason, attempt)
 WHERE t.id = given.id AND t.generation = given.generation;
 
 -- name: tick_tasks
@@ -146,13 +157,13 @@ WITH before AS MATERIALIZED (
     JOIN tasks t USING (id, generation)
 ), ticked AS (
     UPDATE tasks t SET state = 'WAITING', due_at = b.next_planned, planned_at = b.next_planned, next_at = b.next_planned,
-        fired = b.next_fired, failures = 0, interruptions = 0, error = '', attempts = '[]'
+        fired = b.next_fired, failures = 0, losses = 0, interruptions = 0, error = '', attempts = '[]'
     FROM before b WHERE t.id = b.id
 )
 INSERT INTO tasks_history (at, id, queue, lane, key, state, final, due_at, record)
 SELECT at, id, queue, lane, key, ended, false, due_at,
     jsonb_build_object('generation', generation, 'plannedAt', tick, 'fired', fired, 'failures', failures,
-        'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
+        'losses', losses, 'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
         'reason', reason, 'attempts', (attempts || attempt::jsonb))
 FROM before WHERE ended <> ''
 RETURNING id;
@@ -167,7 +178,8 @@ WITH heads AS MATERIALIZED (
     FROM unnest($1::text[]) AS given (id)
 ), kept AS (
     UPDATE task_lanes l SET in_flight = NULL, generation = NULL, started_at = NULL,
-        ready_at = greatest(h.next_at, $2::timestamptz)
+        ready_at = greatest(h.next_at, $2::timestamptz),
+        partition = task_partition_v1(l.id, (SELECT partitions FROM task_layout))
     FROM heads h WHERE l.id = h.lane_id AND h.next_at IS NOT NULL
 )
 DELETE FROM task_lanes l USING heads h WHERE l.id = h.lane_id AND h.next_at IS NULL;

@@ -46,7 +46,7 @@ SELECT q.name,
     (SELECT count(*) FROM (SELECT FROM tasks t WHERE t.queue = q.name LIMIT $2) AS counted) AS tasks,
     (SELECT count(*) FROM (SELECT FROM task_lanes l WHERE l.queue = q.name AND l.in_flight IS NOT NULL LIMIT $2) AS counted)
         AS in_flight,
-    (SELECT min(first.ready_at) FROM generate_series(0, 15) AS p (partition) CROSS JOIN LATERAL (
+    (SELECT min(first.ready_at) FROM task_partitions p CROSS JOIN LATERAL (
         SELECT l.ready_at FROM task_lanes l WHERE l.queue = q.name AND l.partition = p.partition AND l.ready_at IS NOT NULL
         ORDER BY l.ready_at LIMIT 1
     ) AS first) AS ready_at

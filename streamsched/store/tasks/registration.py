@@ -108,7 +108,6 @@ async def _lock_lanes(connection: Any, incoming: Sequence[_Incoming]) -> None:
     await connection.execute(
         _SQL["lock_lanes"],
         list(lanes),
-        [lane.partition for lane, _ in lanes.values()],
         [lane.queue for lane, _ in lanes.values()],
         [lane.name for lane, _ in lanes.values()],
         [ready_at for _, ready_at in lanes.values()],

@@ -2,11 +2,11 @@
 -- transaction ends; what is known of a task is read afterwards.
 
 -- name: lock_lanes
--- Makes the lanes that are missing and locks all. A lane is checked when the earliest of the new tasks is due.
+-- Makes the lanes that are missing and locks all. A lane is checked when the earliest of the new tasks is due. One that
+-- is there stays in its partition: lanes are moved by `partitions.sql`.
 INSERT INTO task_lanes (id, partition, queue, name, ready_at)
-SELECT id, partition, queue, name, ready_at
-FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[])
-    AS given (id, partition, queue, name, ready_at)
+SELECT id, task_partition_v1(id, (SELECT partitions FROM task_layout)), queue, name, ready_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) AS given (id, queue, name, ready_at)
 ORDER BY id
 ON CONFLICT (id) DO UPDATE SET ready_at = CASE
     WHEN task_lanes.in_flight IS NULL THEN least(task_lanes.ready_at, excluded.ready_at)
@@ -30,7 +30,7 @@ SELECT id, lane_id, queue, lane, key, 'WAITING', due_at, due_at, due_at, nextval
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::bytea[],
     $9::text[]) AS given (id, lane_id, queue, lane, key, due_at, options, data, content_type)
 ON CONFLICT (id) DO UPDATE SET state = 'WAITING', due_at = excluded.due_at, planned_at = excluded.planned_at,
-    next_at = excluded.next_at, generation = excluded.generation, fired = 0, failures = 0, interruptions = 0,
+    next_at = excluded.next_at, generation = excluded.generation, fired = 0, failures = 0, losses = 0, interruptions = 0,
     options = excluded.options, data = excluded.data, content_type = excluded.content_type,
     created_at = excluded.created_at, error = '', attempts = '[]'
 RETURNING id, generation;

@@ -98,11 +98,11 @@ class PostgresTaskRegistry:
         record = await self._queues.get(queue)
         with translated():
             row = await self._pool.fetchrow(_SQL["head"], lane.id, COUNTED)
-        if row is None:
-            return LaneRecord(queue, name, lane.partition, None, 0, ())
+            if row is None:
+                return LaneRecord(queue, name, await self._pool.fetchval(_SQL["partition"], lane.id), None, 0, ())
         head = _head(row)
         reasons = waiting_reasons(record.queue, head, in_flight=record.in_flight, before=0, now=now)
-        return LaneRecord(queue, name, lane.partition, head, row["waiting"], reasons)
+        return LaneRecord(queue, name, row["partition"], head, row["waiting"], reasons)
 
     async def cancel(self, task: str, reason: str, *, now: datetime) -> TaskRecord:
         return await self._end(task, TaskFact.CANCELLED, TaskState.CANCELLED, reason, now)
@@ -187,6 +187,7 @@ def _live(row: Any) -> TaskRecord:
         generation=row["generation"],
         fired=row["fired"],
         failures=row["failures"],
+        losses=row["losses"],
         interruptions=row["interruptions"],
         created_at=row["created_at"],
         reason=row["error"],
@@ -209,6 +210,7 @@ def _ended(row: Any) -> TaskRecord:
         generation=record["generation"],
         fired=record["fired"],
         failures=record["failures"],
+        losses=record.get("losses", 0),
         interruptions=record["interruptions"],
         created_at=datetime.fromisoformat(record["createdAt"]),
         reason=record["reason"],
@@ -227,6 +229,7 @@ def _head(row: Any) -> LaneHead:
         state=_state(row),
         next_at=row["next_at"],
         failures=row["failures"],
+        losses=row["losses"],
         error=row["error"],
     )
 

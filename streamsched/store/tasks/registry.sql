@@ -3,7 +3,7 @@
 -- name: live
 -- Live tasks, by id.
 SELECT t.id, t.queue, t.lane, t.lane_id, t.key, t.state, t.due_at, t.planned_at, t.next_at, t.generation, t.fired, t.failures,
-    t.interruptions, t.options, octet_length(t.data) AS bytes, t.created_at, t.error, t.attempts,
+    t.losses, t.interruptions, t.options, octet_length(t.data) AS bytes, t.created_at, t.error, t.attempts,
     EXISTS (SELECT FROM task_lanes l WHERE l.id = t.lane_id AND l.in_flight = t.id AND l.generation = t.generation)
         AS in_flight
 FROM tasks t WHERE t.id = ANY($1::text[]);
@@ -40,7 +40,7 @@ ORDER BY at DESC, id DESC LIMIT $4;
 
 -- name: head
 -- The task that is in flight in a lane, else its head; and how many tasks it has, counted up to a limit.
-SELECT t.id, t.key, t.state, t.next_at, t.failures, t.error,
+SELECT l.partition, t.id, t.key, t.state, t.next_at, t.failures, t.losses, t.error,
     coalesce(l.in_flight = t.id AND l.generation = t.generation, false) AS in_flight,
     (SELECT count(*) FROM (SELECT FROM tasks c WHERE c.lane_id = t.lane_id LIMIT $2) AS counted) AS waiting
 FROM tasks t LEFT JOIN task_lanes l ON l.id = t.lane_id
@@ -49,6 +49,10 @@ WHERE t.id = coalesce(
         WHERE l.id = $1),
     (SELECT h.id FROM tasks h WHERE h.lane_id = $1 ORDER BY (h.state = 'WAITING'), h.due_at, h.key LIMIT 1)
 );
+
+-- name: partition
+-- Where a lane without tasks would go.
+SELECT task_partition_v1($1, partitions) FROM task_layout;
 
 -- name: before
 -- How many tasks of its lane go before a task, counted up to a limit.
@@ -71,7 +75,7 @@ WITH gone AS (DELETE FROM tasks WHERE id = $1 RETURNING *)
 INSERT INTO tasks_history (at, id, queue, lane, key, state, final, due_at, record)
 SELECT $2::timestamptz, id, queue, lane, key, $3, true, due_at,
     jsonb_build_object('generation', generation, 'plannedAt', planned_at, 'fired', fired, 'failures', failures,
-        'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
+        'losses', losses, 'interruptions', interruptions, 'options', options, 'bytes', octet_length(data), 'createdAt', created_at,
         'reason', $4::text, 'attempts', attempts)
 FROM gone;
 

@@ -18,7 +18,8 @@ from streamsched.cli.main import make_app
 from streamsched.config import PREFIX as VARIABLE
 from streamsched.config import Settings
 from streamsched.domain.time.duration import duration_text
-from streamsched.telemetry.metrics import PREFIX, TABLE, Metrics
+from streamsched.telemetry.metric_table import PREFIX, TABLE
+from streamsched.telemetry.metrics import Metrics
 from tests.architecture.reference.markdown import described, fenced, section, table
 
 #: Routes of CDAP's dialect; `cdap.md` describes them.
@@ -80,7 +81,7 @@ def _default(parameter: Any) -> str:
 
 
 def http_page() -> str:
-    services = SimpleNamespace(health=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics())
+    services = SimpleNamespace(health=None, audit=None, allowed_hosts=AllowedHosts(frozenset()), metrics=Metrics())
     document = make_api(cast("ApiServices", services)).openapi()
     lines = [
         "# HTTP",
@@ -170,16 +171,23 @@ def _fallback(field: Any) -> str:
 
 def metrics_page() -> str:
     rows = [
-        (f"`{PREFIX}{each.name}`", each.kind, ", ".join(f"`{label}`" for label in each.labels), each.help)
+        (
+            f"`{PREFIX}{each.name}`",
+            each.kind,
+            ", ".join(f"`{label}`" for label in each.labels),
+            each.question,
+            each.help,
+        )
         for each in TABLE
     ]
     lines = [
         "# Metrics",
         "",
-        "Made from `streamsched/telemetry/metrics.py`; `make docs` writes it again. The API serves them as",
-        "`/metrics`, workers and launchers on `STREAMSCHED_HEALTH_PORT`. The format is Prometheus' text format. A",
-        "gauge appears after its first measurement.",
+        "Made from `streamsched/telemetry/metric_table.py`; `make docs` writes it again. The API serves them as",
+        "`/metrics` to a viewer's token, workers and launchers on `STREAMSCHED_HEALTH_PORT` without one. The format is",
+        "Prometheus' text format. A gauge appears after its first measurement; those of the whole installation are the",
+        "API's. What to alert on: [answer an alert](../how-to/answer-an-alert.md).",
         "",
-        *table(("metric", "kind", "labels", "what is measured"), rows),
+        *table(("metric", "kind", "labels", "question", "what is measured"), rows),
     ]
     return "\n".join(lines) + "\n"

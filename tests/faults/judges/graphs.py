@@ -22,11 +22,14 @@ class Work:
         edges: of all nodes there may be.
         asked: nodes that were submitted.
         again: nodes that were submitted again when all had ended, each once.
+        overlapping: nodes that were submitted again while others ran, with the number of lines that were noted before.
+            One that runs is joined.
     """
 
     edges: Edges = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
+    overlapping: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def wanted(self) -> Mapping[str, tuple[int, int]]:
@@ -47,6 +50,11 @@ class Work:
             while more := {each for each in ran - sure if self._sure(each, sure)}:
                 sure |= more
             least.update(sure)
+            most.update(perhaps)
+        for node, _ in self.overlapping:
+            perhaps = {node}
+            while more := {each for each in ran - perhaps if self._touched(each, perhaps)}:
+                perhaps |= more
             most.update(perhaps)
         return {node: (least[node], most[node]) for node in ran}
 
@@ -98,6 +106,8 @@ def judge_graph(
             completed[node] += 1
         elif runs.get(run) not in {"LOST", "FAILED", "KILLED"}:  # killed before its end was stored, and so repeated
             into.miss(f"the end of {run}, which is {runs.get(run)}")
+    if work.overlapping:
+        _judge_overlapping(work, [each for each in enumerate(lines) if runs.get(each[1][3]) == "COMPLETED"], into)
     for run, state in runs.items():
         if state == "COMPLETED" and not once[run]:
             into.spoil(f"{run} is completed and did nothing")
@@ -110,6 +120,25 @@ def judge_graph(
             into.double(f"{node} was completed {completed[node]} times of {most}", completed[node] - most)
     for node in completed.keys() - wanted.keys():
         into.double(f"{node}, which was not asked for")
+
+
+def _judge_overlapping(work: Work, lines: Sequence[tuple[int, Sequence[str]]], into: Judgement) -> None:
+    """Each submission has an end of the node's work after it, and what a node has done last is newer than its parents.
+
+    Args:
+        lines: of completed runs, with their number.
+    """
+    began: dict[str, int] = {}
+    done: dict[str, int] = {}
+    for number, (what, task, job_id, _) in lines:
+        (began if what == "began" else done)[f"{task} {job_id}"] = number
+    for node, before in work.overlapping:
+        if done.get(node, -1) < before:
+            into.miss(f"the work of {node} that was asked for again")
+    for node, number in began.items():
+        groups = work.edges[node]
+        if len(groups) == 1 and any(done.get(parent, -1) > number for parent in groups[0]):
+            into.miss(f"{node} after the last work of its parents")
 
 
 def _may_begin(groups: Sequence[Sequence[str]], ended: set[str]) -> bool:

@@ -13,6 +13,7 @@ import asyncpg
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from tests.faults.judges.homes import Asked, Homes
+from tests.faults.sites.visibility import Visibility, read_visibility
 from tests.judgement import Judgement
 from tests.support.rerun import rerun
 
@@ -62,6 +63,7 @@ class Stored:
     """What PostgreSQL holds of one app, and what its runs have left (see `Left`).
 
     Attributes:
+        visibility: which jobs were not yet visible when a run was made.
         backfills: their rows; in `found` the number of each item as a text → its state, and its job as it is stored.
     """
 
@@ -71,6 +73,7 @@ class Stored:
     serial: Sequence[str] = ()
     calls: Counter[str] = field(default_factory=Counter)
     backfills: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    visibility: Visibility = field(default_factory=Visibility)
 
     runs_of: Mapping[str, Sequence[str]] = field(init=False)
 
@@ -113,6 +116,7 @@ async def stored(pool: asyncpg.Pool, app: str, left: Callable[[], Left]) -> Stor
         [line for line in found.serial if line[1:].startswith(mine)],
         Counter({job: times for job, times in found.calls.items() if job.startswith(mine)}),
         {row["id"]: row for row in backfills},
+        await read_visibility(pool),
     )
 
 

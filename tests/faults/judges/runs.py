@@ -18,7 +18,7 @@ from tests.faults.judges.jobs import Stored
 from tests.judgement import Judgement
 from tests.support.rerun import Stamped
 
-#: A job is stored at most so long after its time of creation.
+#: A job may be stored so long after its time of creation; after longer, if a snapshot proves it.
 _STORED_IN: Final = timedelta(seconds=1)
 _WAITING: Final = frozenset({JobState.PENDING_CONSTRAINT, JobState.PENDING_LAUNCH})
 
@@ -55,7 +55,7 @@ def judge_job(
         case state if state in _WAITING:
             into.miss(f"job {job} is still {state}: {row['reason']} {row['waiting']}")
         case JobState.LAUNCHED:
-            _ran_once(job, there, into)
+            ran_once(job, there, into, permitted=name is None or not superseded(log, row["generation"]))
             if name is not None:
                 _in_time(row, name, asked, into)
         case JobState.OBSOLETE if name is not None and superseded(log, row["generation"]):
@@ -138,7 +138,8 @@ def _in_order(lane: tuple[str, str], runs: Sequence[str], there: Stored, into: J
         row = there.job_of(run)
         assert row is not None
         place, admitted = (row["satisfied_at"], row["sequence"], row["id"]), there.runs[run]["created_at"]
-        if latest is not None and place < latest[0] and row["created_at"] + _STORED_IN < latest[1]:
+        overtaken = latest is not None and place < latest[0] and row["created_at"] + _STORED_IN < latest[1]
+        if latest is not None and overtaken and not there.visibility.hidden(row["id"], latest[2]):
             into.spoil(f"in lane {lane} run {run} waited, satisfied at {place[0]}, while {latest[2]} began")
         if latest is None or place > latest[0]:
             latest = place, admitted, run
@@ -158,9 +159,10 @@ def superseded(log: Sequence[Stamped], generation: int) -> bool:
     )
 
 
-def _ran_once(job: str, there: Stored, into: Judgement) -> None:
+def ran_once(job: str, there: Stored, into: Judgement, *, permitted: bool = True) -> None:
     """A command ran in one run. Inline runs are repeated when their launcher is lost: one completed, the others are
-    lost.
+    lost. `permitted`: no change ended the job's generation; otherwise the lost run may be the last, and one that
+    had not begun is killed.
     """
     states = {run: RunState(there.runs[run]["state"]) for run in there.runs_of[job]}
     times = sum(there.started[run] for run in states)
@@ -173,6 +175,8 @@ def _ran_once(job: str, there: Stored, into: Judgement) -> None:
     elif kinds <= {"http", "publish"}:
         if len(completed) > 1:
             into.double(f"job {job} completed {len(completed)} times: {states}")
+        elif not completed and not permitted and set(states.values()) <= {RunState.LOST, RunState.KILLED}:
+            return
         elif not completed:
             into.miss(f"job {job} did not complete: {[(run, there.runs[run]['reason']) for run in states]}")
         elif set(states.values()) - {RunState.COMPLETED, RunState.LOST}:

@@ -22,9 +22,12 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
 
 
 def environ(**settings: object) -> dict[str, str]:
-    """An environment in which these settings, each by its name in lower case, are the only ones of the product."""
+    """An environment in which these settings, each by its name in lower case, are the only ones of the product. The
+    API is open unless they say otherwise.
+    """
     others = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSCHED_")}
-    return {**others, **{f"STREAMSCHED_{name.upper()}": str(value) for name, value in settings.items()}}
+    own = {"api_access": "open", **settings}
+    return {**others, **{f"STREAMSCHED_{name.upper()}": str(value) for name, value in own.items()}}
 
 
 def start(command: Sequence[str], log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:

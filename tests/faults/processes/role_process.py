@@ -47,7 +47,7 @@ def main(role: str, name: str, runners: Path, bug: Bug | None) -> None:
 
 
 def _replace_runners(socket: Path) -> None:
-    def made(data_dir: Path, environ: Mapping[str, str]) -> WarmRunners:
+    def made(data_dir: Path, environ: Mapping[str, str], *, warm: bool) -> WarmRunners:
         return WarmRunners(data_dir, socket)
 
     bootstrap.LocalRunners = made  # type: ignore[assignment, misc]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,9 +15,11 @@ import psutil
 
 from compose.kafka.cluster import Cluster, free_addresses
 from compose.kafka.properties import Shape
+from compose.ports import free_port
 from streamsched.store.server.embedded_server import start_server, stop_server
 from streamsched.store.server.migrate import migrate
 from tests.faults.processes.command import environ
+from tests.faults.sites.visibility import note_visibility
 
 SHARDS = 4
 #: How long a silent process keeps its leases, in seconds.
@@ -107,9 +107,10 @@ def site(folder: Path, broker: str, *, nodes: int = 1) -> Iterator[InstallationS
         asyncio.run(_create(server))
         database = server.replace("/postgres?", "/faults?")
         migrate(database)
+        asyncio.run(note_visibility(database))
         if cluster is not None:
             cluster.start()
-        yield InstallationSite(folder, database, database if cluster is None else cluster.url, _free_port(), cluster)
+        yield InstallationSite(folder, database, database if cluster is None else cluster.url, free_port(), cluster)
     finally:
         if cluster is not None:
             cluster.kill()
@@ -124,15 +125,6 @@ def temporary_site(broker: str, *, nodes: int = 1) -> Iterator[InstallationSite]
         site(Path(folder), broker, nodes=nodes) as made,
     ):
         yield made
-
-
-def _free_port() -> int:
-    """Below those that the kernel gives away (from 32768): no other process takes it while the API is dead."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as tried, suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no port is free")
 
 
 async def _create(server: str) -> None:

@@ -1,17 +1,21 @@
-"""The judge of deliveries: from what was registered, as the API answered, and what arrived at the far side.
+"""The judge of deliveries: from what was registered, what arrived at the far side, and what triggers in the database
+recorded of starts and takeovers.
 
 It shares no code with the kernel. Times are seconds since the epoch, of one machine.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.faults.tasks.receiver import Delivery
+
+_NEVER: Final = float("inf")
+_STORED: Final = ("made", "replaced")
 
 
 class Name(NamedTuple):
@@ -23,7 +27,9 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One that was stored. `verdict`: as the API has it. `answered`: when its answer had arrived."""
+    """One that was sent. `verdict`: what became of it; `made` and `replaced` were stored. `answered`: when that was
+    known.
+    """
 
     name: Name
     version: int
@@ -31,19 +37,36 @@ class Registration:
     verdict: str
     answered: float
 
+    @property
+    def stored(self) -> bool:
+        return self.verdict in _STORED
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What triggers recorded.
+
+    Attributes:
+        starts: the first start of each task.
+        takeovers: by the token of a delivery, when another process took its lane while it was in flight.
+    """
+
+    starts: Mapping[Name, float] = field(default_factory=dict)
+    takeovers: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
 
 @dataclass(slots=True)
 class TaskVerdict:
     """Deviations by kind; all are 0 in a trial that is well.
 
     Attributes:
-        lost: registered and never acknowledged.
+        lost: registered and never acknowledged, or not stored though the task was not started before.
         early: arrived before their due time.
         unordered: arrived before another of the lane that goes first, or before it was acknowledged.
         together: arrived while another of the lane was on its way.
-        stale: delivered though they had been replaced before they were started.
-        unexplained: delivered again though they were not in flight when another process took their lanes.
-        repeated: delivered again; those that were in flight then are no deviation.
+        stale: delivered though they had been replaced before they were started, or were never stored.
+        unexplained: repeats of an attempt without a takeover before each while it was in flight.
+        repeated: all repeats of attempts; those that were in flight at a takeover are no deviation.
     """
 
     lost: int = 0
@@ -74,50 +97,75 @@ class TaskVerdict:
 
 
 def judge(
-    registered: Sequence[Registration],
-    dropped: Mapping[Name, float],
-    deliveries: Sequence[Delivery],
-    in_flight: Collection[Name],
+    sent: Sequence[Registration], dropped: Mapping[Name, float], deliveries: Sequence[Delivery], watched: Watched
 ) -> TaskVerdict:
     """Judges a trial.
 
     Args:
+        sent: in the order in which they took effect.
         dropped: when the drop of a task was requested.
-        in_flight: tasks that were in flight when another process took their lanes.
     """
     verdict = TaskVerdict()
-    newest = {each.name: each for each in registered}  # in the order of their registration
+    registered = [each for each in sent if each.stored]
+    newest = {each.name: each for each in registered}
     acknowledged = {(Name(each.lane, each.key), each.version) for each in deliveries if each.acknowledged}
     for name, each in newest.items():
         if (name, each.version) not in acknowledged and name not in dropped:
             verdict.note("lost", each)
+    for each in sent:
+        if not each.stored and not _explained(each, newest, dropped, watched):
+            verdict.note("lost", f"{each} was not stored, though nothing of the task had started")
     replaced = {
         (before.name, before.version)
         for versions in _by_name(registered).values()
         for before, after in pairwise(versions)
         if after.verdict == "replaced" and after.version != before.version
     }
-    seen: set[tuple[str, int]] = set()
-    for each in deliveries:
-        name = Name(each.lane, each.key)
-        if each.arrived < each.due:
-            verdict.note("early", (name, each.due - each.arrived))
-        if (name, each.version) in replaced:
-            verdict.note("stale", each)
-        if (each.token, each.attempt) in seen:
-            verdict.repeated += 1
-            if name not in in_flight:
-                verdict.note("unexplained", each)
-        seen.add((each.token, each.attempt))
     answered: dict[tuple[Name, int], float] = {}
     for each in registered:
         answered.setdefault((each.name, each.version), each.answered)
+    known: list[Delivery] = []
+    for delivery in deliveries:
+        version = Name(delivery.lane, delivery.key), delivery.version
+        if delivery.arrived < delivery.due:
+            verdict.note("early", (version, delivery.due - delivery.arrived))
+        if version in replaced or version not in answered:
+            verdict.note("stale", delivery)
+        if version in answered:
+            known.append(delivery)
+    _judge_repeats(deliveries, watched, verdict)
     lanes: defaultdict[str, list[Delivery]] = defaultdict(list)
-    for each in deliveries:
-        lanes[each.lane].append(each)
+    for delivery in known:
+        lanes[delivery.lane].append(delivery)
     for found in lanes.values():
         _judge_lane(found, answered, dropped, verdict)
     return verdict
+
+
+def _explained(
+    each: Registration, newest: Mapping[Name, Registration], dropped: Mapping[Name, float], watched: Watched
+) -> bool:
+    """Whether a registration could be left out: the same or a later one is stored, or the task had been started or
+    dropped.
+    """
+    other = newest.get(each.name)
+    if other is not None and other.version >= each.version:
+        return True
+    return min(watched.starts.get(each.name, _NEVER), dropped.get(each.name, _NEVER)) <= each.answered
+
+
+def _judge_repeats(deliveries: Sequence[Delivery], watched: Watched, verdict: TaskVerdict) -> None:
+    """Each repeat of an attempt needs a takeover of its own before it, while the attempt was in flight."""
+    seen: set[tuple[str, int]] = set()
+    repeats: Counter[str] = Counter()
+    for each in deliveries:
+        if (each.token, each.attempt) in seen:
+            verdict.repeated += 1
+            repeats[each.token] += 1
+            before = sum(at <= each.arrived for at in watched.takeovers.get(each.token, ()))
+            if before < repeats[each.token]:
+                verdict.note("unexplained", f"{each}, takeovers: {before}")
+        seen.add((each.token, each.attempt))
 
 
 def _judge_lane(
@@ -131,9 +179,9 @@ def _judge_lane(
     for each in deliveries:
         for key, first in firsts.items():
             other = Name(each.lane, key)
-            if key == each.key or each.key in firsts or dropped.get(other, float("inf")) < each.arrived:
+            if key == each.key or each.key in firsts or dropped.get(other, _NEVER) < each.arrived:
                 continue
-            if ends.get(key, float("inf")) > each.arrived:
+            if ends.get(key, _NEVER) > each.arrived:
                 verdict.note("unordered", f"{each} before the end of {first}")
         firsts.setdefault(each.key, each)
         if each.acknowledged:

@@ -1,104 +1,90 @@
-"""The load of a trial: registrations over HTTP, some repeated, replaced and dropped."""
+"""The load of a trial: registrations, some repeated, replaced and dropped."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-import httpx
-
-from tests.faults.tasks.judge import Name, Registration
+from tests.faults.tasks.judge import Name
 from tests.faults.tasks.receiver import STUCK
+from tests.faults.tasks.ways_in import Arrival, SentTask
 
+#: The queue whose tasks are requests, and the one whose tasks are events.
+CALLED: Final = "called"
+PUBLISHED: Final = "published"
 #: The first due time, in seconds from now, and how far apart the first and the last are.
 LEAD_S: Final = 2.0
-SPREAD_S: Final = 8.0
+SPREAD_S: Final = 6.0
 _AT_ONCE: Final = 500
-_STORED: Final = ("made", "replaced")
 
 
 @dataclass(slots=True)
 class TaskLoad:
     """Attributes:
-    registered: those that were stored, in order.
+    publishing: whether every second lane is in the queue whose tasks are events.
+    newest: the newest registration of each task, in the order in which they were sent first.
     dropped: when the drop of a task was requested, of those that were dropped.
-    ids: of the tasks.
     """
 
-    client: httpx.AsyncClient
-    queue: str
+    arrival: Arrival
+    trial: str
     rng: random.Random
-    registered: list[Registration] = field(default_factory=list)
+    publishing: bool
+    newest: dict[Name, SentTask] = field(default_factory=dict)
     dropped: dict[Name, float] = field(default_factory=dict)
-    ids: dict[Name, str] = field(default_factory=dict)
     repeats: int = 0
-
-    async def set_queue(self, url: str) -> None:
-        """A queue that retries after a second without a bound."""
-        policy = {
-            "target": {"type": "http", "url": url, "timeout": "2s"},
-            "retry": {"type": "period", "period": "1s"},
-        }
-        (await self.client.put(f"/v1/queues/{self.queue}", json=policy)).raise_for_status()
+    replacements: int = 0
+    _names: list[Name] = field(default_factory=list)
 
     async def register(self, lanes: int) -> None:
         """Tasks of so many lanes, one in a hundred of which is stuck; a third of them have more than one."""
         names: list[Name] = []
         for number in range(lanes):
-            lane = f"{STUCK}{number // 100}" if number % 100 == 0 else f"lane-{number}"
+            lane = f"{STUCK}{number // 100}-{self.trial}" if number % 100 == 0 else f"{number}-{self.trial}"
             many = 3 if number % 100 == 0 else self.rng.choice((1, 1, 2))
             names += [Name(lane, f"{self.rng.getrandbits(48):012x}") for _ in range(many)]
         self.rng.shuffle(names)
-        began = time.time()
+        began = time.time() + LEAD_S
         for start in range(0, len(names), _AT_ONCE):
             batch = names[start : start + _AT_ONCE]
-            await self._post([(name, 1, began + LEAD_S + self.rng.uniform(0, SPREAD_S)) for name in batch])
+            await self._send([SentTask(name, 1, round(began + self.rng.uniform(0, SPREAD_S), 3)) for name in batch])
+            self._names += batch
 
     async def meddle(self, stop: asyncio.Event) -> None:
         """Repeats, replaces and drops tasks until it is to stop."""
         while not stop.is_set():
-            before = self.rng.sample(self.registered, min(20, len(self.registered)))
-            await self._post([(each.name, each.version, each.due) for each in self._newest(before[:10])])
-            now = time.time()
-            await self._post(
-                [(each.name, each.version + 1, now + self.rng.uniform(0.2, 4)) for each in self._newest(before[10:])]
-            )
-            await self._drop(self.rng.choice(self.registered).name)
             await asyncio.sleep(0.1)
+            if len(self._names) < 100:
+                continue
+            drawn = [self.newest[name] for name in self.rng.sample(self._names, 40) if name not in self.dropped]
+            repeated, replaced = drawn[:10], drawn[10:]
+            self.repeats += len(repeated)
+            self.replacements += len(replaced)
+            await self._send([*repeated, *map(self._replacement, replaced)])
+            await self._drop(self.newest[self.rng.choice(self._names)])
 
-    def _newest(self, among: Sequence[Registration]) -> list[Registration]:
-        wanted = {each.name for each in among}
-        return list({each.name: each for each in self.registered if each.name in wanted}.values())
+    def _replacement(self, task: SentTask) -> SentTask:
+        due = task.due if self.arrival.keeps_due else round(time.time() + self.rng.uniform(0.2, 4), 3)
+        return SentTask(task.name, task.version + 1, due)
 
-    async def _post(self, tasks: Sequence[tuple[Name, int, float]]) -> None:
-        tasks = [each for each in tasks if each[0] not in self.dropped]
-        if not tasks:
-            return
-        known = {(each.name, each.version): each.due for each in self.registered}
-        response = await self.client.post(f"/v1/queues/{self.queue}/tasks", json=[_task_json(*each) for each in tasks])
-        response.raise_for_status()
-        answered = time.time()
-        for (name, version, due), found in zip(tasks, response.json()["tasks"], strict=True):
-            self.ids[name] = found["id"]
-            if (name, version) in known:
-                self.repeats += 1
-            if found["verdict"] in _STORED:
-                self.registered.append(Registration(name, version, due, found["verdict"], answered))
+    async def _send(self, tasks: Sequence[SentTask]) -> None:
+        by_queue: defaultdict[str, list[SentTask]] = defaultdict(list)
+        for each in tasks:
+            by_queue[self._queue(each.name)].append(each)
+        for queue, those in by_queue.items():
+            await self.arrival.send(queue, those)
+            self.newest.update((each.name, each) for each in those)
 
-    async def _drop(self, name: Name) -> None:
+    async def _drop(self, task: SentTask) -> None:
         asked = time.time()
-        response = await self.client.post(f"/v1/tasks/{self.ids[name]}/drop", json={})
-        if response.status_code == 200 and response.json()["state"] == "DROPPED":
-            self.dropped.setdefault(name, asked)
-        elif response.status_code != 409:
-            response.raise_for_status()
+        if await self.arrival.drop(self._queue(task.name), task):
+            self.dropped.setdefault(task.name, asked)
 
-
-def _task_json(name: Name, version: int, due: float) -> dict[str, Any]:
-    data = {"lane": name.lane, "key": name.key, "version": version, "due": due}
-    return {"lane": name.lane, "key": name.key, "due": datetime.fromtimestamp(due, UTC).isoformat(), "data": data}
+    def _queue(self, name: Name) -> str:
+        number = name.lane.partition("-")[0]
+        return PUBLISHED if self.publishing and number.isdigit() and int(number) % 2 else CALLED

@@ -6,6 +6,7 @@ import asyncio
 import random
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, assert_never
@@ -15,20 +16,9 @@ import httpx
 
 from tests.faults.processes.command import role, start
 from tests.faults.sites.installation_site import InstallationSite
-from tests.faults.tasks.judge import Name
 
 #: How long a silent owner keeps its lanes, in seconds.
-LEASE_S: Final = 5.0
-#: Records what is in flight in a partition whenever another process takes it, before that process frees it.
-_WATCH: Final = """
-CREATE TABLE watched_takeovers (lane text NOT NULL, key text NOT NULL);
-CREATE FUNCTION watch_takeover() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO watched_takeovers
-    SELECT t.lane, t.key FROM task_lanes l JOIN tasks t ON t.id = l.in_flight WHERE l.partition = NEW.partition;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER watch_takeover AFTER UPDATE ON task_partitions FOR EACH ROW EXECUTE FUNCTION watch_takeover();
-"""
+LEASE_S: Final = 3.0
 
 
 class OwnerFault(StrEnum):
@@ -42,27 +32,26 @@ class OwnerFault(StrEnum):
 
 @dataclass(slots=True)
 class Owners:
-    """The processes, and what was in flight when one took the lanes of another."""
+    """The processes. `topics`: with tasks, each for the queue of its name."""
 
     site: InstallationSite
     pool: asyncpg.Pool
     many: int
+    topics: Sequence[str] = ()
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     api: subprocess.Popen[bytes] | None = None
 
     async def start(self, client: httpx.AsyncClient) -> None:
         """Returns when the API answers and the owners share the lanes."""
         self.site.data.mkdir(exist_ok=True)
-        await self.pool.execute(_WATCH)
         self.api = self._process("api")
         self.running = [self._process("launcher") for _ in range(self.many)]
         async with asyncio.timeout(120):
             while not (await _answers(client) and await self._owners() == self.many):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
-    async def strike(self, fault: OwnerFault, rng: random.Random) -> None:
-        """It happens now to one owner; returns when all are there again."""
-        place = rng.randrange(self.many)
+    async def strike(self, place: int, fault: OwnerFault, rng: random.Random) -> None:
+        """It happens now to this owner; returns when it is there again."""
         process = self.running[place]
         match fault:
             case OwnerFault.KILLED | OwnerFault.KILLED_LATE:
@@ -81,10 +70,6 @@ class Owners:
             case _:
                 assert_never(fault)
 
-    async def in_flight(self) -> frozenset[Name]:
-        """Tasks that were in flight in lanes that another process took, so far."""
-        return frozenset(Name(*row) for row in await self.pool.fetch("SELECT lane, key FROM watched_takeovers"))
-
     async def stop(self) -> None:
         for process in (*self.running, self.api):
             if process is not None:
@@ -92,7 +77,12 @@ class Owners:
                 process.wait()
 
     def _process(self, name: str) -> subprocess.Popen[bytes]:
-        env = {**self.site.environ(), "STREAMSCHED_LEASE": f"{LEASE_S:g}s", "STREAMSCHED_LOG_LEVEL": "warning"}
+        env = {
+            **self.site.environ(),
+            "STREAMSCHED_LEASE": f"{LEASE_S:g}s",
+            "STREAMSCHED_LOG_LEVEL": "warning",
+            "STREAMSCHED_TASK_TOPICS": ",".join(self.topics),
+        }
         return start(role(name), self.site.folder / f"{name}.log", env)
 
     async def _owners(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,7 @@ STUCK: Final = "stuck-"
 #: Seconds that a request without an answer is held; longer than the time limit of the queue, shorter than a lease.
 _HELD_S: Final = 2.5
 _LONGEST_S: Final = 0.03
-_BROKEN_OFF = (asyncio.IncompleteReadError, ConnectionError)
+_HEADER: Final = re.compile(rb"(?im)^(content-length|idempotency-key|streamsched-attempt): *([^\r\n]*)")
 
 
 @dataclass(slots=True)
@@ -52,46 +53,68 @@ class TaskReceiver:
 
     async def listen(self) -> asyncio.Server:
         """On a free port of this host."""
-        return await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=4096)
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(self.connection, "127.0.0.1", 0, backlog=4096)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
-                fields = dict(line.split(": ", 1) for line in head.splitlines()[1:] if line)
-                named = {name.lower(): value for name, value in fields.items()}
-                content = json.loads(await reader.readexactly(int(named.get("content-length", 0))))
-                delivery = Delivery(
-                    content["lane"],
-                    content["key"],
-                    content["version"],
-                    content["due"],
-                    named["idempotency-key"],
-                    int(named["streamsched-attempt"]),
-                    time.time(),
-                )
-                self.deliveries.append(delivery)
-                try:
-                    status = await self._status(delivery, reader)
-                finally:
-                    delivery.ended = time.time()
-                if status is None:
-                    return
-                delivery.acknowledged = status == 200
-                writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
-        except _BROKEN_OFF:
-            pass
-        finally:
-            writer.close()
+    def connection(self) -> asyncio.Protocol:
+        """One connection of a client."""
+        return _Connection(self)
 
-    async def _status(self, delivery: Delivery, reader: asyncio.StreamReader) -> int | None:
-        """The status of the answer; None: there is none."""
+    def answer_to(self, delivery: Delivery) -> tuple[float, int]:
+        """After how many seconds it is answered, and by which status."""
         if delivery.lane.startswith(STUCK) and not self.released:
-            if int(delivery.lane.removeprefix(STUCK)) % 2:
-                return 500
-            try:
-                await asyncio.wait_for(reader.read(1), _HELD_S)
-            except TimeoutError:
-                return 503
-            return None
-        await asyncio.sleep(self._rng.uniform(0, _LONGEST_S))
-        return 503 if self._rng.random() < self._failing else 200
+            return (0.0, 500) if int(delivery.lane.split("-")[1]) % 2 else (_HELD_S, 503)
+        return self._rng.uniform(0, _LONGEST_S), 503 if self._rng.random() < self._failing else 200
+
+
+class _Connection(asyncio.Protocol):
+    """One request after another. A request whose connection is lost before the answer is not acknowledged."""
+
+    def __init__(self, receiver: TaskReceiver) -> None:
+        self._receiver = receiver
+        self._transport: asyncio.Transport | None = None
+        self._unread = b""
+        self._open: Delivery | None = None
+        self._answer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        head, end, body = self._unread.partition(b"\r\n\r\n")
+        if not end or self._open is not None:
+            return
+        fields = {name.lower(): value.decode() for name, value in _HEADER.findall(head)}
+        length = int(fields.get(b"content-length", 0))
+        if len(body) < length:
+            return
+        self._unread = body[length:]
+        content = json.loads(body[:length])
+        delivery = Delivery(
+            content["lane"],
+            content["key"],
+            int(content["version"]),
+            float(content["due"]),
+            fields[b"idempotency-key"],
+            int(fields[b"streamsched-attempt"]),
+            time.time(),
+        )
+        self._receiver.deliveries.append(delivery)
+        after_s, status = self._receiver.answer_to(delivery)
+        self._open = delivery
+        self._answer = asyncio.get_running_loop().call_later(after_s, self._end, delivery, status)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._open is not None and self._answer is not None:
+            self._answer.cancel()
+            self._open.ended = time.time()
+
+    def _end(self, delivery: Delivery, status: int) -> None:
+        assert self._transport is not None
+        self._open = None
+        delivery.ended = time.time()
+        delivery.acknowledged = status == 200
+        self._transport.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
+        self.data_received(b"")

@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def services(database: str, clock: Clock) -> AsyncIterator[Services]:
-    settings = Settings(database_url=database, body_limit=64 * 1024)
+    settings = Settings(database_url=database, body_limit=64 * 1024, api_access="open")
     async with open_services(settings, clock=clock) as services:
         relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
         yield services

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,19 @@ from streamsched.testing.clock import SettableClock
 from tests.integration.tasks.task_world import TaskWorld
 
 JOBS = "/v1/dapr/default/orders/jobs"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+async def imported(
+    client: httpx.AsyncClient, content: bytes, app: str = "orders", *, overwrite: bool = False
+) -> httpx.Response:
+    return await client.post(
+        f"/v1/dapr/default/{app}/import", content=content, headers=LINES, params={"overwrite": overwrite}
+    )
+
+
+def lines_of(*values: object) -> bytes:
+    return b"\n".join(json.dumps(each).encode() for each in values)
 
 
 @pytest.fixture
@@ -74,13 +88,13 @@ async def test_an_import_goes_on_where_the_export_was(
     assert (await client.post(f"{JOBS}/j", json=body)).status_code == 201
     await fired(world, 2)
     assert (await client.post(f"{JOBS}/once", json={"dueTime": "PT2H", "data": "x"})).status_code == 201
-    exported = (await client.get("/v1/dapr/default/orders/export")).json()
+    exported = (await client.get("/v1/dapr/default/orders/export")).content
     before = (await client.get(JOBS)).json()["jobs"]
-    twice = await client.post("/v1/dapr/default/orders/import", json={"export": exported})
+    twice = await imported(client, exported)
     assert (await client.delete(JOBS, params={"prefix": "o"})).json() == {"deleted": 1}
-    half = await client.post("/v1/dapr/default/orders/import", json={"export": exported})
+    half = await imported(client, exported)
     left = (await client.get(JOBS)).json()["jobs"]
-    over = await client.post("/v1/dapr/default/orders/import", json={"export": exported, "overwrite": True})
+    over = await imported(client, exported, overwrite=True)
     after = (await client.get(JOBS)).json()["jobs"]
     await fired(world, 1)
 
@@ -90,7 +104,7 @@ async def test_an_import_goes_on_where_the_export_was(
     assert (over.status_code, over.json()) == (200, {"imported": 2})
     assert after == before
     assert (await client.get(f"{JOBS}/j")).status_code == 404, "its third tick was the last"
-    other = await client.post("/v1/dapr/default/billing/import", json={"export": exported})
+    other = await imported(client, exported, "billing")
     assert other.json() == {"imported": 2}
     assert [each["name"] for each in (await client.get("/v1/dapr/default/billing/jobs")).json()["jobs"]] == [
         "j",
@@ -99,19 +113,20 @@ async def test_an_import_goes_on_where_the_export_was(
 
 
 @pytest.mark.parametrize(
-    ("change", "path"),
+    ("lines", "path"),
     [
-        ({"version": 2}, "$.version"),
-        ({"jobs": {}}, "$.jobs"),
-        ({"jobs": [{"name": "j"}]}, "$.jobs[0].counters"),
-        ({"jobs": [5]}, "$.jobs[0]"),
+        ([{"version": 2}, {"jobs": 0}], "$[0].version"),
+        ([], "$"),
+        ([5], "$[0]"),
+        ([{"version": 1}], "$"),
+        ([{"version": 1}, {"jobs": 1}], "$[1].jobs"),
+        ([{"version": 1}, {"name": "j"}, {"jobs": 1}], "$[1].counters"),
+        ([{"version": 1}, {"jobs": 0}, {"name": "j"}], "$[2]"),
+        ([{"version": 1}, 5, {"jobs": 1}], "$[1]"),
     ],
 )
-async def test_an_import_of_another_form_is_refused(
-    client: httpx.AsyncClient, change: dict[str, Any], path: str
-) -> None:
-    body = {"export": {"version": 1, "jobs": [], **change}}
-    answer = await client.post("/v1/dapr/default/orders/import", json=body)
+async def test_an_import_of_another_form_is_refused(client: httpx.AsyncClient, lines: list[Any], path: str) -> None:
+    answer = await imported(client, lines_of(*lines))
 
     assert (answer.status_code, answer.json()["path"]) == (400, path)
 
@@ -119,12 +134,31 @@ async def test_an_import_of_another_form_is_refused(
 @pytest.mark.parametrize("field", ["dueAt", "fired", "createdAt", "failures"])
 async def test_counters_out_of_bounds_are_refused(client: httpx.AsyncClient, field: str) -> None:
     assert (await client.post(f"{JOBS}/j", json={"schedule": "@daily"})).status_code == 201
-    exported = (await client.get("/v1/dapr/default/orders/export")).json()
-    exported["jobs"][0]["counters"][field] = -(2**40) if field in ("fired", "failures") else "0001-01-01T00:00:00+05:00"
-    body = {"export": exported, "overwrite": True}
-    answer = await client.post("/v1/dapr/default/orders/import", json=body)
+    head, job, end = map(json.loads, (await client.get("/v1/dapr/default/orders/export")).text.splitlines())
+    job["counters"][field] = -(2**40) if field in ("fired", "failures") else "0001-01-01T00:00:00+05:00"
+    answer = await imported(client, lines_of(head, job, end), overwrite=True)
 
     assert (answer.status_code, field in answer.json()["path"]) == (400, True), answer.text
+
+
+async def test_one_invalid_job_keeps_all_out(client: httpx.AsyncClient) -> None:
+    assert (await client.post(f"{JOBS}/j", json={"schedule": "@daily"})).status_code == 201
+    head, job, _ = map(json.loads, (await client.get("/v1/dapr/default/orders/export")).text.splitlines())
+    many = [{**job, "name": f"k{number}"} for number in range(1200)]
+    many[700]["schedule"] = "never"
+    answer = await imported(client, lines_of(head, *many, {"jobs": len(many)}))
+
+    assert (answer.status_code, answer.json()["path"]) == (400, "$[701].schedule")
+    assert [each["name"] for each in (await client.get(JOBS)).json()["jobs"]] == ["j"]
+    many[700]["schedule"] = "@daily"
+    assert (await imported(client, lines_of(head, *many, {"jobs": len(many)}))).json() == {"imported": 1200}
+    names = [each["name"] for each in (await client.get(JOBS)).json()["jobs"]]
+    assert (len(names), names) == (1201, sorted(names))
+
+
+async def test_lines_are_read_by_imports_alone(client: httpx.AsyncClient) -> None:
+    assert (await client.post(f"{JOBS}/j", content=b"{}", headers=LINES)).status_code == 400
+    assert (await client.post("/v1/queues/q/tasks", content=b"{}", headers=LINES)).status_code == 415
 
 
 async def test_names_of_apps_are_checked(client: httpx.AsyncClient) -> None:

@@ -20,12 +20,31 @@ async def test_a_queue_is_shown_as_it_was_set_and_again_changes_nothing(queue: h
     found = (await queue.get("/v1/queues/mail")).json()
 
     assert (found["target"], found["retry"], found["grace"]) == (
-        {"type": "worker", "timeout": "30m"},
+        {"type": "worker", "timeout": "30m", "maxLosses": 5},
         QUEUE["retry"],
         "1h",
     )
     assert (await queue.put("/v1/queues/mail", json=QUEUE)).json() == found
     assert [each["name"] for each in (await queue.get("/v1/queues")).json()["queues"]] == ["mail"]
+
+
+async def test_the_number_of_partitions_is_asked_for(client: httpx.AsyncClient) -> None:
+    path = "/v1/tasks/partitions"
+    shown = {"partitions": 16, "wanted": 16, "settled": True, "step": "nothing", "taken": 0}
+    assert (await client.get(path)).json() == shown
+    answer = await client.put(path, json={"partitions": 64})
+    asked = {"partitions": 16, "wanted": 64, "settled": False, "step": "await_owners", "taken": 0}
+    assert (answer.status_code, answer.json()) == (202, asked)
+    assert (await client.put(path, json={"partitions": 64})).json() == asked
+    for body, at in (({}, "$.partitions"), ({"partitions": 257}, "$.partitions"), ({"partitions": 3, "x": 1}, "$.x")):
+        answer = await client.put(path, json=body)
+        assert (answer.status_code, answer.json()["path"]) == (400, at)
+
+
+@pytest.mark.parametrize("losses", [-1, 1.5, "many", 10**9])
+async def test_a_bad_bound_of_losses_is_refused(client: httpx.AsyncClient, losses: object) -> None:
+    answer = await client.put("/v1/queues/q", json={"target": {"type": "worker", "maxLosses": losses}})
+    assert (answer.status_code, answer.json()["path"]) == (400, "$.target.maxLosses")
 
 
 async def test_tasks_are_registered_listed_explained_and_ended(queue: httpx.AsyncClient) -> None:

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
 
+from compose.ports import free_port
+
 SDK_APP = Path(__file__).with_name("sdk_app.py")
-
-
-def free_port() -> int:
-    """A port that was free a moment ago, below those of outgoing connections."""
-    for port in range(20000 + hash(asyncio) % 5000, 32000):
-        with closing(socket.socket()) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            if port not in _GIVEN:
-                _GIVEN.add(port)
-                return port
-    raise AssertionError("no free port")
-
-
-_GIVEN: set[int] = set()
 
 
 @dataclass

@@ -11,6 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
+from compose.ports import free_port
 from streamsched.config import Settings
 from streamsched.dapr_endpoint import dapr_loops
 from streamsched.ports.clock import SystemClock
@@ -20,7 +21,6 @@ from streamsched.process.supervision import supervise
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.task_delivery import make_task_delivery
 from streamsched.telemetry.metrics import Metrics
-from tests.integration.dapr.apps import free_port
 from tests.support.services import need_module
 
 

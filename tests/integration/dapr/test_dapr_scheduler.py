@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
-from tests.integration.dapr.apps import free_port
+from compose.ports import free_port
+from streamsched.store.dapr.instances import PostgresAppInstances
 from tests.integration.dapr.conftest import DaprInstallation
-
-M = scheduler_messages()
-
-
-class Sidecar:
-    """A sidecar of app `orders`, connected to one scheduler."""
-
-    def __init__(self, channel: grpc.aio.Channel, **initial: Any) -> None:
-        self.channel = channel
-        self.initial = M["WatchJobsRequestInitial"](app_id="orders", namespace="default", **initial)
-
-    async def call(self, name: str, /, **fields: Any) -> Any:
-        method = self.channel.unary_unary(
-            f"/{PACKAGE}.Scheduler/{name}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=M[f"{name}Response"].FromString,
-        )
-        return await method(M[f"{name}Request"](**fields), wait_for_ready=True, timeout=20)
-
-    async def hosts(self, least: int) -> list[str]:
-        """The hosts, when there are so many."""
-        method = self.channel.unary_stream(
-            f"/{PACKAGE}.Scheduler/WatchHosts",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=M["WatchHostsResponse"].FromString,
-        )
-        async with asyncio.timeout(20):
-            async for response in method(M["WatchHostsRequest"](), wait_for_ready=True):
-                if len(response.hosts) >= least:
-                    return [each.address for each in response.hosts]
-        raise AssertionError("the stream ended")
-
-    async def watch(self) -> Any:
-        """A stream of jobs that has begun."""
-        stream = self.channel.stream_stream(
-            f"/{PACKAGE}.Scheduler/WatchJobs",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=M["WatchJobsResponse"].FromString,
-        )(wait_for_ready=True)
-        await stream.write(M["WatchJobsRequest"](initial=self.initial))
-        return stream
-
-    @staticmethod
-    async def end(stream: Any, number: int, *, failed: bool = False) -> None:
-        await stream.write(M["WatchJobsRequest"](result={"id": number, "status": int(failed)}))
-
-
-def of_app(app: str = "orders") -> Any:
-    return {"app_id": app, "namespace": "default", "target": {"job": {}}}
-
-
-def of_actor(actor: str) -> Any:
-    return {"app_id": "orders", "namespace": "default", "target": {"actor": {"type": "cart", "id": actor}}}
+from tests.integration.dapr.sidecar import M, Sidecar, of_actor, of_app
 
 
 async def read(stream: Any) -> Any:
@@ -147,10 +94,33 @@ async def test_reminders_go_to_those_who_host_the_actor_type(installation: DaprI
         stream.cancel()
 
 
+async def test_a_quiet_sidecar_that_pings_is_not_cut_off(installation: DaprInstallation) -> None:
+    """A real one pings every 10 s, which gRPC takes for an attack unless it is allowed."""
+    address = f"127.0.0.1:{free_port()}"
+    options = (("grpc.keepalive_time_ms", 20), ("grpc.http2.max_pings_without_data", 0))
+    async with (
+        installation.launcher(dapr_scheduler=address),
+        grpc.aio.insecure_channel(address, options=options) as channel,
+    ):
+        sidecar = Sidecar(channel)
+        await sidecar.hosts(1)
+        stream = await sidecar.watch()
+        reading = asyncio.ensure_future(stream.read())
+        await asyncio.wait((reading,), timeout=2)
+        assert not reading.done(), reading
+        await sidecar.call("ScheduleJob", name="j", job=M["Job"](due_time="0s"), metadata=of_app())
+        async with asyncio.timeout(20):
+            assert (await reading).name == "j"
+        stream.cancel()
+
+
 async def test_a_sidecar_hears_of_all_schedulers(installation: DaprInstallation) -> None:
-    addresses = sorted(f"127.0.0.1:{free_port()}" for _ in range(2))
-    async with AsyncExitStack() as stack:
-        for address in addresses:
-            await stack.enter_async_context(installation.launcher(dapr_scheduler=address))
-        channel = await stack.enter_async_context(grpc.aio.insecure_channel(addresses[0]))
-        assert await Sidecar(channel).hosts(2) == addresses
+    first, second = sorted(f"127.0.0.1:{free_port()}" for _ in range(2))
+    async with installation.launcher(dapr_scheduler=first):
+        async with (
+            installation.launcher(dapr_scheduler=second),
+            grpc.aio.insecure_channel(first) as channel,
+        ):
+            assert await Sidecar(channel).hosts(2) == [first, second]
+        live = await PostgresAppInstances(installation.pool).live()
+        assert [each.address for each in live] == [f"grpc://{first}"], "one that stops leaves at once"

@@ -14,8 +14,9 @@ from dapr.proto import api_service_v1
 from dapr.proto.runtime.v1 import jobs_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from compose.ports import free_port
 from streamsched.codec.dapr.value import VALUE, value_to_bytes
-from tests.integration.dapr.apps import free_port, sdk_app
+from tests.integration.dapr.apps import sdk_app
 from tests.integration.dapr.conftest import DaprInstallation
 
 

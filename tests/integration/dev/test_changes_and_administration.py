@@ -80,7 +80,11 @@ def test_one_schedule_is_updated_from_a_file_and_paused_by_name_or_with_its_app(
 def test_the_installation_is_looked_at_through_its_api_from_anywhere(running: DevProcess, tmp_path: Path) -> None:
     """Also where the environment names the database of another one: the API that is named is the one that is asked."""
     url = json.loads((running.state / "dev.json").read_text())["url"]
-    elsewhere = {"STREAMSCHED_DATA_DIR": str(tmp_path / "elsewhere"), "STREAMSCHED_URL": url}
+    elsewhere = {
+        "STREAMSCHED_DATA_DIR": str(tmp_path / "elsewhere"),
+        "STREAMSCHED_URL": url,
+        "STREAMSCHED_TOKEN": running.token,
+    }
     running.until(lambda: running.run("doctor", **elsewhere).code == 0)
     wrong = {**elsewhere, "STREAMSCHED_DATABASE_URL": "postgresql://127.0.0.1:1/other"}
     found = {each["check"]: each for each in running.run("doctor", "-o", "json", **wrong).json}

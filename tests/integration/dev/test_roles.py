@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from compose.ports import free_port
 from tests.support.dev_process import DevProcess
 
 from .conftest import folder_with_app
@@ -22,12 +22,11 @@ ROLE = (sys.executable, "-c", "from streamsched.cli.main import main; main()")
 
 @pytest.fixture
 def environ(empty_database: str, tmp_path: Path) -> dict[str, str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     return {
         "STREAMSCHED_DATABASE_URL": empty_database,
         "STREAMSCHED_API_PORT": str(port),
+        "STREAMSCHED_API_ACCESS": "open",
         "STREAMSCHED_DATA_DIR": str(tmp_path / "data"),
         "STREAMSCHED_URL": f"http://127.0.0.1:{port}",
     }

@@ -81,7 +81,11 @@ PLANS = [
     ("held", "100"),
     ("old", "now(), '-infinity', '', '', '', 100"),
     ("leave", "'default.big', ARRAY['t1', 't2'], ARRAY['1', '2'], now()"),
+    ("ring_graphs", "ARRAY['default.big.t0', 'default.big.t5']"),
+    ("arrive", "ARRAY['default.big'], ARRAY['t1'], ARRAY['1'], ARRAY['job'], now()"),
 ]
+#: Queries of other files.
+FILES = {"ring_graphs": "catalog/catalog", "arrive": "runs/arrived_nodes"}
 
 
 TYPES = {
@@ -91,6 +95,8 @@ TYPES = {
     "postpone": "text, text[], text[], text[], timestamptz",
     "old": "timestamptz, timestamptz, text, text, text, bigint",
     "leave": "text, text[], text[], timestamptz",
+    "ring_graphs": "text[]",
+    "arrive": "text[], text[], text[], text[], timestamptz",
 }
 
 
@@ -98,7 +104,7 @@ async def test_no_query_of_the_loop_scans_the_nodes(world: World) -> None:
     await world.pool.execute(MANY, timeout=120)
     async with world.pool.acquire() as connection:
         for query, arguments in PLANS:
-            sql = queries("graph/nodes")[query]
+            sql = queries(FILES.get(query, "graph/nodes"))[query]
             await connection.execute(f"PREPARE plan ({TYPES.get(query, 'bigint')}) AS {sql}")
             rows = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE plan ({arguments})")
             await connection.execute("DEALLOCATE plan")

@@ -138,6 +138,31 @@ async def test_nodes_of_a_disabled_schedule_wait_until_it_is_enabled(graphs: Gra
     assert graphs.done == ["a 1", "b 1", "c 1"]
 
 
+async def test_a_node_that_runs_again_while_its_schedule_is_paused_waits_for_it(graphs: Graphs) -> None:
+    await graphs.put(CHAIN)
+    await graphs.submit("b", "1")
+    await graphs.work()
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = false WHERE id = 'default.app.a'")
+    await graphs.submit("a", "1", again=True)
+    await graphs.work()
+    assert await graphs.states() == {"a 1": "WAITING", "b 1": "WAITING", "c 1": "WAITING"}
+    await graphs.world.pool.execute("UPDATE schedules SET enabled = true")
+    await graphs.work()
+    assert graphs.done[3:] == ["a 1", "b 1", "c 1"]
+
+
+async def test_a_blocked_node_that_runs_again_waits_at_once(graphs: Graphs) -> None:
+    await graphs.put({**CHAIN, "d": task("{d}", "c")})
+    await graphs.submit("c", "1")
+    await graphs.submit("d", "1")
+    await graphs.work(failing=lambda run: ".a." in run)
+    assert (await graphs.states())["c 1"] == "UPSTREAM_FAILED"
+    assert await graphs.submit("c", "1", again=True) == 1
+    assert await graphs.states() == {"a 1": "QUEUED", "b 1": "WAITING", "c 1": "WAITING", "d 1": "WAITING"}
+    await graphs.work()
+    assert graphs.done == ["a 1", "a 1", "b 1", "c 1", "d 1"]
+
+
 async def test_a_node_whose_schedule_is_deleted_fails_with_the_reason(graphs: Graphs) -> None:
     await graphs.put(CHAIN)
     await graphs.world.pool.execute(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,16 +14,11 @@ from typing import Any
 
 import pytest
 
+from compose.ports import free_ports
 from streamsched.domain.constraints.load import ClusterReading
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.clusters import open_probe
 from tests.support.services import need_module
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def standalone(java: None, tmp_path: Path) -> Iterator[str]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    port, ui = free_port(), free_port()
+    port, ui = free_ports(2)
     environ = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
 
     def start(kind: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -173,3 +173,27 @@ async def test_a_pause_that_would_be_over_is_refused(relaying_scheduler: Catalog
 
     with pytest.raises(InvalidError, match="after now"):
         await relaying_scheduler.catalog.pause(WEEKLY, Pause(PauseMode.DROP, until=relaying_scheduler.clock.now()))
+
+
+async def test_who_moves_nodes_is_notified_when_one_waits_for_the_schedule(relaying_scheduler: CatalogProcess) -> None:
+    catalog, pool = relaying_scheduler.catalog, relaying_scheduler.pool
+    await catalog.deploy(app(schedule()))
+    await catalog.pause(WEEKLY, Pause())
+    rung: asyncio.Queue[str] = asyncio.Queue()
+    async with pool.acquire() as listening:
+        await listening.add_listener("graph", lambda *_: rung.put_nowait("graph"))
+        await listening.add_listener("after", lambda *_: rung.put_nowait("after"))
+        await catalog.enable(WEEKLY)
+        await pool.execute("SELECT pg_notify('after', '')")
+        assert await asyncio.wait_for(rung.get(), 30) == "after", "no node waits"
+        await catalog.pause(WEEKLY, Pause())
+        await pool.execute("INSERT INTO graphs VALUES ($1, 1, '{}', now())", str(APP))
+        await pool.execute(
+            "INSERT INTO graph_nodes (app, task, job_id, state, reported, groups, round, again, generation, reason, "
+            "created_at, changed_at, held) "
+            "VALUES ($1, $2, '1', 'WAITING', 'missing', '{}', 0, false, 1, '', now(), now(), true)",
+            *(str(APP), WEEKLY.name),
+        )
+        await catalog.enable(WEEKLY)
+        assert await asyncio.wait_for(rung.get(), 30) == "graph"
+        await listening.reset()

@@ -299,3 +299,31 @@ async def test_a_batch_is_bounded_in_bytes_and_holds_one_record_at_least(
         1,
     ]
     assert len(await scheduler.outbox.pending(limit=100)) == 1
+
+
+async def test_after_a_restored_backup_no_new_row_is_taken_for_one_that_was_sent(scheduler: CatalogProcess) -> None:
+    """The backup is from before rows 1 and 2, whose ids are given away again."""
+    await outbox.write(scheduler.pool, records("1", "2"))
+    before = scheduler.relay()
+    await before.run_once()
+    await before.close()
+    await scheduler.pool.execute("SELECT setval('outbox_id_seq', 1, false)")
+    await outbox.write(scheduler.pool, records("3"))  # with the id of "1"
+
+    with capture_logs() as logs:
+        relay = scheduler.relay()
+        assert await relay.run_once() == 1
+    await outbox.write(scheduler.pool, records("4"))
+    await relay.run_once()
+    await relay.close()
+
+    assert await values(scheduler.broker) == ["1", "2", "3", "4"]
+    assert [line for line in logs if line["event"] == "relay.database_restored"]
+    assert (await scheduler.pool.fetchval("SELECT last_value FROM outbox_id_seq")) == 3
+
+
+async def test_a_database_that_was_not_restored_keeps_its_ids(scheduler: CatalogProcess) -> None:
+    await outbox.write(scheduler.pool, records("1", "2"))
+
+    assert not await scheduler.outbox.advance(2)
+    assert await outbox.write(scheduler.pool, records("3")) == [3]

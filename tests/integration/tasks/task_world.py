@@ -16,12 +16,15 @@ from streamsched.domain.tasks.queue import HttpTarget, QueuePolicy, Target
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.ports.notifier import NotifierSubscription
+from streamsched.ports.tasks.partitions import READS
 from streamsched.store.server.task_leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import PostgresDeliveryStore
+from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
+from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
-from streamsched.tasks.ownership import READS, Ownership
+from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
@@ -75,6 +78,7 @@ class TaskWorld:
         self.queues = PostgresQueueStore(pool)
         self.registry = PostgresTaskRegistry(pool)
         self.store = PostgresDeliveryStore(pool)
+        self.partitions = PostgresTaskPartitions(pool)
         self.receiver = AnsweringReceiver(self.clock)
         self.workers = WorkerStreams(self.clock)
         self.metrics = Metrics()
@@ -94,7 +98,7 @@ class TaskWorld:
         """An owner that has not joined yet."""
         self._owners += 1
         me = LeaseHolder(f"owner-{self._owners}", "host", self._owners, READS)
-        ownership = Ownership(PostgresTaskLeases(self.pool), me, self.store, self.clock, ttl=ttl)
+        ownership = Ownership(PostgresTaskLeases(self.pool), me, self.store, self.partitions, self.clock, ttl=ttl)
         return TaskLoop(
             self.store,
             self.queues,
@@ -106,6 +110,9 @@ class TaskWorld:
             metrics=self.metrics,
             capacity=capacity,
         )
+
+    def mover(self) -> LaneMover:
+        return LaneMover(self.partitions, leads=lambda: True)
 
     @asynccontextmanager
     async def owning(self, **options: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Owners, registrations, crashes and time against a naive model of lanes: a Hypothesis state machine on PostgreSQL.
+"""Owners, registrations, crashes, changes of partitions and time against a naive model of lanes: a state machine on
+PostgreSQL.
 
 The model keeps a list of tasks for each lane and says after every step what may be delivered next.
 """
@@ -24,7 +25,9 @@ from tests.integration.tasks.task_world import HTTP, TaskWorld
 RETRY = BackoffRetry(retries=2, delay=timedelta(seconds=10), longest=timedelta(seconds=10), jitter=0)
 POLICY = replace(HTTP, retry=RETRY, dedupe=timedelta(days=1))
 _CLEAR = (
-    "TRUNCATE task_queues, task_lanes, tasks, tasks_history, task_owners, leases; UPDATE task_partitions SET epoch = 0"
+    "TRUNCATE task_queues, task_lanes, tasks, tasks_history, task_owners, leases, task_partitions; "
+    "INSERT INTO task_partitions (partition, epoch) SELECT n, 0 FROM generate_series(0, 15) n; "
+    "UPDATE task_layout SET partitions = 16, wanted = 16, settled = true"
 )
 
 
@@ -95,6 +98,8 @@ STEPS = st.lists(
         st.tuples(st.just("deliver"), st.integers(0, 7)),
         st.tuples(st.just("crash"), st.booleans()),
         st.tuples(st.just("pass"), st.sampled_from([1, 10, 30])),
+        st.tuples(st.just("reshard"), st.sampled_from([1, 2, 5, 16, 40])),
+        st.tuples(st.just("move"), st.integers(1, 4)),
     ),
     max_size=40,
 )
@@ -132,6 +137,13 @@ class _Run:
             case ("pass", seconds):
                 self.model.now += seconds
                 self.world.pass_time(seconds)
+            case ("reshard", partitions):
+                await self.world.partitions.want(partitions)
+            case ("move", steps):
+                mover = self.world.mover()
+                for _ in range(steps):
+                    await self.owner.step_ownership()
+                    await mover.step()
 
     async def deliver(self, failing: int) -> None:
         """One task of each due lane; those of the lanes whose bit is set fail."""
@@ -163,7 +175,7 @@ class _Run:
             self.model.interrupted()
             self.world.receiver.held = asyncio.Event()
             await self.owner.run_once()
-            for partition in range(16):
+            for partition in range(256):
                 self.owner.forget(partition)
             await asyncio.sleep(0)
             self.world.receiver.held = None

@@ -12,17 +12,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from streamsched.domain.tasks.identity import PARTITIONS
 from streamsched.store.sql import queries
 from tests.integration.tasks.task_world import TaskWorld
 
-DELIVERY, REGISTRATION, REGISTRY, QUEUES = (
-    queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues")
+DELIVERY, REGISTRATION, REGISTRY, QUEUES, PARTITIONS = (
+    queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues", "partitions")
 )
 DAPR = queries("dapr/jobs")
 GAUGES = queries("server/gauges")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-PARTS, EPOCHS = list(range(PARTITIONS)), [0] * PARTITIONS
+PARTS, EPOCHS = list(range(16)), [0] * 16
 
 _FILL = """
 INSERT INTO task_queues (name, policy, dedupe, changed_at)
@@ -75,9 +74,10 @@ def column(value: object) -> list[object]:
 
 #: Statement, arguments, and the most blocks that it may read and write.
 STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
-    "fence": (DELIVERY["fence"], (PARTS, [1] * PARTITIONS), 200),
-    "recover": (DELIVERY["recover"], ([3], NOW), 6000),
-    "recover all": (DELIVERY["recover"], (PARTS, NOW), 60_000),
+    "fence": (DELIVERY["fence"], (PARTS, [1] * 16), 200),
+    "recover": (DELIVERY["recover"], ([3], NOW, [], []), 6000),
+    "recover all": (DELIVERY["recover"], (PARTS, NOW, [], []), 60_000),
+    "recover beside what is held": (DELIVERY["recover"], (PARTS, NOW, IN_FLIGHT, STARTED), 60_000),
     "next_ready": (DELIVERY["next_ready"], ([f"q{n}" for n in range(10)], PARTS), 1500),
     "lock_due": (DELIVERY["lock_due"], (PARTS, EPOCHS, "q1", NOW + timedelta(days=5), MANY), 6000),
     "lock_due, one partition": (DELIVERY["lock_due"], ([1], [0], "q1", NOW + timedelta(days=5), MANY), 6000),
@@ -92,7 +92,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     ),
     "retry_tasks": (
         DELIVERY["retry_tasks"],
-        (IN_FLIGHT, STARTED, column(NOW), column(NOW), column(1), column("x"), column("{}")),
+        (IN_FLIGHT, STARTED, column(NOW), column(NOW), column(1), column(0), column("x"), column("{}")),
         16_000,
     ),
     "tick_tasks": (
@@ -107,7 +107,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "in_flight": (DELIVERY["in_flight"], ("q0", 10_000), 3000),
     "lock_lanes": (
         REGISTRATION["lock_lanes"],
-        (IDS, column(0), column("q1"), column("lane"), column(NOW)),
+        (IDS, column("q1"), column("lane"), column(NOW)),
         12_000,
     ),
     "known": (REGISTRATION["known"], (IDS, column(NOW - timedelta(days=14))), 8000),
@@ -144,14 +144,17 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "counts": (QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 70_000),
     "scheduled": (REGISTRY["scheduled"], ("q1", NOW, NOW + timedelta(hours=1), "", "", 100), 3000),
     "data": (REGISTRY["data"], (IDS[:10],), 300),
+    "move, 1000 lanes": (PARTITIONS["move"], (IDS[1], 1000), 30_000),
+    "left_behind": (PARTITIONS["left_behind"], (), 3000),
+    "lane_partition": (REGISTRY["partition"], (IDS[1],), 20),
     "dapr_get": (DAPR["get"], (IDS[1],), 300),
-    "dapr_list": (DAPR["list"], ("q1", "key1", 1000), 9000),
+    "dapr_list": (DAPR["list"], ("q1", "key1"), 20_000),
     "dapr_some": (DAPR["some"], ("q1", "key1", 1000), 9000),
     "dapr_end": (DAPR["end"], (IDS[:10], NOW, "deleted"), 1000),
     "dapr_check_lanes": (DAPR["check_lanes"], (IDS[:10], NOW), 1000),
 }
 #: Tables with a row for each of a few things.
-SMALL = {"task_partitions", "task_queues"}
+SMALL = {"task_partitions", "task_queues", "task_layout"}
 
 
 def scanned(plan: dict[str, Any]) -> set[str]:
@@ -172,7 +175,7 @@ async def explained(pool: asyncpg.Pool, options: str, statement: str, *arguments
 
 async def test_each_statement_reads_little_by_index(filled: asyncpg.Pool) -> None:
     """Also as PostgreSQL plans a prepared statement that is repeated: without its arguments. `beat` of the owners reads
-    them, which are few, and the leases of lanes, which are 16.
+    them, which are few, and the leases of lanes, of which there are at most 256.
     """
     for name, (statement, arguments, most) in STATEMENTS.items():
         plan = await explained(filled, "ANALYZE, BUFFERS", statement, *arguments)
@@ -182,8 +185,9 @@ async def test_each_statement_reads_little_by_index(filled: asyncpg.Pool) -> Non
         plan = await explained(filled, "GENERIC_PLAN", statement, *arguments)
         assert not scanned(plan), f"{name} reads all of {scanned(plan)} when it is repeated"
     second = timedelta(seconds=1)
-    arguments = ("owner", "host", 1, 2, second, second, ["tasks-0001"], [1])
-    plan = await explained(filled, "ANALYZE, BUFFERS", queries("server/task_leases")["beat"], *arguments)
+    arguments = ("owner", "host", 1, 2, second, second, ["tasks-0001"], [1], "tasks-%")
+    beat = queries("server/leases")["beat"].replace("{members}", "task_owners")
+    plan = await explained(filled, "ANALYZE, BUFFERS", beat, *arguments)
     assert scanned(plan) <= {"task_owners", "leases"}
 
 
@@ -202,3 +206,23 @@ async def test_the_lanes_ready_longest_go_first_and_a_stuck_one_with_100_000_due
     plan = await explained(filled, "ANALYZE, BUFFERS", DELIVERY["start"], IDS[:10], NOW + timedelta(days=9), 1_000_000)
 
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500
+
+
+async def test_the_same_with_256_partitions_of_which_most_are_given_up(filled: asyncpg.Pool) -> None:
+    await filled.execute("INSERT INTO task_partitions (partition, epoch) SELECT n, 0 FROM generate_series(16, 255) n")
+    await filled.execute("UPDATE task_layout SET partitions = 3")
+    await filled.execute("UPDATE task_lanes SET partition = hashtext(id) & 255")
+    await filled.execute("VACUUM ANALYZE task_lanes, task_partitions")
+    many, now = list(range(256)), NOW + timedelta(days=5)
+    for name, statement, arguments, most in (
+        ("next_ready", DELIVERY["next_ready"], ([f"q{n}" for n in range(10)], many), 15_000),
+        ("lock_due", DELIVERY["lock_due"], (many, [0] * 256, "q1", now, MANY), 15_000),
+        ("left_behind", PARTITIONS["left_behind"], (), 20_000),
+        ("counts", QUEUES["counts"], ([f"q{n}" for n in range(10)], 10_000), 90_000),
+        ("gauges", GAUGES["queues"], (NOW + timedelta(hours=5), 10_000), 90_000),
+        ("move", PARTITIONS["move"], (IDS[1], 1000), 30_000),
+    ):
+        plan = await explained(filled, "ANALYZE, BUFFERS", statement, *arguments)
+        assert not scanned(plan), f"{name} reads all of {scanned(plan)}"
+        touched = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+        assert touched < most, f"{name} touches {touched} blocks"

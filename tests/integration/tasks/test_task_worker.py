@@ -16,6 +16,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from streamsched.access.authentication import OpenAuthentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.api.task_streams import make_stream_api
@@ -36,6 +37,18 @@ worker = TaskWorker(sys.argv[1], concurrency=2)
 def hang(task):
     print(task.key, flush=True)
     time.sleep(600)
+worker.run()
+"""
+
+DEADLY = """
+import asyncio, os, sys
+from streamsched.tasks.worker import TaskWorker
+worker = TaskWorker(sys.argv[1], concurrency=5)
+@worker.task("q")
+async def do(task):
+    if task.key == "poison":
+        await asyncio.sleep(0.1)
+        os.kill(os.getpid(), 9)
 worker.run()
 """
 
@@ -63,7 +76,7 @@ async def owner(world: TaskWorld) -> AsyncIterator[TaskLoop]:
 @pytest.fixture
 async def url(world: TaskWorld, owner: TaskLoop) -> AsyncIterator[str]:
     """An owner's streams, with a list of owners that names it."""
-    api = make_stream_api(world.workers, AllowedHosts.of(), body_limit=1 << 20)
+    api = make_stream_api(world.workers, AllowedHosts.of(), OpenAuthentication(), body_limit=1 << 20)
     async with served(api) as found:
         api.add_api_route("/v1/tasks/owners", lambda: {"owners": [{"id": "owner", "url": found}]})
         yield found
@@ -145,15 +158,78 @@ async def test_a_worker_that_is_killed_loses_nothing_and_uses_no_attempt(
     process.wait()
 
     async def again() -> bool:
-        return (await world.registry.get(task)).interruptions == 1
+        return (await world.registry.get(task)).losses == 1
 
     await until(owner, again)
     found = await world.registry.get(task)
-    assert (found.state, found.failures) == (TaskState.RETRYING, 0)
+    assert (found.state, found.failures, found.interruptions) == (TaskState.RETRYING, 0, 0)
+    world.pass_time(1)
     worker = TaskWorker(url)
     worker.task("q")(lambda task: None)
     async with working(worker):
         await until(owner, empty(world))
+
+
+async def test_a_task_that_kills_its_workers_fails_and_its_lane_goes_on(
+    world: TaskWorld, owner: TaskLoop, url: str, tmp_path: Path
+) -> None:
+    """The process dies with the others that it does; those are delivered again, and end well."""
+    await world.queue(policy=QueuePolicy(target=WorkerTarget(max_losses=2), retry=POLICY.retry))
+    script = tmp_path / "worker.py"
+    script.write_text(DEADLY)
+    poison = await world.add("poison", "lane")
+    behind, beside = await world.add("behind", "lane"), await world.add("beside", "other")
+    deaths, reasons = 0, []
+    async with asyncio.timeout(60):
+        while (await world.queues.get("q")).tasks:
+            process = await asyncio.create_subprocess_exec(sys.executable, str(script), url)
+            ended = asyncio.create_task(process.wait())
+            while not ended.done() and (await world.queues.get("q")).tasks:
+                await owner.run_once()
+                await asyncio.sleep(0.02)
+            if not ended.done():
+                process.terminate()
+            deaths += await ended == -signal.SIGKILL
+            await until(owner, lambda: world.workers.room("q") == 0)
+            await owner.delivered()
+            await owner.run_once()
+            reasons += (await world.registry.why(poison, now=world.clock.now()))[1]
+            world.pass_time(60)
+
+    found = await world.registry.get(poison)
+    assert (found.state, found.failures, found.losses, deaths) == (TaskState.FAILED, 0, 2, 3)
+    assert found.reason == "its worker was lost while it did the task (loss 3; its queue allows 2)"
+    assert [each["result"] for each in found.attempts] == ["lost"] * 3
+    assert [each.text.split(" and is tried again at ")[0] for each in reasons] == [
+        "it lost its worker once",
+        "it lost its worker 2 times",
+    ]
+    assert reasons[0].text.endswith(": its worker was lost while it did the task")
+    for other in (behind, beside):
+        assert (await world.registry.get(other)).state is TaskState.SUCCEEDED
+
+
+async def test_a_worker_that_ends_in_order_gives_back_what_it_does_without_a_loss(
+    world: TaskWorld, owner: TaskLoop, url: str
+) -> None:
+    begun = asyncio.Event()
+    worker = TaskWorker(url, patience_s=0.1)
+
+    @worker.task("q")
+    async def hang(_: ReceivedTask) -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    task = await world.add("k", "lane")
+    async with working(worker):
+        await until(owner, begun.is_set)
+
+    async def given_back() -> bool:
+        return (await world.registry.get(task)).interruptions == 1
+
+    await until(owner, given_back)
+    found = await world.registry.get(task)
+    assert (found.losses, found.failures) == (0, 0)
 
 
 async def test_a_hung_attempt_fails_after_the_timeout_unless_it_sends_heartbeats(

@@ -16,7 +16,7 @@ _METHODS = {"get", "put", "post", "delete", "patch"}
 
 
 def _operations() -> Iterator[tuple[str, dict[str, Any]]]:
-    services = SimpleNamespace(health=None, metrics=None, allowed_hosts=AllowedHosts())
+    services = SimpleNamespace(health=None, metrics=None, audit=None, allowed_hosts=AllowedHosts())
     for path, methods in make_api(cast("ApiServices", services)).openapi()["paths"].items():
         for method in methods.keys() & _METHODS:
             yield f"{method.upper()} {path}", methods[method]

@@ -1,4 +1,4 @@
-"""How often a client looks around for leaders, on a clock of its own."""
+"""How often a client looks around for leaders, and how often it connects to a node that is cut off."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ class Client:
 
     def __init__(self) -> None:
         self.looks = 0
+        self.attempts = 0
         self._sync_task: object | None = object()
         self._md_update_fut: asyncio.Future[bool] | None = None
 
-    async def _get_conn(self, _node: int) -> None:
-        return None
+    async def _get_conn(self, _node: int, **_how: object) -> None:
+        self.attempts += 1
+        await asyncio.sleep(0.01)
 
     def force_metadata_update(self) -> Any:
         if self._md_update_fut is None:
@@ -61,3 +63,13 @@ async def test_no_caller_waits_for_a_client_that_was_closed() -> None:
     client._sync_task = None
 
     assert await asyncio.wait_for(waiting, 5) is False
+
+
+async def test_those_who_wait_for_a_node_share_the_failure_and_a_later_one_tries_again() -> None:
+    client: Any = Client()
+    detect_dead_connections(client)
+
+    assert await asyncio.gather(*(client._get_conn(3, group=0) for _ in range(100))) == [None] * 100
+    assert client.attempts == 1
+    assert await client._get_conn(3, group=0) is None
+    assert client.attempts == 2

@@ -43,7 +43,19 @@ def run_without(extra: str, words: list[str], **environ: str) -> subprocess.Comp
 def test_every_package_of_an_extra_is_known() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     brought: dict[str, str] = {}
-    for extra in ("server", "embedded", "kafka", "dapr", "spark", "demo", "testing"):
+    for extra in (
+        "server",
+        "embedded",
+        "kafka",
+        "dapr",
+        "delta",
+        "iceberg",
+        "storage",
+        "s3",
+        "spark",
+        "demo",
+        "testing",
+    ):
         for requirement in extras[extra]:
             name = re.split(r"[^A-Za-z0-9._-]", requirement)[0]
             if name != "streamsched":

@@ -32,7 +32,7 @@ class DeafBook:
     async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
         return Assignment(run, 1, self.program, {})
 
-    async def started(self, run: str, *, runner: str, now: datetime) -> None:
+    async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         return None
 
     async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:

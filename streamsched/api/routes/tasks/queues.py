@@ -44,11 +44,11 @@ async def get_queue(queue: str, queues: QueuesDep) -> Response:
 @router.put("/{queue}", summary="Create or change a queue")
 async def set_queue(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
-    `{"type": "worker", "timeout"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay", "longest",
-    "jitter"}`, `{"type": "period", "period"}` or `{"type": "constant", "interval", "retries"}`), `grace`, `dedupe`,
-    `maxInFlight`, `rate`, `burst`, `identity`, `ends` (name of the event that each end of a task is). A member that is
-    absent has its default. `reason` (optional) is stored in the history. 409 when `identity` would change, or there are
-    1000 other queues.
+    `{"type": "worker", "timeout", "maxLosses"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay",
+    "longest", "jitter"}`, `{"type": "period", "period"}` or `{"type": "constant", "interval", "retries"}`), `grace`,
+    `dedupe`, `maxInFlight`, `rate`, `burst`, `identity`, `ends` (name of the event that each end of a task is). A
+    member that is absent has its default. `reason` (optional) is stored in the history. 409 when `identity` would
+    change, or there are 1000 other queues.
     """
     reason, content = reasoned(body)
     policy = policy_from_json(Fields(content))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_record, print_table
-from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.server import UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.errors import InvalidError, UnavailableError
+
+#: Seconds that an export or an import may take.
+_LONG_S: Final = 900.0
 
 AppOption = Annotated[
     str, typer.Option("--app-id", "-i", envvar="STREAMSCHED_DAPR_APP_ID", help="Id of the app whose jobs they are.")
@@ -159,13 +162,16 @@ def export(
     url: UrlOption = "",
 ) -> None:
     """Writes the jobs of an app to a file, all at one moment, with the number of their deliveries so far."""
-    found = ask("GET", _path(namespace, app_id, "export"), url=url, params={"prefix": prefix})
+    found = request("GET", _path(namespace, app_id, "export"), url=url, params={"prefix": prefix}, timeout=_LONG_S)
+    lines = found.content.splitlines()
+    if not lines or "jobs" not in (last := json.loads(lines[-1])) or "name" in last:
+        raise UnavailableError("the export was cut off; try again")
     try:
-        with file.open("x") as opened:
-            json.dump(found, opened, ensure_ascii=False)
+        with file.open("xb") as opened:
+            opened.write(found.content)
     except OSError as exc:
         raise InvalidError("$", f"{file} cannot be written: {exc.strerror}") from exc
-    console().print(f"exported {len(found['jobs'])} to {file}", markup=False)
+    console().print(f"exported {last['jobs']} to {file}", markup=False)
 
 
 def import_jobs(
@@ -178,11 +184,18 @@ def import_jobs(
 ) -> None:
     """Stores the jobs of a file, all or none; repeats go on where they were."""
     try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError) as exc:
+        content = file.read_bytes()
+    except OSError as exc:
         raise InvalidError("$", f"{file} cannot be read: {exc}") from exc
-    body = {"export": content, "overwrite": overwrite}
-    found = ask("POST", _path(namespace, app_id, "import"), url=url, body=body)
+    found = ask(
+        "POST",
+        _path(namespace, app_id, "import"),
+        url=url,
+        params={"overwrite": "true"} if overwrite else None,
+        content=content,
+        content_type="application/x-ndjson",
+        timeout=_LONG_S,
+    )
     console().print(f"imported {found['imported']}")
 
 

@@ -82,13 +82,19 @@ def _draw(app: str, params: Mapping[str, Any], output: GraphFormat, url: str) ->
         sys.stdout.write(found)
 
 
+def _state(node: Mapping[str, Any]) -> str:
+    if node["awaits"] is not None:
+        return "not arrived" if node["state"] is None else "arrived"
+    return node["state"] or "not asked for"
+
+
 def _print_ancestry(found: Mapping[str, Any]) -> None:
     needed: dict[int, list[str]] = {}
     for edge in found["edges"]:
         child = found["nodes"][edge["child"]]
         needed.setdefault(edge["parent"], []).append(f"{child['task']} {child['jobId']}")
     rows = [
-        {**each, "state": each["state"] or "not asked for", "needed": ", ".join(needed.get(number, ())) or None}
+        {**each, "state": _state(each), "needed": ", ".join(needed.get(number, ())) or None}
         for number, each in enumerate(found["nodes"])
     ]
     columns = (

@@ -73,7 +73,9 @@ def run(
 
 
 class _Definition(NamedTuple):
-    """What a task's nodes run. `properties`: of its schedule."""
+    """What a task's nodes run. `properties`: of its schedule. The program has the preferences of its namespace, unless
+    it is from a file.
+    """
 
     task: TaskTemplate
     properties: Mapping[str, str]
@@ -97,6 +99,7 @@ def _from_file(file: str, task: str) -> _Definition:
 def _from_server(task: str, url: str) -> _Definition:
     from streamsched.codec.graph.task import tasks_from_json
     from streamsched.codec.schedules.schedule import program_from_json
+    from streamsched.domain.schedules.preferences import with_preferences
 
     app, name = task_path(task)
     listed = ask_graph("GET", f"/v1/graphs/{app}", url=url)["tasks"]
@@ -107,12 +110,14 @@ def _from_server(task: str, url: str) -> _Definition:
     schedule = ask_graph("GET", f"/v1/schedules/{full_name(task)}", url=url)
     program = ask_graph("GET", f"/v1/programs/{full_name(task).removesuffix(name)}{schedule['program']}", url=url)
     program.pop("id")
-    return _Definition(known, schedule["properties"], program_from_json(program))
+    preferences = ask_graph("GET", f"/v1/namespaces/{app.partition('/')[0]}/preferences", url=url)["arguments"]
+    return _Definition(known, schedule["properties"], with_preferences(program_from_json(program), preferences))
 
 
 def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spark_master: str) -> int:
     """Runs the program with the output of this terminal; returns its exit code."""
     from streamsched.domain.graph.release import JOB_ID, TASK
+    from streamsched.domain.schedules.arguments import KEY_PREFIX
     from streamsched.emit.destination import find_destination
     from streamsched.ports.runs import Assignment
     from streamsched.spark.command import RunEnvironment, command
@@ -120,7 +125,9 @@ def _execute(given: _Definition, job_id: str, arguments: Mapping[str, str], spar
 
     task, program = given.task, given.program
     parts = dict(zip(task.template.components, task.template.parts(job_id, "JOB_ID"), strict=True))
-    full = {**program.arguments, **given.properties, **parts, JOB_ID: job_id, TASK: task.name, **arguments}
+    keys = {f"{KEY_PREFIX}{name}": value for name, value in parts.items()}
+    of_node = {**parts, JOB_ID: job_id, TASK: task.name}
+    full = {**program.arguments, **keys, **given.properties, **of_node, **arguments}
     folder = folder_here().absolute() / "bypass"
     assignment = Assignment(f"{program.ref}.bypass-{os.getpid()}", 1, program, full)
     files = RunFiles(folder, assignment.run)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote as quoted
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -133,6 +134,11 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
         print_json(found)
         return
     out = console()
+    if found["awaits"] is not None:
+        out.print(f"[bold]{escaped(found['awaits'])}[/] has {'not ' if found['state'] is None else ''}arrived")
+        if found["job"]:
+            out.print(f"  its job: `streamsched job why {short(found['job'])}`", markup=False)
+        return
     state = "not asked for" if found["state"] is None else coloured(found["state"])
     out.print(f"[bold]{escaped(found['task'])} {escaped(found['jobId'])}[/] is {state}")
     if found["reason"]:
@@ -148,7 +154,7 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
         lacks = f"{group['missing']} of {group['parents']} parents are missing" if group["missing"] else "complete"
         out.print(f"  {either}{group['group']}: {lacks}", markup=False)
         for each in group["lacks"]:
-            out.print(f"      {each['task']} {each['jobId']}: {each['state'] or 'not asked for'}", markup=False)
+            out.print(f"      {_lack(each)}", markup=False)
         if group["missing"] > len(group["lacks"]):
             out.print(f"      and {group['missing'] - len(group['lacks'])} more", markup=False)
     if found["state"] is None:
@@ -159,6 +165,12 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
         out.print(
             f"next: `streamsched graph rerun {task} {quoted(job_id)}` runs it and what failed above it", markup=False
         )
+
+
+def _lack(parent: Mapping[str, Any]) -> str:
+    if parent["awaits"] is not None:
+        return f"waits for {parent['awaits']}, not arrived"
+    return f"{parent['task']} {parent['jobId']}: {parent['state'] or 'not asked for'}"
 
 
 def cancel(

@@ -53,9 +53,10 @@ def stolos(
     from streamsched.domain.names import AppRef
 
     kinds = component_kinds(Fields(pairs(component or ()), "--component"))
-    found = stolos_from_json(read_data(file), default_template=template, delimiter=delimiter, kinds=kinds)
     ref = AppRef.parse(full_app(app))
+    found = stolos_from_json(read_data(file), app=ref, default_template=template, delimiter=delimiter, kinds=kinds)
     built = App(ref.app, namespace=ref.namespace)
+    built.add_arrival_tasks(found.arriving)
     for each in found.tasks:
         name = each.task.name
         built.add_program(name, each.executable)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from streamsched.cli.confirmation import NOT_CONFIRMED
+from streamsched.cli.confirmation import confirm
 from streamsched.cli.naming import full_app, full_name, short
 from streamsched.cli.output import Format, console, print_json
 from streamsched.cli.server import ask
@@ -94,15 +94,19 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         out.print(f"  already under way: {plan['joined']}", markup=False)
     for each in plan["ended"]:
         out.print(f"  {each['state']} already: {each['task']} {each['jobId']}", markup=False)
+    for each in plan["awaited"]:
+        out.print(f"  waits for {each}, not arrived", markup=False)
+    if plan["awaitedInAll"] > len(plan["awaited"]):
+        out.print(f"  and for {plan['awaitedInAll'] - len(plan['awaited'])} more", markup=False)
     if plan["endedInAll"] > len(plan["ended"]):
         out.print(f"  and {plan['endedInAll'] - len(plan['ended'])} more", markup=False)
 
 
 def confirm_size(plans: Iterable[Mapping[str, Any]], *, yes: bool, output: Format) -> None:
-    """Refuses plans of many nodes without `yes`.
+    """Asks for confirmation of plans of many nodes without `yes`.
 
     Raises:
-        typer.Exit: with `NOT_CONFIRMED`; nothing was submitted.
+        typer.Exit: it was not given (`NOT_CONFIRMED`); nothing was submitted.
     """
     found = list(plans)
     size = sum(sum(plan["created"].values()) + sum(plan["reset"].values()) for plan in found)
@@ -111,11 +115,12 @@ def confirm_size(plans: Iterable[Mapping[str, Any]], *, yes: bool, output: Forma
     if output is Format.JSON:
         for plan in found:
             print_json(plan)
-    console(stderr=True).print(
-        f"error: not submitted: {size} nodes are more than {UNCONFIRMED}; `--yes` runs them, a shorter --range fewer",
-        markup=False,
+    confirm(
+        f"Submit {size} nodes?",
+        declined="nothing was submitted",
+        refused=f"not submitted: {size} nodes are more than {UNCONFIRMED}; `--yes` runs them, a shorter --range fewer",
+        quiet=output is Format.JSON,
     )
-    raise typer.Exit(NOT_CONFIRMED)
 
 
 def print_made(jobs: int) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.arguments import pairs
+from streamsched.cli.commands.tasks.resharding import reshard
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_json, print_record, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
@@ -31,6 +32,7 @@ def commands() -> typer.Typer:
     app.command("set")(set_queue)
     app.command("pause")(pause)
     app.command("resume")(resume)
+    app.command("reshard")(reshard)
     return app
 
 
@@ -70,6 +72,9 @@ def set_queue(
     timeout: Annotated[str, typer.Option(help="Longest wait for a response or a heartbeat, such as 30s.")] = "",
     publish: Annotated[str, typer.Option(help="Target: name of the event as which each task is published.")] = "",
     worker: Annotated[bool, typer.Option("--worker", help="Target: connected workers.")] = False,
+    max_losses: Annotated[
+        int | None, typer.Option(min=0, help="Times that a task is repeated whose worker was lost. Default: 5.")
+    ] = None,
     retries: Annotated[
         int | None, typer.Option(min=0, help="Attempts after the first. Default of a new queue: 100.")
     ] = None,
@@ -99,7 +104,7 @@ def set_queue(
     else:
         found = ask("GET", "/v1/queues", url=url, params={"after": queue[:-1], "limit": 1000})["queues"]
         body = next((_policy(each) for each in found if each["name"] == queue), {})
-    body |= _target(http, header, timeout, publish, worker=worker, known=body.get("target"))
+    body |= _target(http, header, timeout, publish, max_losses, worker=worker, known=body.get("target"))
     if retry_period:
         body["retry"] = {"type": "period", "period": retry_period}
     if retries is not None or retry_delay:
@@ -169,6 +174,7 @@ def _target(
     header: list[str] | None,
     timeout: str,
     publish: str,
+    max_losses: int | None,
     *,
     worker: bool,
     known: Mapping[str, Any] | None,
@@ -177,8 +183,12 @@ def _target(
         raise typer.BadParameter("give one of --http, --publish and --worker")
     if publish:
         return {"target": {"type": "publish", "event": publish}}
-    if worker or (timeout and not http and known is not None and known["type"] == "worker"):
-        return {"target": {"type": "worker", **_given(timeout=timeout or None)}}
+    workers = known is not None and known["type"] == "worker"
+    if worker or (workers and not http and (timeout or max_losses is not None)):
+        kept = known if known is not None and workers else {}
+        return {"target": {**kept, "type": "worker", **_given(timeout=timeout or None, maxLosses=max_losses)}}
+    if max_losses is not None:
+        raise typer.BadParameter("--max-losses is only for queues of workers: give --worker")
     own = _given(url=http or None, timeout=timeout or None, headers=pairs(header) if header else None)
     if not own:
         if known is None:

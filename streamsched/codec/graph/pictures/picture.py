@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, assert_never
 from streamsched.domain.graph.ancestry import Ancestry
 from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeState
-from streamsched.domain.graph.task import NodeId
+from streamsched.domain.graph.task import KEY, NodeId, TaskTemplate
 
 #: Most boxes and arrows of a picture.
 MOST_BOXES: Final = 500
@@ -53,6 +53,8 @@ class Picture(NamedTuple):
 
 
 _PLAIN: Final = "#57606a"
+#: Of what arrives, and runs nothing.
+_ARRIVES: Final = "#1b7c83"
 
 
 def colour_of(state: NodeState | None) -> str:
@@ -79,7 +81,7 @@ def colour_of(state: NodeState | None) -> str:
 def template_picture(title: str, graph: Graph) -> Picture:
     """The tasks of a graph with their templates."""
     index = {name: number for number, name in enumerate(graph.order)}
-    boxes = tuple(Box(name, str(graph.task(name).template), _PLAIN) for name in graph.order[:MOST_BOXES])
+    boxes = tuple(_template_box(graph.task(name)) for name in graph.order[:MOST_BOXES])
     arrows = []
     for child in graph.order[:MOST_BOXES]:
         groups: dict[str, dict[str, None]] = {}
@@ -99,13 +101,22 @@ def template_picture(title: str, graph: Graph) -> Picture:
     return Picture(title, boxes, tuple(arrows[:MOST_ARROWS]), note)
 
 
+def _template_box(task: TaskTemplate) -> Box:
+    if not task.arrives:
+        return Box(task.name, str(task.template), _PLAIN)
+    return Box(" ".join(task.arrives.replace(KEY, "").split()), f"arrives for {task.template}", _ARRIVES)
+
+
+def _node_box(node: NodeId, awaited: str | None, state: NodeState | None) -> Box:
+    if awaited is None:
+        return Box(str(node), "not asked for" if state is None else state.value, colour_of(state))
+    return Box(awaited, "not arrived" if state is None else "arrived", colour_of(state))
+
+
 def ancestry_picture(title: str, found: Ancestry, states: Mapping[NodeId, NodeState]) -> Picture:
     """A node and its ancestors with their states."""
     index = {node: number for number, node in enumerate(found.nodes)}
-    boxes = tuple(
-        Box(str(node), "not asked for" if (state := states.get(node)) is None else state.value, colour_of(state))
-        for node in found.nodes
-    )
+    boxes = tuple(_node_box(node, found.awaited.get(node), states.get(node)) for node in found.nodes)
     by_child: dict[NodeId, dict[str, None]] = {}
     by_pair: dict[tuple[NodeId, NodeId], dict[str, None]] = {}
     for edge in found.edges:

@@ -1,0 +1,77 @@
+"""Recording requests in the audit: one entry before a change is carried out, and one with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import structlog
+
+from streamsched.domain.access.audit import Intact, Tampered, verify
+from streamsched.domain.errors import StreamschedError
+from streamsched.ports.access.audit import AuditStore
+from streamsched.ports.clock import Clock
+
+log = structlog.get_logger()
+
+#: Entries that are read at once.
+_READ: Final = 1000
+
+
+class Audit(Protocol):
+    """Records who requests which change."""
+
+    async def request(self, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> int | None:
+        """Records a request before it is carried out. Returns the entry's number; None when nothing is recorded.
+
+        Raises:
+            UnavailableError: it cannot be recorded, so it must not be carried out.
+        """
+        ...
+
+    async def outcome(self, number: int, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+        """Records the outcome of a request. When that is impossible, the log says so."""
+        ...
+
+
+class NoAudit:
+    """Records nothing: an installation that is open to everybody does not know who requests a change."""
+
+    async def request(self, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> int | None:
+        del caller, action, target, detail
+        return None
+
+    async def outcome(self, number: int, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+        del number, caller, action, target, detail
+
+
+class StoredAudit:
+    """Records in a store."""
+
+    def __init__(self, store: AuditStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def request(self, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> int | None:
+        entry = await self._store.append(
+            caller=caller, action=action, target=target, detail=detail, now=self._clock.now()
+        )
+        return entry.number
+
+    async def outcome(self, number: int, caller: str, action: str, target: str, detail: Mapping[str, Any]) -> None:
+        full = {"request": number, **detail}
+        try:
+            await self._store.append(caller=caller, action=action, target=target, detail=full, now=self._clock.now())
+        except StreamschedError as exc:
+            log.warning("audit.outcome_unrecorded", request=number, detail=dict(detail), error=str(exc))
+
+
+async def verify_all(store: AuditStore) -> Intact | Tampered:
+    """Checks the whole audit, in pages."""
+    verdict: Intact | Tampered = verify(())
+    while isinstance(verdict, Intact):
+        found = await store.following(verdict.entries, limit=_READ)
+        if not found:
+            break
+        verdict = verify(found, verdict)
+    return verdict

@@ -1,0 +1,132 @@
+"""Who sends a request: the caller of a bearer token (ADR 75)."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, assert_never
+
+from streamsched.domain.access.grant import Caller, Grant
+from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.access.token import RunTokenText, StoredTokenText, read_token
+from streamsched.domain.errors import UnauthenticatedError
+from streamsched.ports.access.tokens import TokenStore
+from streamsched.ports.clock import Clock
+
+#: How long a verdict about a token is reused: a revoked token is refused after at most so long.
+REUSE: Final = timedelta(milliseconds=500)
+#: Most tokens whose verdicts are kept; when there are more, all are forgotten.
+_KEPT: Final = 4096
+_SCHEME: Final = "bearer"
+
+#: The caller of an installation that is open to everybody who reaches it.
+ANYBODY: Final = Caller("anybody", (Grant(role=AccessRole.ADMIN),))
+
+
+class Authentication(Protocol):
+    """Finds out who sends a request."""
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """The caller of a request with this `Authorization` header.
+
+        Raises:
+            UnauthenticatedError: it has no token, or one that is not valid.
+            UnavailableError: tokens cannot be read.
+        """
+        ...
+
+
+class OpenAuthentication:
+    """Every request is allowed everything: for loopback on a machine of one person, and for tests."""
+
+    async def caller(self, authorization: str | None) -> Caller:
+        del authorization
+        return ANYBODY
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A verdict on a token: a caller, or why it is refused. It holds until `until`."""
+
+    caller: Caller | None
+    reason: str
+    until: datetime
+
+
+class TokenAuthentication:
+    """Requests need a token of the installation: a stored one, or one of an active run."""
+
+    def __init__(self, store: TokenStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._key: bytes | None = None
+
+    async def caller(self, authorization: str | None) -> Caller:
+        text = _bearer(authorization)
+        now = self._clock.now()
+        known = self._known.get(text)
+        if known is None or known.until <= now:
+            known = await self._judge(text, now)
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[text] = known
+        if known.caller is None:
+            raise UnauthenticatedError(known.reason)
+        return known.caller
+
+    async def _judge(self, text: str, now: datetime) -> _Known:
+        found = read_token(text)
+        match found:
+            case None:
+                verdict = "the bearer token is not a token of streamsched"
+            case StoredTokenText():
+                verdict = await self._stored(found, now)
+            case RunTokenText():
+                verdict = await self._of_run(found)
+            case _:
+                assert_never(found)
+        if isinstance(verdict, Caller):
+            return _Known(verdict, "", now + REUSE)
+        return _Known(None, verdict, now + REUSE)
+
+    async def _stored(self, text: StoredTokenText, now: datetime) -> Caller | str:
+        found = await self._store.find(text.id)
+        if found is None or not hmac.compare_digest(found.digest, text.digest):
+            return "the token is unknown"
+        reason = found.record.invalid_at(now)
+        if reason:
+            return reason
+        await self._store.used(text.id, now=now)
+        return Caller(f"token:{found.record.name}", found.record.grants)
+
+    async def _of_run(self, text: RunTokenText) -> Caller | str:
+        if not text.signed_by(await self._signing_key()):
+            return "the token is unknown"
+        if not await self._store.active_run(text.run):
+            return f"the run {text.run} has ended, and its token with it"
+        namespace = text.run.partition(".")[0]
+        grants = tuple(Grant(role=role, namespace=namespace) for role in (AccessRole.EMITTER, AccessRole.VIEWER))
+        return Caller(f"run:{text.run}", grants)
+
+    async def _signing_key(self) -> bytes:
+        if self._key is None:
+            self._key = await self._store.key()
+        return self._key
+
+
+def _bearer(authorization: str | None) -> str:
+    """The token of the header.
+
+    Raises:
+        UnauthenticatedError: there is none.
+    """
+    if not authorization:
+        raise UnauthenticatedError(
+            "the request has no token; send the header 'Authorization: Bearer TOKEN' (commands read STREAMSCHED_TOKEN)"
+        )
+    scheme, _, token = authorization.strip().partition(" ")
+    if scheme.lower() != _SCHEME or not token.strip():
+        raise UnauthenticatedError("the header Authorization must be 'Bearer TOKEN'")
+    return token.strip()

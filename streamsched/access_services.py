@@ -1,0 +1,88 @@
+"""Composition of who may do what: the API's authentication and audit, and the tokens of runs and of `dev`."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from streamsched.access.auditing import NoAudit, StoredAudit
+from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
+from streamsched.access.issuing import create_token
+from streamsched.api.allowed_hosts import allowed_hosts
+from streamsched.api.rendering import encoded
+from streamsched.codec.access.grant import token_request_from_json, token_to_json
+from streamsched.config import Settings
+from streamsched.domain.access.grant import Grant
+from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
+from streamsched.ports.clock import Clock, SystemClock
+from streamsched.store.access.audit import PostgresAuditStore
+from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.store.connections import Pool, open_pool
+
+#: The file in the folder of `streamsched dev` with the token of its commands.
+TOKEN_FILE: Final = "token"
+
+
+def access_services(pool: Pool, clock: Clock, settings: Settings) -> dict[str, Any]:
+    """The members of `ApiServices` that check requests and record changes."""
+    tokens, entries = PostgresTokenStore(pool), PostgresAuditStore(pool)
+    return {
+        "allowed_hosts": allowed_hosts(settings),
+        "tokens": tokens,
+        "authentication": authentication(pool, clock, settings),
+        "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
+        "audit_entries": entries,
+    }
+
+
+def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authentication:
+    """Finds out who sends a request to this installation."""
+    if settings.api_access == "open":
+        return OpenAuthentication()
+    return TokenAuthentication(PostgresTokenStore(pool), clock)
+
+
+async def create_token_directly(database_url: str, body: dict[str, Any], *, by: str) -> dict[str, Any]:
+    """Creates a token in the database: for the first one of an installation. The result is that of `POST /v1/tokens`.
+
+    Raises:
+        InvalidError, ConflictError: as the route.
+    """
+    clock = SystemClock()
+    pool = await open_pool(database_url, max_size=1)
+    try:
+        request = token_request_from_json(body)
+        record, text = await create_token(PostgresTokenStore(pool), clock, request, by=by)
+        return orjson.loads(encoded({**token_to_json(record, clock.now()), "text": text}))
+    finally:
+        pool.terminate()
+
+
+async def ensure_dev_token(database_url: str, folder: Path) -> None:
+    """Writes a token of an admin into the folder of `streamsched dev`, readable by its owner only, unless the one that
+    is there is valid.
+    """
+    file = folder / TOKEN_FILE
+    clock = SystemClock()
+    pool = await open_pool(database_url, max_size=1)
+    try:
+        tokens = PostgresTokenStore(pool)
+        known = read_token(file.read_text().strip()) if file.is_file() else None
+        if isinstance(known, StoredTokenText):
+            found = await tokens.find(known.id)
+            if found is not None and found.digest == known.digest and not found.record.invalid_at(clock.now()):
+                return
+        name = f"dev-{secrets.token_hex(3)}"
+        request = TokenRequest(name, (Grant(role=AccessRole.ADMIN),))
+        _, text = await create_token(tokens, clock, request, by="streamsched dev")
+        unfinished = file.with_suffix(".new")
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(text + "\n")
+        unfinished.replace(file)
+    finally:
+        pool.terminate()

@@ -1,0 +1,253 @@
+"""What each route needs: a permission, and where the request names the namespace. `authorise` decides by this table,
+and a `RouteTable` refuses an application that has a route without a rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from streamsched.domain.access.permission import Permission
+
+_VIEW, _EMIT, _OPERATE, _DEPLOY, _ADMINISTER = (
+    Permission.VIEW,
+    Permission.EMIT,
+    Permission.OPERATE,
+    Permission.DEPLOY,
+    Permission.ADMINISTER,
+)
+
+
+class Scope(Enum):
+    """Where a request names the namespace for which its caller needs the permission.
+
+    PATH: the path parameter `namespace`, or the first part of the name or id in the path.
+    QUERY: the query parameter `namespace`, or the first part of `app`, `program` or `schedule`; without any of them
+        the request concerns all namespaces.
+    BODY: the body, or the name of a bookmark; the route asks the caller itself (`CallerDep`).
+    INSTALLATION: the request concerns all namespaces.
+    NONE: the request concerns no namespace; any valid token will do.
+    """
+
+    PATH = "path"
+    QUERY = "query"
+    BODY = "body"
+    INSTALLATION = "installation"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The permission that a route needs, and its scope."""
+
+    permission: Permission
+    scope: Scope = Scope.PATH
+
+
+#: Routes that need no token: health checks, and the description of the API.
+PUBLIC: Final = frozenset({"/health/live", "/health/ready", "/v1/openapi.json", "/docs", "/docs/oauth2-redirect"})
+
+_ALL, _LIST, _BODY = Scope.INSTALLATION, Scope.QUERY, Scope.BODY
+_SCHEDULE, _APP, _GRAPH = "/v1/schedules/{schedule}", "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}"
+_DAPR, _NAMESPACE = "/v1/dapr/{namespace}/{app}", "/v1/namespaces/{namespace}"
+_CDAP = "/v3/namespaces/{namespace}"
+_CDAP_APP, _CDAP_SCHEDULE = f"{_CDAP}/apps/{{app}}", f"{_CDAP}/apps/{{app}}/schedules/{{schedule}}"
+_CDAP_PROGRAM = f"{_CDAP_APP}/{{category}}/{{program}}"
+
+RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        # events
+        "POST /v1/events": Rule(_EMIT, _BODY),
+        "GET /v1/events/{event}/verdicts": Rule(_VIEW, _ALL),
+        # definitions
+        "GET /v1/apps": Rule(_VIEW, _LIST),
+        f"GET {_APP}": Rule(_VIEW),
+        f"PUT {_APP}": Rule(_DEPLOY),
+        f"DELETE {_APP}": Rule(_DEPLOY),
+        f"POST {_APP}/pause": Rule(_OPERATE),
+        f"POST {_APP}/disable": Rule(_OPERATE),
+        f"POST {_APP}/enable": Rule(_OPERATE),
+        "GET /v1/bookmarks": Rule(_VIEW, _ALL),
+        "GET /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
+        "PUT /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
+        "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
+        "GET /v1/changes/{change}": Rule(_VIEW, Scope.NONE),
+        "GET /v1/programs": Rule(_VIEW, _LIST),
+        "GET /v1/programs/{program}": Rule(_VIEW),
+        "DELETE /v1/programs/{program}": Rule(_DEPLOY),
+        f"GET {_NAMESPACE}/preferences": Rule(_VIEW),
+        f"PUT {_NAMESPACE}/preferences": Rule(_DEPLOY),
+        f"PATCH {_NAMESPACE}/preferences": Rule(_DEPLOY),
+        f"DELETE {_NAMESPACE}/preferences": Rule(_DEPLOY),
+        "GET /v1/schedules": Rule(_VIEW, _LIST),
+        "POST /v1/schedules": Rule(_DEPLOY, _BODY),
+        f"GET {_SCHEDULE}": Rule(_VIEW),
+        f"PUT {_SCHEDULE}": Rule(_DEPLOY),
+        f"DELETE {_SCHEDULE}": Rule(_DEPLOY),
+        f"GET {_SCHEDULE}/keys": Rule(_VIEW),
+        f"GET {_SCHEDULE}/history": Rule(_VIEW),
+        f"GET {_SCHEDULE}/why-not": Rule(_VIEW),
+        f"POST {_SCHEDULE}/enable": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/disable": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/pause": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/replay": Rule(_OPERATE),
+        f"GET {_SCHEDULE}/next": Rule(_VIEW),
+        "GET /v1/ticks": Rule(_VIEW, _LIST),
+        "POST /v1/triggers/next": Rule(_VIEW, Scope.NONE),
+        # jobs and runs
+        "POST /v1/programs/{program}/runs": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/runs": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/reruns": Rule(_OPERATE),
+        "POST /v1/jobs/{job}/rerun": Rule(_OPERATE),
+        "POST /v1/runs/{run}/rerun": Rule(_OPERATE),
+        f"POST {_SCHEDULE}/backfills": Rule(_OPERATE),
+        f"GET {_SCHEDULE}/backfills": Rule(_VIEW),
+        "GET /v1/backfills": Rule(_VIEW, _LIST),
+        "GET /v1/backfills/{backfill}": Rule(_VIEW),
+        "GET /v1/backfills/{backfill}/jobs": Rule(_VIEW),
+        "POST /v1/backfills/{backfill}/pause": Rule(_OPERATE),
+        "POST /v1/backfills/{backfill}/resume": Rule(_OPERATE),
+        "POST /v1/backfills/{backfill}/cancel": Rule(_OPERATE),
+        "GET /v1/jobs": Rule(_VIEW, _LIST),
+        "GET /v1/jobs/{job}": Rule(_VIEW),
+        "GET /v1/jobs/{job}/why": Rule(_VIEW),
+        "POST /v1/jobs/{job}/release": Rule(_OPERATE),
+        "POST /v1/jobs/{job}/{order}": Rule(_OPERATE),
+        "GET /v1/runs": Rule(_VIEW, _LIST),
+        "GET /v1/runs/{run}": Rule(_VIEW),
+        "GET /v1/runs/{run}/logs": Rule(_VIEW),
+        "POST /v1/runs/{run}/kill": Rule(_OPERATE),
+        # graphs
+        f"GET {_GRAPH}": Rule(_VIEW),
+        f"GET {_GRAPH}/nodes": Rule(_VIEW),
+        f"GET {_GRAPH}/nodes/{{task}}/{{job_id}}": Rule(_VIEW),
+        f"GET {_GRAPH}/picture": Rule(_VIEW),
+        f"POST {_GRAPH}/submit": Rule(_OPERATE),
+        f"POST {_GRAPH}/rerun": Rule(_OPERATE),
+        f"POST {_GRAPH}/cancel": Rule(_OPERATE),
+        # limits
+        "GET /v1/groups": Rule(_VIEW, _ALL),
+        "PUT /v1/groups/{name}": Rule(_ADMINISTER, _ALL),
+        "GET /v1/pools": Rule(_VIEW, _ALL),
+        "PUT /v1/pools/{name}": Rule(_ADMINISTER, _ALL),
+        "PUT /v1/schedules/{name}/priority": Rule(_OPERATE),
+        "GET /v1/clusters": Rule(_VIEW, _ALL),
+        # queues: they belong to no namespace
+        "GET /v1/queues": Rule(_VIEW, _ALL),
+        "GET /v1/queues/{queue}": Rule(_VIEW, _ALL),
+        "PUT /v1/queues/{queue}": Rule(_DEPLOY, _ALL),
+        "GET /v1/queues/{queue}/lane": Rule(_VIEW, _ALL),
+        "POST /v1/queues/{queue}/tasks": Rule(_EMIT, _ALL),
+        "GET /v1/queues/{queue}/tasks": Rule(_VIEW, _ALL),
+        "POST /v1/queues/{queue}/{order}": Rule(_OPERATE, _ALL),
+        "GET /v1/tasks/owners": Rule(_EMIT, _ALL),
+        "GET /v1/tasks/partitions": Rule(_VIEW, _ALL),
+        "PUT /v1/tasks/partitions": Rule(_ADMINISTER, _ALL),
+        "GET /v1/tasks/{task}": Rule(_VIEW, _ALL),
+        "GET /v1/tasks/{task}/why": Rule(_VIEW, _ALL),
+        "POST /v1/tasks/{task}/cancel": Rule(_OPERATE, _ALL),
+        "POST /v1/tasks/{task}/drop": Rule(_OPERATE, _ALL),
+        "POST /v1/tasks/{task}/run": Rule(_OPERATE, _ALL),
+        "POST /v1/tasks/{task}/move": Rule(_OPERATE, _ALL),
+        "GET /api/v1/status": Rule(_VIEW, Scope.NONE),
+        "GET /api/v1/task": Rule(_VIEW, _ALL),
+        "PUT /api/v1/task": Rule(_OPERATE, _ALL),
+        "GET /api/v1/tasks": Rule(_VIEW, _ALL),
+        "POST /api/v1/tasks": Rule(_EMIT, _ALL),
+        f"GET {_DAPR}/jobs": Rule(_VIEW),
+        f"DELETE {_DAPR}/jobs": Rule(_OPERATE),
+        f"GET {_DAPR}/export": Rule(_VIEW),
+        f"POST {_DAPR}/import": Rule(_OPERATE),
+        f"GET {_DAPR}/jobs/{{name}}": Rule(_VIEW),
+        f"POST {_DAPR}/jobs/{{name}}": Rule(_EMIT),
+        f"DELETE {_DAPR}/jobs/{{name}}": Rule(_OPERATE),
+        # the installation
+        "GET /v1/admin/overview": Rule(_VIEW, _ALL),
+        "GET /v1/admin/checks": Rule(_ADMINISTER, _ALL),
+        "GET /v1/admin/dead-letters": Rule(_OPERATE, _ALL),
+        "POST /v1/admin/dead-letters/purge": Rule(_OPERATE, _ALL),
+        "GET /v1/admin/dead-letters/{partition}/{offset}": Rule(_OPERATE, _ALL),
+        "POST /v1/admin/dead-letters/{partition}/{offset}/replay": Rule(_OPERATE, _ALL),
+        "GET /v1/admin/schedules/{schedule}/state": Rule(_VIEW),
+        "GET /v1/caller": Rule(_VIEW, Scope.NONE),
+        "GET /v1/tokens": Rule(_ADMINISTER, _ALL),
+        "POST /v1/tokens": Rule(_ADMINISTER, _ALL),
+        "POST /v1/tokens/{token}/revoke": Rule(_ADMINISTER, _ALL),
+        "GET /v1/audit": Rule(_ADMINISTER, _ALL),
+        "GET /v1/audit/verify": Rule(_ADMINISTER, _ALL),
+        "GET /metrics": Rule(_VIEW, _ALL),
+        # CDAP's dialect
+        f"GET {_CDAP}/apps": Rule(_VIEW),
+        f"GET {_CDAP_APP}": Rule(_VIEW),
+        f"DELETE {_CDAP_APP}": Rule(_DEPLOY),
+        f"GET {_CDAP_APP}/schedules": Rule(_VIEW),
+        f"PUT {_CDAP_SCHEDULE}": Rule(_DEPLOY),
+        f"GET {_CDAP_SCHEDULE}": Rule(_VIEW),
+        f"DELETE {_CDAP_SCHEDULE}": Rule(_DEPLOY),
+        f"GET {_CDAP_SCHEDULE}/status": Rule(_VIEW),
+        f"POST {_CDAP_SCHEDULE}/update": Rule(_DEPLOY),
+        f"POST {_CDAP_SCHEDULE}/{{action}}": Rule(_OPERATE),
+        f"GET {_CDAP_PROGRAM}/nextruntime": Rule(_VIEW),
+        f"GET {_CDAP_PROGRAM}/previousruntime": Rule(_VIEW),
+        f"GET {_CDAP_PROGRAM}/schedules": Rule(_VIEW),
+        f"POST {_CDAP}/nextruntime": Rule(_VIEW),
+        f"POST {_CDAP}/previousruntime": Rule(_VIEW),
+        f"GET {_CDAP}/preferences": Rule(_VIEW),
+        f"PUT {_CDAP}/preferences": Rule(_DEPLOY),
+        f"DELETE {_CDAP}/preferences": Rule(_DEPLOY),
+        f"GET {_CDAP}/schedules/trigger-type/program-status": Rule(_VIEW),
+    }
+)
+
+
+Handler = Callable[..., Any]
+
+#: A parameter with its converter, and the version of an app in CDAP's paths, which is ignored.
+_CONVERTER: Final = re.compile(r"\{(\w+):\w+\}")
+_VERSION: Final = "/versions/{version}"
+
+
+def route_name(method: str, path: str) -> str:
+    """The name of a route in `RULES`: method and pattern of the path."""
+    plain = _CONVERTER.sub(r"{\1}", path).replace(_VERSION, "")
+    return f"{'GET' if method == 'HEAD' else method} {plain}"
+
+
+class RouteTable:
+    """The routes of an application with their patterns and rules, by the function that handles them. (A request knows
+    its function; of a nested router's path it knows only the last part.)
+
+    Raises:
+        LookupError: a route has no rule, a rule no route, or a function several patterns.
+    """
+
+    def __init__(self, routes: Iterable[tuple[str, str, Handler]]) -> None:
+        """`routes`: method, pattern and function of each."""
+        self._names: dict[Handler, str] = {}
+        for method, path, handler in routes:
+            name = path if path in PUBLIC else route_name(method, path)
+            if self._names.setdefault(handler, name) != name:
+                raise LookupError(f"{handler} handles both {self._names[handler]} and {name}")
+        known = set(self._names.values()) - PUBLIC
+        missing, idle = sorted(known - set(RULES)), sorted(set(RULES) - known)
+        if missing or idle:
+            raise LookupError(f"api/access/rules.py: routes without a rule: {missing}; rules without a route: {idle}")
+
+    def add_name(self, handler: Handler, name: str) -> None:
+        """Names the route of a mounted application, which checks access itself."""
+        self._names[handler] = name
+
+    def name(self, handler: Handler | None) -> str:
+        """Method and pattern of the route that the function handles; the path alone of a public one, `unknown` without
+        a route.
+        """
+        return "unknown" if handler is None else self._names.get(handler, "unknown")
+
+    def rule(self, handler: Handler) -> Rule | None:
+        """The rule of the route; None for a public one."""
+        name = self._names[handler]
+        return None if name in PUBLIC else RULES[name]

@@ -1,0 +1,99 @@
+"""Tokens of the API, and who a request comes from."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from streamsched.access.auditing import verify_all
+from streamsched.access.issuing import create_token
+from streamsched.api.access.authorise import CallerDep
+from streamsched.api.body import BodyObject, reason_of
+from streamsched.api.deps import AuditDep, ClockDep, TokensDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.codec.access.grant import grant_to_json, token_request_from_json, token_to_json
+from streamsched.domain.access.audit import AuditEntry, Intact
+from streamsched.domain.errors import InvalidError
+
+router = APIRouter(prefix="/v1", tags=["access"])
+
+
+@router.get("/caller", summary="Show who sends this request")
+async def get_caller(caller: CallerDep) -> Response:
+    """`{"name", "grants"}` of the token that the request has."""
+    return rendered({"name": caller.name, "grants": [grant_to_json(grant) for grant in caller.grants]})
+
+
+@router.get("/tokens", summary="List tokens")
+async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by name, with tokens that expired or were revoked. Secrets are not stored, so none is shown.
+    `usedAt` is up to a minute late.
+    """
+    name, _, last = after.rpartition("/")
+    found = await tokens.page(after=(name, last), limit=limit + 1)
+    now = clock.now()
+    return rendered(
+        page("tokens", found, limit, lambda token: token_to_json(token, now), lambda token: f"{token.name}/{token.id}")
+    )
+
+
+@router.post("/tokens", summary="Create a token")
+async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
+    """Body: `{"name", "grants", "expiresIn"?}`; a grant is `{"role", "namespace"?, "names"?, "shell"?, "masters"?}`.
+    The role is `viewer`, `emitter`, `operator`, `developer` or `admin`; without a `namespace` it holds in all. Responds
+    201 with the token and its `text`, which is shown only here. 409 when a token of this name is in use.
+    """
+    record, text = await create_token(tokens, clock, token_request_from_json(body), by=caller.name)
+    return rendered({**token_to_json(record, clock.now()), "text": text}, status=HTTPStatus.CREATED)
+
+
+@router.post("/tokens/{token}/revoke", summary="Revoke a token")
+async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
+    """Revokes a token by its id, or by its name while it is in use. Requests with it are refused within a second by all
+    API processes.
+    """
+    reason_of(body)
+    record = await tokens.revoke(token, by=caller.name, now=clock.now())
+    return rendered(token_to_json(record, clock.now()))
+
+
+@router.get("/audit", summary="List the audit")
+async def list_audit(
+    entries: AuditDep,
+    caller: Annotated[str, Query(max_length=2000, description="Only entries of this caller, such as `token:ci`.")] = "",
+    after: After = "",
+    limit: Limit = 100,
+) -> Response:
+    """A page, newest first. A change has an entry from before it was carried out, and one with its `status`."""
+    if after and not after.isdecimal():
+        raise InvalidError("after", "must be `next` of the previous page")
+    found = await entries.newest(before=int(after[:18]) if after else None, caller=caller, limit=limit + 1)
+    return rendered(page("entries", found, limit, _entry_view, lambda entry: str(entry.number)))
+
+
+@router.get("/audit/verify", summary="Check the audit")
+async def verify_audit(entries: AuditDep) -> Response:
+    """Reads the whole audit and checks its hash chain: `{"intact", "entries", "last"}`, or `{"intact": false, "number",
+    "reason"}` of the first entry that is not as it was written. Keep `last` elsewhere: it proves later that no entry
+    was removed from the end.
+    """
+    verdict = await verify_all(entries)
+    if isinstance(verdict, Intact):
+        return rendered({"intact": True, "entries": verdict.entries, "last": verdict.last.hex()})
+    return rendered({"intact": False, "number": verdict.number, "reason": verdict.reason})
+
+
+def _entry_view(entry: AuditEntry) -> dict[str, object]:
+    return {
+        "number": entry.number,
+        "at": entry.at,
+        "caller": entry.caller,
+        "action": entry.action,
+        "target": entry.target,
+        "detail": entry.detail,
+        "hash": entry.hash.hex(),
+    }

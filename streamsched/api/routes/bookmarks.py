@@ -1,0 +1,89 @@
+"""Bookmarks: how far watchers and consumers have read their datasets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+
+from streamsched.api.access.authorise import CallerDep, require
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import BookmarksDep, ClockDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.errors import NotFoundError
+from streamsched.ports.datasets.bookmarks import Bookmark, checked_bookmark_name
+
+router = APIRouter(prefix="/v1/bookmarks", tags=["datasets"])
+
+
+def _named(name: str, request: Request, caller: CallerDep) -> str:
+    """The name in the path. For `<reader>.<namespace>.<dataset>` the caller needs the permission in the namespace, for
+    any other name in all.
+
+    Raises:
+        InvalidError: it is no name of a bookmark.
+        ForbiddenError: the caller has no permission.
+    """
+    _, *rest = checked_bookmark_name(name).split(".", 2)
+    permission = Permission.OPERATE if request.method == "DELETE" else Permission.EMIT
+    require(caller.may(permission, rest[0] if len(rest) == 2 else None))
+    return name
+
+
+NameDep = Annotated[str, Depends(_named)]
+RunQuery = Annotated[str | None, Query(max_length=2000, description="A run that reads by this bookmark.")]
+
+
+@router.get("", summary="List bookmarks")
+async def list_bookmarks(bookmarks: BookmarksDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page, ordered by name, without values."""
+    found = await bookmarks.all(after=after, limit=limit + 1)
+    return rendered(page("bookmarks", found, limit, _summary, lambda bookmark: bookmark.name))
+
+
+@router.get("/{name}", summary="Get a bookmark")
+async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = None) -> Response:
+    """Its `value`, in the format of its reader, and its `revision`, which grows by one with each change. With `run`,
+    `pending` is what that run sets by its success, null when nothing; a bookmark never set has revision 0 then.
+    """
+    if run is None:
+        return rendered(_view(await bookmarks.get(name)))
+    try:
+        found = _view(await bookmarks.get(name))
+    except NotFoundError:
+        found = {"name": name, "revision": 0, "changedAt": None, "value": ""}
+    return rendered({**found, "pending": await bookmarks.pending(name, run)})
+
+
+@router.put("/{name}", summary="Set a bookmark")
+async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep, clock: ClockDep) -> Response:
+    """Sets `value`, a text. `revision` is the revision that the caller has read, 0 when there was none. 409 when it has
+    changed since. The same request again changes nothing. With `run`, it is set when that run completes, and not when
+    it ends otherwise; the response has `pending` then.
+    """
+    fields = Fields(body)
+    value, revision = fields.text("value"), fields.integer("revision", minimum=0)
+    run = fields.optional_text("run")
+    fields.done()
+    if run is not None:
+        await bookmarks.set_by_run(name, value, revision=revision, run=run)
+        return rendered({"name": name, "revision": revision, "pending": value})
+    return rendered(_view(await bookmarks.set(name, value, revision=revision, now=clock.now())))
+
+
+@router.delete("/{name}", summary="Delete a bookmark")
+async def delete_bookmark(name: NameDep, bookmarks: BookmarksDep) -> Response:
+    """Its reader begins anew. `deleted` is false when there was none."""
+    return rendered({"name": name, "deleted": await bookmarks.delete(name)})
+
+
+def _summary(bookmark: Bookmark) -> dict[str, Any]:
+    return {"name": bookmark.name, "revision": bookmark.revision, "changedAt": bookmark.changed_at}
+
+
+def _view(bookmark: Bookmark) -> dict[str, Any]:
+    return {**_summary(bookmark), "value": bookmark.value}

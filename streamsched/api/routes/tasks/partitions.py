@@ -1,0 +1,47 @@
+"""The number of partitions of lanes."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import TaskPartitionsDep
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.ports.tasks.partitions import PartitionsRecord
+
+router = APIRouter(prefix="/v1/tasks/partitions", tags=["tasks"])
+
+
+@router.get("", summary="Get the number of partitions of lanes")
+async def get_partitions(partitions: TaskPartitionsDep) -> Response:
+    """`partitions`: new lanes go to so many. While it changes, `wanted` is another number or `settled` is false, and
+    `step` says what is next: `await_owners`, `switch` or `move`. `taken`: how many partitions have, or had, an owner.
+    """
+    return rendered(_view(await partitions.get()))
+
+
+@router.put("", summary="Change the number of partitions of lanes")
+async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Response:
+    """`partitions`: the wanted number, from 1 to 256. 202: the processes that deliver tasks change it, while they
+    deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one. 409 while a launcher
+    of an earlier release runs.
+    """
+    fields = Fields(body)
+    wanted = fields.integer("partitions")
+    fields.done()
+    return rendered(_view(await partitions.want(wanted)), status=HTTPStatus.ACCEPTED)
+
+
+def _view(found: PartitionsRecord) -> dict[str, Any]:
+    return {
+        "partitions": found.layout.partitions,
+        "wanted": found.layout.wanted,
+        "settled": found.layout.settled,
+        "step": found.step,
+        "taken": len(found.taken),
+    }

@@ -1,0 +1,130 @@
+"""Who may do what: grants of a caller, and the verdict on a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import LONGEST_NAME
+from streamsched.domain.names import check_namespace
+
+#: The namespace of a grant that holds in all namespaces and for the installation.
+EVERYWHERE: Final = "*"
+#: Most grants of a caller; each request compares all of them.
+MOST_GRANTS: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A role in a namespace.
+
+    Attributes:
+        namespace: its name; `*`: all namespaces and the installation.
+        names: patterns (`*`, `?`) of the names of datasets, streams and events, without the namespace, that may be
+            announced; empty: all. Other permissions are not restricted by it.
+        shell: whether `deploy` includes programs that run any command or Python function on launchers (`bash`,
+            `python`). An admin may always.
+        masters: patterns of the Spark masters that programs may name. The installation's default is always allowed.
+
+    Raises:
+        InvalidError: the namespace is no name, or a pattern is empty or too long.
+    """
+
+    role: AccessRole
+    namespace: str = EVERYWHERE
+    names: tuple[str, ...] = ()
+    shell: bool = False
+    masters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.namespace != EVERYWHERE:
+            check_namespace(self.namespace)
+        for field, patterns in (("names", self.names), ("masters", self.masters)):
+            for index, pattern in enumerate(patterns):
+                if not 0 < len(pattern) <= LONGEST_NAME or not pattern.isprintable():
+                    raise InvalidError(f"$.{field}[{index}]", f"must have 1 to {LONGEST_NAME} printable characters")
+
+    def gives(self, permission: Permission, namespace: str | None) -> bool:
+        """Whether the role has the permission in the namespace; None: for the installation."""
+        return permission in PERMISSIONS[self.role] and self.namespace in {EVERYWHERE, namespace}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The request may be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The request is refused; `reason` names what is missing, for the caller."""
+
+    reason: str
+
+
+AccessVerdict = Allowed | Denied
+
+ALLOWED: Final = Allowed()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request. `name` identifies the caller in the audit, such as `token:ci` or `run:<id>`."""
+
+    name: str
+    grants: tuple[Grant, ...]
+
+    def may(self, permission: Permission, namespace: str | None) -> AccessVerdict:
+        """Whether a grant gives the permission in the namespace; None: for the installation, so in all namespaces."""
+        if any(grant.gives(permission, namespace) for grant in self.grants):
+            return ALLOWED
+        where = "for the whole installation" if namespace is None else f"in namespace '{namespace}'"
+        return Denied(f"{self.name} has no permission to {permission} {where}{self._elsewhere(permission)}")
+
+    def may_emit(self, namespace: str, name: str) -> AccessVerdict:
+        """Whether a grant lets the caller announce events of this dataset, stream or event name."""
+        verdict = self.may(Permission.EMIT, namespace)
+        if isinstance(verdict, Denied):
+            return verdict
+        patterns: list[str] = []
+        for grant in self._giving(Permission.EMIT, namespace):
+            if not grant.names or any(fnmatchcase(name, pattern) for pattern in grant.names):
+                return ALLOWED
+            patterns += grant.names
+        return Denied(f"{self.name} may announce only {_listed(patterns)} in namespace '{namespace}', not '{name}'")
+
+    def may_deploy_shell(self, namespace: str) -> AccessVerdict:
+        """Whether a grant lets the caller deploy `bash` and `python` programs."""
+        if any(grant.shell or grant.role is AccessRole.ADMIN for grant in self._giving(Permission.DEPLOY, namespace)):
+            return ALLOWED
+        return Denied(
+            f"{self.name} may not deploy bash and python programs in namespace '{namespace}': its grant has no `shell`"
+        )
+
+    def may_use_master(self, namespace: str, master: str) -> AccessVerdict:
+        """Whether a grant lets the caller deploy Spark programs that name this master."""
+        patterns: list[str] = []
+        for grant in self._giving(Permission.DEPLOY, namespace):
+            if grant.role is AccessRole.ADMIN or any(fnmatchcase(master, pattern) for pattern in grant.masters):
+                return ALLOWED
+            patterns += grant.masters
+        allowed = _listed(patterns) if patterns else "only the default master"
+        return Denied(f"{self.name} may not use Spark master '{master}' in namespace '{namespace}': {allowed}")
+
+    def namespaces(self, permission: Permission) -> frozenset[str]:
+        """The namespaces in which the caller has the permission; `*` is among them when it has it everywhere."""
+        return frozenset(grant.namespace for grant in self.grants if permission in PERMISSIONS[grant.role])
+
+    def _giving(self, permission: Permission, namespace: str) -> Iterator[Grant]:
+        return (grant for grant in self.grants if grant.gives(permission, namespace))
+
+    def _elsewhere(self, permission: Permission) -> str:
+        others = sorted(self.namespaces(permission))
+        return f"; it has it in {_listed(others)}" if others else ""
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,204 @@
+"""Commits of a file set on any storage: no rename and no lock, only files that are created if they are absent.
+
+    _data/_commit=<attempt>/day=2013-01-01/…    data, written in place
+    _manifest/<number>.json                     created if absent: the commit point
+    _announced/<commit>                         the event has been emitted
+
+    STAGED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
+
+Manifests are numbered without gaps, and a writer that finds its number taken reads the other one's manifest and takes
+the next. So commits have one order, a commit id is visible once, and no commit appears before one that was visible.
+What a killed writer has written is in no manifest, so it is not read; `vacuum` deletes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import Final
+from uuid import uuid4
+
+from streamsched.domain.errors import ConfigurationError, InvalidError, NotFoundError
+from streamsched.domain.names import DatasetRef
+from streamsched.emit.draft import hive_values
+from streamsched.ports.clock import Clock
+from streamsched.spark.commit import Columns, Phase, PhaseCallback
+from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, visible
+from streamsched.spark.storage import FolderStorage, StoredFile
+
+_DATA: Final = "_data"
+_MANIFESTS: Final = "_manifest"
+_ANNOUNCED: Final = "_announced"
+
+
+class ObjectStore:
+    """The commits of one file set. Any number of processes on any number of machines may use it concurrently."""
+
+    def __init__(
+        self, storage: FolderStorage, *, dataset: DatasetRef, clock: Clock, watch: PhaseCallback = lambda _: None
+    ) -> None:
+        """Does no I/O.
+
+        Raises:
+            ConfigurationError: the storage cannot create a file only if it is absent.
+        """
+        if not storage.creates_if_absent:
+            raise ConfigurationError(
+                f"{storage.location}: commits need a storage that creates a file only if it is absent: a folder, S3, "
+                "Google Cloud Storage or Azure"
+            )
+        self._storage = storage
+        self._dataset = dataset
+        self._clock = clock
+        self._watch = watch
+        self._known: dict[str, Manifest] = {}
+        self._attempts: dict[str, str] = {}
+
+    @property
+    def base(self) -> str:
+        """The URI, for Spark, of the folder below which partition columns begin."""
+        return self.uri(_DATA)
+
+    def uri(self, path: str | Path) -> str:
+        """The URI, for Spark, of a path relative to the file set."""
+        return f"{self._storage.location.replace('s3://', 's3a://', 1)}/{path}"
+
+    def manifests(self) -> list[Manifest]:
+        """All commits, in commit order. Those that were read before are not read again."""
+        for file in self._storage.files(_MANIFESTS):
+            if file.path.endswith(".json") and file.path not in self._known:
+                self._known[file.path] = Manifest.decode(self._storage.read(file.path))
+        return sorted(self._known.values(), key=lambda manifest: manifest.sequence)
+
+    def find(self, commit: str) -> Manifest | None:
+        """The commit with this id; None if it is not visible."""
+        return next((manifest for manifest in self.manifests() if manifest.commit == commit), None)
+
+    @contextmanager
+    def writing(self, commit: str) -> Iterator[str]:
+        """The folder, relative to the file set, to write the commit's data to. Each call has one of its own, so that a
+        repeated attempt meets no files of an earlier one. If the block ends without a commit, they are deleted.
+
+        Raises:
+            ConfigurationError: pyarrow, which `publish` needs, is not installed.
+        """
+        if find_spec("pyarrow") is None:
+            raise ConfigurationError("pyarrow is not installed: pip install 'streamsched[storage]'")
+        attempt = f"{_DATA}/_commit={commit}.{uuid4().hex[:8]}"
+        self._attempts[commit] = attempt
+        try:
+            yield attempt
+        finally:
+            # once its manifest is being created it may be visible, also when that failed: then `vacuum` decides
+            if self._attempts.pop(commit, None) is not None:
+                self._storage.delete([file.path for file in self._storage.files(attempt)])
+
+    def publish(self, commit: str, columns: Columns, mode: Mode) -> Manifest | None:
+        """Makes written data visible, durably; None when there are no rows. Call within `writing`. When another attempt
+        of the same commit was faster, it is that one that is returned.
+        """
+        attempt = self._attempts[commit]
+        self._watch(Phase.STAGED)
+        partitions = self._partitions(attempt)
+        if not partitions:
+            return None
+        draft = Manifest(
+            commit, 0, self._dataset, self._clock.now(), mode, columns.partition_by, columns.schema, partitions
+        )
+        while True:
+            known = self.manifests()
+            if (found := next((each for each in known if each.commit == commit), None)) is not None:
+                return found
+            manifest = replace(draft, sequence=1 + max((each.sequence for each in known), default=0))
+            path = f"{_MANIFESTS}/{manifest.sequence:016d}.json"
+            self._attempts.pop(commit, None)
+            if self._storage.create(path, manifest.encode()):
+                self._known[path] = manifest
+                self._watch(Phase.COMMITTED)
+                return manifest
+
+    def announced(self, commit: str) -> None:
+        """Stores that the commit's event has been emitted."""
+        self._watch(Phase.EMITTED)
+        self._storage.put(f"{_ANNOUNCED}/{commit}", b"")
+        self._watch(Phase.ANNOUNCED)
+
+    def is_announced(self, commit: str) -> bool:
+        try:
+            self._storage.read(f"{_ANNOUNCED}/{commit}")
+        except NotFoundError:
+            return False
+        return True
+
+    def announce_missing(self, emit: Callable[[Manifest], None]) -> list[str]:
+        """Emits, in commit order, the events of commits that are not announced. Returns their ids. A writer between its
+        commit and its event may do the same: the event counts once.
+
+        Raises:
+            InvalidError: the event of a commit was refused as invalid; later commits were announced nevertheless.
+            Any other error of `emit`: that commit and all later ones stay unannounced.
+        """
+        announced: list[str] = []
+        refused: InvalidError | None = None
+        known = {PurePosixPath(file.path).name for file in self._storage.files(_ANNOUNCED)}
+        for manifest in self.manifests():
+            if manifest.commit in known:
+                continue
+            try:
+                emit(manifest)
+                self.announced(manifest.commit)
+                announced.append(manifest.commit)
+            except InvalidError as exc:
+                refused = refused or exc
+        if refused is not None:
+            raise refused
+        return announced
+
+    def recover(self) -> list[str]:
+        """Nothing: what killed writers left is not visible. See `vacuum`."""
+        return []
+
+    def vacuum(self, keep: timedelta) -> int:
+        """Deletes data files that no partition has had for so long: of killed writers, and those that were overwritten.
+        Returns how many. `keep` is longer than any write and any read takes.
+        """
+        limit = self._clock.now() - keep
+        manifests = self.manifests()
+        before = visible(manifest for manifest in manifests if manifest.at < limit)
+        used = {file for each in before.values() for file in each.files}
+        used |= {file for manifest in manifests if manifest.at >= limit for file in _files_of(manifest)}
+        old = [file.path for file in self._storage.files(_DATA) if file.at < limit and file.path not in used]
+        self._storage.delete(old)
+        return len(old)
+
+    def _partitions(self, attempt: str) -> tuple[CommittedPartition, ...]:
+        """The partitions below an attempt's folder, by key; a file that is gone is an error, not a missing row."""
+        found: dict[str, list[StoredFile]] = {}
+        for file in self._storage.files(attempt):
+            if file.path.endswith(".parquet"):
+                found.setdefault(file.path.removeprefix(f"{attempt}/").rpartition("/")[0], []).append(file)
+        return tuple(
+            CommittedPartition(
+                key,
+                hive_values(key),
+                tuple(file.path for file in files),
+                sum(file.size for file in files),
+                sum(self._rows(file.path) for file in files),
+            )
+            for key, files in sorted(found.items())
+        )
+
+    def _rows(self, path: str) -> int:
+        """Read from the file's footer, without a Spark job."""
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        with self._storage.opened(path) as file:
+            return pq.read_metadata(file).num_rows
+
+
+def _files_of(manifest: Manifest) -> tuple[str, ...]:
+    return tuple(file for partition in manifest.partitions for file in partition.files)

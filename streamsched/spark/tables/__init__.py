@@ -1,0 +1,1 @@
+"""Tables and folders that others write, as datasets: their commits become events."""

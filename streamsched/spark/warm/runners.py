@@ -1,0 +1,89 @@
+"""The launcher's side of the fork server."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from streamsched.spark.warm.messages import pair, receive, send
+
+#: Seconds to wait for a fork, and between two starts of fork servers.
+_PATIENCE: Final = 2.0
+_AGAIN: Final = 10.0
+
+
+class ForkServerProcess:
+    """A fork server for one launcher, which ends with it. Started when it is first asked, and again when it was killed.
+
+    Args:
+        environ: the environment of the runners.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = dict(environ)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._ready = False
+        self._started_at = float("-inf")
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None without one."""
+        return None if self._process is None else self._process.pid
+
+    def fork(self, run: str, log: int) -> int | None:
+        """The process id of a new runner of the run with its output at the descriptor `log`; None when none is forked
+        now, or perhaps one whose id is not known.
+        """
+        if self._socket is None:
+            self._start()
+            return None
+        try:
+            if not self._ready:
+                self._socket.setblocking(False)
+                if receive(self._socket) is None:
+                    raise ConnectionError
+                self._ready = True
+            self._socket.settimeout(_PATIENCE)
+            send(self._socket, {"run": run}, (log,))
+            answer = receive(self._socket)
+        except BlockingIOError:
+            return None  # it still starts
+        except OSError:
+            answer = None
+        if answer is None:
+            self.close()
+            return None
+        return answer.content["pid"]
+
+    def close(self) -> None:
+        """Ends it; runs go on. Idempotent."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE)
+        self._socket, self._process, self._ready = None, None, False
+
+    def _start(self) -> None:
+        now = time.monotonic()
+        if now - self._started_at < _AGAIN:
+            return
+        self._started_at = now
+        ours, theirs = pair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streamsched.runner", "--fork-server", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=self._environ,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._socket = ours

@@ -1,0 +1,92 @@
+"""`ports.tasks.partitions.TaskPartitions` on PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import asyncpg
+
+from streamsched.domain.errors import ConflictError
+from streamsched.domain.tasks.layout import TaskLayout, check_partitions
+from streamsched.ports.tasks.partitions import READS, PartitionsRecord, Settlement
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("tasks/partitions")
+#: An owner whose last heartbeat is longer ago is taken for dead.
+_ALIVE: Final = timedelta(minutes=1)
+
+
+class PostgresTaskPartitions:
+    """See `ports.tasks.partitions.TaskPartitions`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def get(self) -> PartitionsRecord:
+        with translated():
+            row = await self._pool.fetchrow(_SQL["layout"])
+        assert row is not None
+        layout = TaskLayout(row["partitions"], row["wanted"], row["settled"])
+        return PartitionsRecord(layout, dict(row["served"]))
+
+    async def want(self, partitions: int) -> PartitionsRecord:
+        check_partitions(partitions)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                changed = await connection.fetchval(_SQL["want"], partitions)
+                if changed is not None:
+                    earlier = await connection.fetch(_SQL["earlier"], READS, _ALIVE)
+                    if earlier:
+                        names = ", ".join(row["id"] for row in earlier)
+                        raise ConflictError(f"launchers of an earlier release run: {names}; upgrade them first")
+                    await connection.execute(_SQL["add"], partitions)
+        return await self.get()
+
+    async def switch(self, partitions: int) -> None:
+        with translated():
+            await self._pool.execute(_SQL["switch"], partitions)
+
+    async def move(self, after: str, *, limit: int) -> tuple[str | None, int]:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await connection.fetchrow(_SQL["move"], after, limit)
+                assert row is not None
+                if row["moved"]:
+                    await connection.execute(_SQL["notify"])
+        return row["last"], row["moved"]
+
+    async def settle(self, partitions: int) -> Settlement:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(_SQL["lock_layout"], partitions) is None:
+                    return Settlement.LEFT
+                if await connection.fetchval(_SQL["surplus"]):
+                    left = await _left(connection)
+                    if left is not None:
+                        return left
+                    try:
+                        await _lock_lanes(connection)
+                    except asyncpg.LockNotAvailableError:
+                        return Settlement.BUSY
+                    left = await _left(connection)  # registrations may have made lanes before the lock
+                    if left is not None:
+                        return left
+                    await connection.execute(_SQL["give_up"])
+                await connection.execute(_SQL["settle"])
+                return Settlement.DONE
+
+
+async def _left(connection: Any) -> Settlement | None:
+    """Why partitions cannot be given up; None: they can."""
+    row = await connection.fetchrow(_SQL["left_behind"])
+    if not row["some"]:
+        return None
+    return Settlement.LEFT if row["movable"] else Settlement.BUSY
+
+
+async def _lock_lanes(connection: Any) -> None:
+    async with connection.transaction():  # a savepoint: the lock may not be had
+        await connection.execute(_SQL["patience"])
+        await connection.execute(_SQL["lock_lanes"])

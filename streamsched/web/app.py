@@ -1,0 +1,88 @@
+"""The application of the pages, which the composition mounts at `/ui` of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from streamsched.web.dispatch import Dispatch
+from streamsched.web.pages import (
+    find,
+    home,
+    job,
+    job_actions,
+    jobs,
+    login,
+    run,
+    run_actions,
+    runs,
+    schedule,
+    schedule_actions,
+    schedules,
+    settings,
+)
+from streamsched.web.rendering import Renderer
+from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
+from streamsched.web.security_headers import SecurityHeaders
+from streamsched.web.visit import PageRoute, PageServices
+
+#: Where the application is mounted.
+PREFIX: Final = "/ui"
+
+
+def make_web(services: PageServices) -> Starlette:
+    """Creates the application with all pages.
+
+    Raises:
+        LookupError: a page has no rule, or a rule no page.
+    """
+    renderer = Renderer()
+    dispatch = Dispatch(services, renderer)
+    pages = list(_pages(renderer))
+    idle = sorted(set(PAGE_RULES) - {page.name for page in pages})
+    if idle:
+        raise LookupError(f"web/rules.py: rules without a page: {idle}")
+    routes = [_route(page.method, page.path, dispatch.endpoint(page), page.name) for page in pages]
+
+    async def static(request: Request) -> Response:
+        file = renderer.files.get(request.path_params["file"])
+        return PlainTextResponse("no such file", 404) if file is None else file.answer()
+
+    door = login.LoginPages(services.sessions, renderer)
+    routes += [
+        _route("GET", "/ui/login", door.show, "GET /ui/login"),
+        _route("POST", "/ui/login", door.enter, "POST /ui/login"),
+        _route("GET", "/ui/static/{file}", static, "GET /ui/static/{file}"),
+    ]
+    assert {route.name for route in routes} == set(PAGE_RULES) | PUBLIC_PAGES
+    app = Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
+    app.state.services = services.api
+    return app
+
+
+def _pages(renderer: Renderer) -> Iterator[PageRoute]:
+    for module in (
+        home,
+        find,
+        schedules,
+        schedule,
+        schedule_actions,
+        jobs,
+        job,
+        job_actions,
+        runs,
+        run,
+        run_actions,
+        settings,
+    ):
+        yield from module.routes(renderer)
+
+
+def _route(method: str, path: str, endpoint: object, name: str) -> Route:
+    return Route(path.removeprefix(PREFIX), endpoint, methods=[method], name=name)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""The live feed: one poller reads whether anything has changed, for all open pages of this process.
+
+A page that is notified reads itself again. How often it may is part of the notice, and grows with the number of open
+pages, so that all of them together cause at most `REFRESHES_S` reads in a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from streamsched.domain.errors import StreamschedError
+from streamsched.ports.web.page_reads import DataVersion
+
+log = structlog.get_logger()
+
+#: Seconds between two reads of the version.
+EVERY_S: Final = 1.0
+#: Pages that are read again in a second, by all open pages together.
+REFRESHES_S: Final = 4.0
+#: Seconds without a notice after which a sign of life is sent.
+_ALIVE_S: Final = 15.0
+
+
+class LiveFeed:
+    """Notices for open pages. The poller runs while a page is open."""
+
+    def __init__(self, version: Callable[[], Awaitable[DataVersion]], *, every_s: float = EVERY_S) -> None:
+        self._version = version
+        self._every_s = every_s
+        self._pages: set[asyncio.Queue[str]] = set()
+        self._poller: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def open_pages(self) -> int:
+        return len(self._pages)
+
+    async def follow(self) -> AsyncIterator[bytes]:
+        """The notices of one page as server-sent events, until it is closed or the server stops."""
+        notices: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
+        self._pages.add(notices)
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
+        try:
+            yield self._event("open")
+            while not self._closed:
+                try:
+                    async with asyncio.timeout(_ALIVE_S):
+                        notice = await notices.get()
+                except TimeoutError:
+                    yield b": alive\n\n"
+                    continue
+                if notice != "end":
+                    yield self._event(notice)
+        finally:
+            self._pages.discard(notices)
+            if not self._pages and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
+
+    def close(self) -> None:
+        """Ends the feeds of all open pages."""
+        self._closed = True
+        self._notify("end")
+
+    async def _poll(self) -> None:
+        known: DataVersion | None = None
+        again = False
+        while not self._closed:
+            try:
+                version = await self._version()
+            except StreamschedError as exc:
+                log.info("web.feed_unavailable", reason=str(exc))
+                self._notify("away")
+                known = None
+            else:
+                changed = known is not None and version != known
+                # Numbers are taken before their transaction commits: a change is announced twice.
+                if changed or again or known is None:
+                    self._notify("changed")
+                again, known = changed, version
+            await asyncio.sleep(self._every_s)
+
+    def _notify(self, notice: str) -> None:
+        for page in self._pages:
+            if page.full():
+                page.get_nowait()
+            page.put_nowait(notice)
+
+    def _event(self, notice: str) -> bytes:
+        every_ms = round(1000 * max(1.0, len(self._pages) / REFRESHES_S))
+        return f"retry: 3000\nevent: {notice}\ndata: {every_ms}\n\n".encode()

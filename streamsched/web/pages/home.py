@@ -1,0 +1,71 @@
+"""Home: is anything wrong, and what is next?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from starlette.responses import Response
+
+from streamsched.admin.overview import survey
+from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.errors import StreamschedError
+from streamsched.ports.catalog import ScheduleRecord
+from streamsched.web.rendering import Renderer
+from streamsched.web.views.health import HealthLine, health_lines
+from streamsched.web.views.strips import tick_slots, time_line
+from streamsched.web.visit import PageRoute, Visit
+
+_ROWS: Final = 8
+#: Schedules on the time line, and ticks of each that are computed.
+_TICKING: Final = 40
+_TICKS: Final = 48
+_DAY: Final = timedelta(hours=24)
+
+
+def routes(renderer: Renderer) -> Iterator[PageRoute]:
+    yield PageRoute("GET", "/ui/", partial(show, renderer))
+
+
+async def show(renderer: Renderer, visit: Visit) -> Response:
+    reads, namespace, now = visit.services.reads, visit.namespace, visit.now
+    counts = await reads.counts(namespace=namespace, now=now)
+    waiting = await reads.oldest_waiting(namespace=namespace, limit=_ROWS)
+    failures = await reads.recent_failures(namespace=namespace, limit=_ROWS)
+    records = await visit.api.catalog.ticking(limit=_TICKING, namespace=namespace)
+    ticking = await asyncio.to_thread(_next_day, records, now)
+    return renderer.page(
+        visit,
+        "home.html",
+        counts=counts,
+        waiting=waiting,
+        failures=failures,
+        ticks=[ticks[0] for ticks in ticking][:_ROWS],
+        more_ticks=len(ticking) > _ROWS,
+        all_shown=len(records) < _TICKING,
+        time_line=time_line(
+            [tick_slots([tick.fires_at for tick in ticks], now, cut=len(ticks) == _TICKS) for ticks in ticking], now
+        ),
+        health=await _health(visit),
+    )
+
+
+def _next_day(records: Sequence[ScheduleRecord], now: datetime) -> list[list[UpcomingTick]]:
+    """The ticks of each schedule in the next 24 hours, at most `_TICKS`; the schedule that ticks first is the first."""
+    found = [soonest([record], now, limit=_TICKS, until=now + _DAY) for record in records]
+    return sorted((ticks for ticks in found if ticks), key=lambda ticks: ticks[0].fires_at)
+
+
+async def _health(visit: Visit) -> list[HealthLine]:
+    """Nothing for a person who may not see the whole installation."""
+    if not visit.may(Permission.VIEW, None):
+        return []
+    at = visit.api.installation
+    try:
+        return health_lines(await survey(at.broker, at.reports))
+    except StreamschedError as error:
+        return [HealthLine("bad", "log", str(error))]

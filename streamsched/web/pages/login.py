@@ -1,0 +1,91 @@
+"""Logging in with an API token, or with the link that `streamsched dev` prints."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from streamsched.domain.errors import StreamschedError, UnauthenticatedError
+from streamsched.web.rendering import Renderer
+from streamsched.web.session import SESSION, Sessions
+from streamsched.web.visit import read_form, theme_of
+
+
+class LoginPages:
+    """The only pages that need no session. A form from another origin is refused by the API's request guard."""
+
+    def __init__(self, sessions: Sessions, renderer: Renderer) -> None:
+        self._sessions = sessions
+        self._renderer = renderer
+
+    async def show(self, request: Request) -> Response:
+        """The form; with `code` the end of a login link. The answer to it is a page, not a redirect: a browser sends a
+        strict cookie only with what its own page requests.
+        """
+        wanted = own_path(request.query_params.get("next", ""))
+        try:
+            return await self._shown(request, wanted)
+        except StreamschedError as failed:
+            return self._form(request, wanted, error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _shown(self, request: Request, wanted: str) -> Response:
+        if not self._sessions.needed:
+            return RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
+        code = request.query_params.get("code")
+        if code is None:
+            return await self._returning(request, wanted) or self._form(request, wanted)
+        try:
+            return await self._entered(request, await self._sessions.redeem(code), wanted)
+        except UnauthenticatedError as refused:
+            return self._form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
+
+    async def enter(self, request: Request) -> Response:
+        wanted = own_path("")
+        try:
+            form = await read_form(request)
+            wanted = own_path(form.get("next", ""))
+            return await self._entered(request, await self._sessions.begin(form.get("token", "")), wanted)
+        except UnauthenticatedError as refused:
+            return self._form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
+        except StreamschedError as failed:
+            return self._form(request, "/ui/", error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _returning(self, request: Request, wanted: str) -> Response | None:
+        """The way on for a browser that has a session. After a link on another site it sends no strict cookie: then the
+        answer is a page that opens this one again, which is a request of our own site.
+        """
+        try:
+            await self._sessions.read(request.cookies.get(await self._sessions.cookie_name()))
+        except UnauthenticatedError:
+            if request.headers.get("sec-fetch-site") != "cross-site":
+                return None
+            address = f"/ui/login?{urlencode({'next': wanted})}"
+            return self._renderer.html("returning.html", address=address, theme=theme_of(request))
+        return RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
+
+    def _form(self, request: Request, wanted: str, *, error: str = "", status: int = 200) -> Response:
+        context = {"wanted": wanted, "error": error, "theme": theme_of(request)}
+        return self._renderer.html("login.html", code=status, **context)
+
+    async def _entered(self, request: Request, cookie: str, wanted: str) -> Response:
+        answer = self._renderer.html("entered.html", wanted=wanted, theme=theme_of(request))
+        answer.set_cookie(
+            await self._sessions.cookie_name(),
+            cookie,
+            max_age=int(SESSION.total_seconds()),
+            path="/ui",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+
+def own_path(wanted: str) -> str:
+    """The page to show after a login: `wanted` when it is one of ours."""
+    parts = urlsplit(wanted)
+    ours = not parts.scheme and not parts.netloc and parts.path.startswith("/ui/") and "\\" not in wanted
+    return wanted if ours and wanted.isprintable() else "/ui/"

@@ -1,0 +1,128 @@
+"""One schedule: what starts it, what is missing, why it is not running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from streamsched.api.views import key_view
+from streamsched.catalog.change import time_leaves
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.schedules.key_columns import all_column_names
+from streamsched.domain.schedules.pause import PauseMode
+from streamsched.domain.ticks.forecast import Forecast, forecast
+from streamsched.launcher.why import Why, why
+from streamsched.ports.catalog import ScheduleRecord, ScheduleStatus
+from streamsched.ports.jobs import JobRecord
+from streamsched.web.rendering import Renderer
+from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
+from streamsched.web.views.names import short
+from streamsched.web.views.reasons import reason_of
+from streamsched.web.views.states import job_word
+from streamsched.web.views.strips import StripBar, strip
+from streamsched.web.views.trigger_tree import all_leaves, tree_of
+from streamsched.web.visit import PageRoute, Visit
+
+_JOBS: Final = 20
+_TICKS: Final = 8
+_KEYS: Final = 30
+_CHANGES: Final = 12
+#: Waiting jobs among which the oldest is explained.
+_WAITING: Final = 200
+#: What was done by an action, for the page after it.
+DONE: Final = {
+    "paused": "It is paused.",
+    "resumed": "It is enabled again.",
+    "submitted": "A job was made. It starts as soon as its constraints permit.",
+}
+
+
+def routes(renderer: Renderer) -> Iterator[PageRoute]:
+    yield PageRoute("GET", "/ui/schedules/{schedule}", partial(show, renderer))
+
+
+async def show(renderer: Renderer, visit: Visit) -> Response:
+    ref = ScheduleRef.parse(visit.param("schedule"))
+    api = visit.api
+    status = await api.catalog.get(ref)
+    jobs = await api.jobs.recent(schedule=ref, limit=_JOBS)
+    explained = await _oldest_waiting(visit, status, ref)
+    tree = tree_of(status.record.definition.trigger, status.progress)
+    keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
+    views = [view for each in keys if (view := key_view(status.record, each)) is not None]
+    return renderer.page(
+        visit,
+        "schedule.html",
+        status=status,
+        record=status.record,
+        definition=status.record.definition,
+        reason=reason_of(status, tree, jobs, explained, visit.times),
+        tree=tree,
+        inputs=[leaf.text for leaf in all_leaves(tree)],
+        keys=[(view, all_leaves(tree_of(status.record.definition.trigger, view["progress"]))) for view in views],
+        forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
+        jobs=jobs,
+        strip=strip(job_bars(jobs)),
+        changes=await api.catalog.history(ref, limit=_CHANGES),
+        may_operate=visit.may(Permission.OPERATE, ref.namespace),
+        modes=[(mode.value, mode.text) for mode in PauseMode],
+        columns=_columns(status.record),
+        done=DONE.get(visit.query("done"), ""),
+        same=_same_as(visit, status, explained),
+    )
+
+
+async def _oldest_waiting(visit: Visit, status: ScheduleStatus, ref: ScheduleRef) -> Why | None:
+    if not status.waiting_jobs:
+        return None
+    waiting = await visit.api.jobs.recent(schedule=ref, states=[JobState.PENDING_CONSTRAINT], limit=_WAITING)
+    return await why(waiting[-1].id, jobs=visit.api.jobs, clock=visit.api.clock) if waiting else None
+
+
+def _forecasts(record: ScheduleRecord, visit: Visit) -> list[tuple[str, Forecast]]:
+    ref = record.definition.ref
+    return [
+        (str(leaf), forecast(leaf, visit.now, _TICKS, created_at=record.created_at, schedule=ref))
+        for leaf in time_leaves(record.definition.trigger).values()
+    ]
+
+
+def job_bars(jobs: Sequence[JobRecord]) -> list[StripBar]:
+    """Bars of jobs that are listed newest first."""
+    return [
+        StripBar(job.id, job_word(job.state, job.outcome and job.outcome.state), _took(job)) for job in reversed(jobs)
+    ]
+
+
+def _took(job: JobRecord) -> timedelta | None:
+    outcome = job.outcome
+    if outcome is None or outcome.started_at is None or outcome.ended_at is None:
+        return None
+    return outcome.ended_at - outcome.started_at
+
+
+def _columns(record: ScheduleRecord) -> Sequence[str]:
+    """The columns of the key that a submission needs."""
+    return sorted(all_column_names(record.definition.trigger))
+
+
+def _same_as(visit: Visit, status: ScheduleStatus, explained: Why | None) -> dict[str, SameAs]:
+    name, url = str(status.record.definition.ref), visit.url
+    found: dict[str, Any] = {
+        "pause": schedule_action(url, name, "pause", ["--note", "WHY"], {"mode": "keep", "note": "WHY"}),
+        "resume": schedule_action(url, name, "resume"),
+        "run": SameAs(
+            command_line("run", "start", "--schedule", short(name)), curl_line(url, f"/v1/schedules/{name}/runs")
+        ),
+        "why": SameAs(command_line("schedule", "why-not", short(name))),
+    }
+    if explained is not None:
+        found["why"] = SameAs(command_line("job", "why", short(explained.job)))
+    return found

@@ -1,0 +1,97 @@
+"""The list of schedules: found by a part of the name, by state and by namespace; a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from streamsched.domain.names import ScheduleRef
+from streamsched.ports.catalog import ScheduleStatus
+from streamsched.ports.web.page_reads import StripEntry
+from streamsched.web.rendering import Renderer
+from streamsched.web.views.states import SCHEDULE_WORDS, StateWord, job_word
+from streamsched.web.views.strips import BARS, StripBar, strip
+from streamsched.web.views.trigger_tree import open_leaves, tree_of
+from streamsched.web.visit import PageRoute, Visit
+
+#: Rows of a page.
+ROWS: Final = 50
+_LONGEST_SEARCH: Final = 200
+
+
+class ScheduleRow(NamedTuple):
+    """A line of the list."""
+
+    status: ScheduleStatus
+    state: StateWord
+    progress: str
+    strip: Markup
+
+
+def routes(renderer: Renderer) -> Iterator[PageRoute]:
+    yield PageRoute("GET", "/ui/schedules", partial(show, renderer))
+
+
+async def show(renderer: Renderer, visit: Visit) -> Response:
+    text = visit.query("q")[:_LONGEST_SEARCH]
+    states = [state for state in visit.request.query_params.getlist("state") if state in SCHEDULE_WORDS]
+    reads = visit.services.reads
+    ids = await reads.search(
+        namespace=visit.namespace, text=text, states=states, after=visit.query("after"), limit=ROWS + 1
+    )
+    shown, more = ids[:ROWS], len(ids) > ROWS
+    statuses = await visit.api.catalog.some([ScheduleRef.parse(each) for each in shown])
+    strips = await reads.strips(shown, limit=BARS)
+    counts = await reads.counts(namespace=visit.namespace, now=visit.now)
+    kept = [("q", text), *(("state", state) for state in states), ("namespace", visit.namespace or "")]
+    kept = [(name, value) for name, value in kept if value]
+    return renderer.page(
+        visit,
+        "schedules.html",
+        rows=[_row(status, strips.get(str(status.record.definition.ref), ())) for status in statuses],
+        text=text,
+        states=states,
+        counts=counts.schedules,
+        filtered=bool(text or states),
+        next_page=f"/ui/schedules?{urlencode([*kept, ('after', shown[-1])])}" if more else "",
+        first_page=f"/ui/schedules?{urlencode(kept)}" if visit.query("after") else "",
+    )
+
+
+def strip_bars(entries: Sequence[StripEntry]) -> list[StripBar]:
+    """Bars of stored jobs. A run that has not ended has no duration yet."""
+    return [
+        StripBar(
+            each.job,
+            job_word(each.job_state, each.run_state),
+            each.ended_at - each.started_at if each.started_at and each.ended_at else None,
+        )
+        for each in entries
+    ]
+
+
+def _row(status: ScheduleStatus, entries: Sequence[StripEntry]) -> ScheduleRow:
+    state = SCHEDULE_WORDS["error" if status.halt is not None else status.record.status]
+    if status.waiting_jobs and state.word == "enabled":
+        jobs = "1 job waits" if status.waiting_jobs == 1 else f"{status.waiting_jobs} jobs wait"
+        state = StateWord("wait", jobs)
+    return ScheduleRow(status, state, _progress(status), strip(strip_bars(entries)))
+
+
+def _progress(status: ScheduleStatus) -> str:
+    """`5 of 7` of the leaves that are not complete."""
+    if status.open_keys:
+        return "1 key open" if status.open_keys == 1 else f"{status.open_keys:,} keys open"
+    if status.progress is None:
+        return ""
+    counted = [
+        leaf.counted
+        for leaf in open_leaves(tree_of(status.record.definition.trigger, status.progress))
+        if leaf.need > 1
+    ]
+    return " · ".join(counted[:3]) + (" …" if len(counted) > 3 else "")

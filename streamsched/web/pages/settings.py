@@ -1,0 +1,46 @@
+"""What belongs to every page: the live feed, how times and colours are shown, and logging out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from streamsched.web.pages.login import own_path
+from streamsched.web.rendering import Renderer
+from streamsched.web.visit import PageRoute, Visit
+
+_YEAR_S: Final = 365 * 86400
+_THEMES: Final = frozenset({"light", "dark", ""})
+
+
+def routes(renderer: Renderer) -> Iterator[PageRoute]:
+    del renderer
+    yield PageRoute("GET", "/ui/live", live)
+    yield PageRoute("POST", "/ui/display", display)
+    yield PageRoute("POST", "/ui/logout", log_out)
+
+
+async def live(visit: Visit) -> Response:
+    """Server-sent events: `changed` when the page should be read again, `away` while that is impossible."""
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(visit.services.feed.follow(), media_type="text/event-stream", headers=headers)
+
+
+async def display(visit: Visit) -> Response:
+    """Stores theme or zone in a cookie, and shows the page again."""
+    answer = RedirectResponse(own_path(visit.form.get("next", "")), HTTPStatus.SEE_OTHER)
+    theme, zone = visit.form.get("theme"), visit.form.get("zone", "")
+    if theme in _THEMES:
+        answer.set_cookie("streamsched_theme", theme or "", max_age=_YEAR_S, path="/ui", samesite="strict")
+    if zone and len(zone) < 100 and zone.isascii() and zone.isprintable() and ";" not in zone:
+        answer.set_cookie("streamsched_zone", zone, max_age=_YEAR_S, path="/ui", samesite="strict")
+    return answer
+
+
+async def log_out(visit: Visit) -> Response:
+    answer = RedirectResponse("/ui/login", HTTPStatus.SEE_OTHER)
+    answer.delete_cookie(await visit.services.sessions.cookie_name(), path="/ui")
+    return answer

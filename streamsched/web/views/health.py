@@ -1,0 +1,58 @@
+"""The components of an installation, each as one line. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from streamsched.admin.overview import Overview
+from streamsched.web.views.times import duration_words
+
+#: Work that waits or runs as it should; its number is shown elsewhere.
+_WORK: Final = frozenset({"jobs that wait", "runs active"})
+#: Waiting entries and seconds from which a queue is shown as behind.
+_MANY: Final = 1000
+_LONG_S: Final = 30.0
+
+
+class HealthLine(NamedTuple):
+    """A component: its tone, its name, and a sentence."""
+
+    tone: str
+    name: str
+    text: str
+
+
+def health_lines(overview: Overview) -> list[HealthLine]:
+    """The shards as one line, and a line for each queue that is behind or has no process; else one that all is well."""
+    return [_shards(overview), *_queues(overview)]
+
+
+def _shards(overview: Overview) -> HealthLine:
+    states = Counter(shard.state for shard in overview.shards)
+    behind = sum(shard.behind for shard in overview.shards)
+    rate = sum(shard.report.records_s for shard in overview.shards if shard.report is not None and shard.state == "ok")
+    number = len(overview.shards)
+    if states["ok"] == number:
+        lag = "nothing waits in the log" if not behind else f"{behind:,} records wait in the log"
+        tone = "ok" if behind < _MANY else "wait"
+        return HealthLine(tone, "shards", f"all {number} work; {rate:,.1f} records a second, {lag}")
+    words = {"untold": "not reported yet"}
+    listed = ", ".join(f"{count} {words.get(state, state)}" for state, count in states.most_common())
+    starting = states["ok"] + states["starting"] + states["untold"] == number
+    return HealthLine("wait" if starting else "bad", "shards", f"{listed}; {behind:,} records wait in the log")
+
+
+def _queues(overview: Overview) -> list[HealthLine]:
+    found: list[HealthLine] = []
+    for depth, owner in overview.queues:
+        if depth.name in _WORK:
+            continue
+        if depth.part is not None and owner is None:
+            found.append(HealthLine("bad", depth.name, f"no process works it off; {depth.waiting:,} wait"))
+        elif depth.waiting >= _MANY or depth.oldest_s >= _LONG_S:
+            oldest = duration_words(timedelta(seconds=depth.oldest_s))
+            age = f", the oldest since {oldest}" if depth.oldest_s else ""
+            found.append(HealthLine("wait", depth.name, f"{depth.waiting:,} wait{age}"))
+    return found or [HealthLine("ok", "queues", "none is behind")]

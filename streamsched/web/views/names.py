@@ -1,0 +1,61 @@
+"""Names and links to their pages. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from streamsched.domain.names import DEFAULT_NAMESPACE
+
+_PREFIX: Final = f"{DEFAULT_NAMESPACE}."
+_WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
+
+
+def short(name: object) -> str:
+    """An id without the default namespace. The id of an app named `default` stays."""
+    text = str(name)
+    rest = text.removeprefix(_PREFIX)
+    return text if rest.startswith(_PREFIX) else rest
+
+
+def shortened(sentence: str) -> str:
+    """A sentence whose names have no default namespace."""
+    return _WITHIN.sub("", sentence)
+
+
+def schedule_href(schedule: object) -> str:
+    return f"/ui/schedules/{quote(str(schedule), safe='')}"
+
+
+def job_href(job: object) -> str:
+    return f"/ui/jobs/{quote(str(job), safe='')}"
+
+
+def run_href(run: object) -> str:
+    return f"/ui/runs/{quote(str(run), safe='')}"
+
+
+def leaf_words(contribution: str, leaves: Mapping[str, str]) -> str:
+    """A contribution (`domain.schedules.provenance.contributions_of`) with the words of its leaf instead of its id."""
+    for leaf, words in leaves.items():
+        if contribution.startswith(f"{leaf}: "):
+            return f"{words}: {contribution.removeprefix(f'{leaf}: ')}"
+    return contribution
+
+
+def linked(sentence: str, hrefs: Mapping[str, str]) -> Markup:
+    """A sentence with links where these names are in it; a name within a longer one is not linked."""
+    if not hrefs:
+        return escape(shortened(sentence))
+    names = "|".join(re.escape(name) for name in sorted(hrefs, key=len, reverse=True))
+    parts: list[Markup] = []
+    at = 0
+    for found in re.finditer(rf"(?<![\w.-])({names})(?![\w-]|\.\w)", sentence):
+        parts.append(escape(shortened(sentence[at : found.start()])))
+        parts.append(Markup('<a class="mono" href="{}">{}</a>').format(hrefs[found[1]], short(found[1])))
+        at = found.end()
+    return Markup("").join([*parts, escape(shortened(sentence[at:]))])

@@ -1,0 +1,83 @@
+"""A trigger as a tree with its progress. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, AtLeast, Per, Trigger, children, needed
+from streamsched.web.views.names import shortened
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A node: what it is, how far it is. `due_at`: when time alone changes it, and `then` how."""
+
+    text: str
+    have: int
+    need: int
+    holds: bool
+    children: tuple[TreeNode, ...] = ()
+    events: int = 0
+    due_at: datetime | None = None
+    then: str = ""
+
+    @property
+    def counted(self) -> str:
+        return f"{self.have:,} of {self.need:,}"
+
+
+def tree_of(trigger: Trigger, progress: Mapping[str, Any] | None) -> TreeNode:
+    """The tree of a trigger. Without progress nothing has been counted."""
+    return _empty(trigger) if not progress or "text" not in progress else _stored(progress)
+
+
+def all_leaves(node: TreeNode) -> list[TreeNode]:
+    """The leaves, left to right."""
+    return [leaf for child in node.children for leaf in all_leaves(child)] if node.children else [node]
+
+
+def open_leaves(node: TreeNode) -> list[TreeNode]:
+    """The leaves that do not hold, left to right."""
+    if node.children:
+        return [leaf for child in node.children for leaf in open_leaves(child)]
+    return [] if node.holds else [node]
+
+
+def _stored(node: Mapping[str, Any]) -> TreeNode:
+    below = tuple(_stored(child) for child in node.get("children") or ())
+    due_at = node.get("due_at")
+    text = _headline(str(node.get("text", "")), len(below))
+    return TreeNode(
+        text,
+        int(node.get("have", 0)),
+        int(node.get("need", 0)),
+        bool(node.get("holds")),
+        below,
+        len(node.get("events") or ()) + int(node.get("older", 0)),
+        datetime.fromisoformat(due_at) if isinstance(due_at, str) else due_at,
+        str(node.get("then", "")),
+    )
+
+
+def _empty(trigger: Trigger) -> TreeNode:
+    below = tuple(_empty(child) for child in children(trigger))
+    match trigger:
+        case AllOf():
+            need = len(below)
+        case AnyOf():
+            need = 1
+        case AtLeast():
+            need = trigger.count
+        case _:
+            need = 1 if below else needed(trigger)  # type: ignore[arg-type]
+    if isinstance(trigger, Per):
+        return TreeNode(shortened(str(trigger)), 0, need, holds=False, children=below)
+    return TreeNode(_headline(str(trigger), len(below)), 0, need, holds=False, children=below)
+
+
+def _headline(text: str, below: int) -> str:
+    """The text of a node; the children of one with several show theirs themselves."""
+    return shortened(text) if below < 2 else ""

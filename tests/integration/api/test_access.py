@@ -1,0 +1,335 @@
+"""Who may do what over HTTP: every route, every role, own and foreign namespaces, and the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from streamsched.access.authentication import REUSE, TokenAuthentication
+from streamsched.access.issuing import create_token
+from streamsched.access_services import create_token_directly
+from streamsched.api.access.rules import PUBLIC, RULES, RouteTable, Scope
+from streamsched.api.allowed_hosts import AllowedHosts
+from streamsched.api.app import make_api
+from streamsched.api.task_streams import make_stream_api
+from streamsched.bootstrap import Services, api_services, launcher_loops, open_services
+from streamsched.config import Settings
+from streamsched.domain.access.grant import Grant
+from streamsched.domain.access.permission import PERMISSIONS, AccessRole, Permission
+from streamsched.domain.access.token import TokenRequest, run_token_text
+from streamsched.store.access.tokens import PostgresTokenStore
+from streamsched.tasks.worker_streams import WorkerStreams
+from tests.integration.api.conftest import APP
+
+OWN, FOREIGN = "sales", "ops"
+#: What path parameters stand for; `{}` is the namespace.
+NAMES = {
+    "namespace": "{}",
+    "schedule": "{}.app.nothing",
+    "program": "{}.app.nothing",
+    "name": "{}.app.nothing",
+    "job": "{}.app.nothing.1.1",
+    "run": "{}.app.nothing.1.1.r1",
+    "backfill": "{}.app.nothing.backfill-x",
+    "order": "cancel",
+    "category": "workflows",
+    "action": "enable",
+}
+
+
+async def test_a_token_that_is_created_directly_is_json(database: str) -> None:
+    made = await create_token_directly(database, {"name": "first", "grants": [{"role": "admin"}]}, by="test")
+
+    assert json.loads(json.dumps(made))["text"] == made["text"]
+
+
+@pytest.fixture
+async def services(database: str, clock: Any) -> AsyncIterator[Services]:
+    async with open_services(Settings(database_url=database), clock=clock) as services:
+        relay = asyncio.create_task(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+        yield services
+        relay.cancel()
+        await asyncio.gather(relay, return_exceptions=True)
+
+
+async def token(services: Services, name: str, *grants: Grant, expires_in: timedelta | None = None) -> dict[str, str]:
+    """The header of a new token."""
+    store = PostgresTokenStore(services.pool)
+    _, text = await create_token(store, services.clock, TokenRequest(name, grants, expires_in), by="test")
+    return {"Authorization": f"Bearer {text}"}
+
+
+def requests() -> list[tuple[str, str]]:
+    """Method and path pattern of every route that needs a token."""
+    return [tuple(route.split(" ", 1)) for route in RULES]  # type: ignore[misc]
+
+
+def filled(path: str, namespace: str) -> str:
+    path = path.replace("/v1/bookmarks/{name}", f"/v1/bookmarks/watch.{namespace}.x")
+    in_cdap = path.startswith("/v3/")
+    parts = []
+    for part in path.split("/"):
+        name = part.strip("{}")
+        if not part.startswith("{"):
+            parts.append(part)
+        elif in_cdap and name in {"schedule", "program"}:
+            parts.append("nothing")
+        else:
+            parts.append(NAMES.get(name, "nothing").format(namespace))
+    return "/".join(parts)
+
+
+async def status(client: httpx.AsyncClient, route: tuple[str, str], namespace: str, header: dict[str, str]) -> int:
+    method, path = route
+    rule = RULES[f"{method} {path}"]
+    url = filled(path, namespace)
+    if rule.scope is Scope.QUERY:
+        url += f"?app={namespace}.app" if path in {"/v1/jobs", "/v1/runs"} else f"?namespace={namespace}"
+        url = url.replace(f"/v1/backfills?namespace={namespace}", f"/v1/backfills?schedule={namespace}.app.nothing")
+    if path == "/v1/events":
+        body: Any = {"type": "event", "name": "x", "namespace": namespace}
+        body = {
+            "specversion": "1.0",
+            "id": "1",
+            "source": "t",
+            "type": "streamsched.partitions.added",
+            "data": {"dataset": f"{namespace}.d", "partitions": ["a=1"]},
+        }
+    elif path == "/v1/schedules":
+        body = {**APP["schedules"][0], "namespace": namespace, "application": "app", "name": "new"}
+    elif path == "/v1/apps/{namespace}/{app}" and method == "PUT":
+        body = {"programs": [{"name": "p", "type": "spark", "main": "/x.py"}], "schedules": []}
+    else:
+        body = {}
+    with_body = {"json": body} if method in {"POST", "PUT", "PATCH"} else {}
+    if path == "/v1/events":
+        header = {**header, "Content-Type": "application/cloudevents+json"}
+    answer = await client.request(method, url, headers=header, **with_body)
+    assert answer.status_code < 500, (method, url, answer.text)
+    return answer.status_code
+
+
+@pytest.mark.parametrize("role", list(AccessRole))
+async def test_every_route_and_role_in_the_own_and_in_a_foreign_namespace(
+    client: httpx.AsyncClient, services: Services, role: AccessRole
+) -> None:
+    header = await token(services, f"{role} of {OWN}", Grant(role=role, namespace=OWN))
+    everywhere = await token(services, f"{role} everywhere", Grant(role=role))
+    wrong: list[str] = []
+    for route in requests():
+        rule = RULES[" ".join(route)]
+        has = rule.permission in PERMISSIONS[role]
+        cases = [
+            (everywhere, OWN, has),
+            (header, OWN, has and rule.scope is not Scope.INSTALLATION),
+            (header, FOREIGN, has and rule.scope is Scope.NONE),
+        ]
+        if rule.scope is Scope.NONE:
+            cases = [(sent, namespace, True) for sent, namespace, _ in cases]
+        for sent, namespace, allowed in cases:
+            found = await status(client, route, namespace, sent)
+            # Ids that the caller may not view are answered as ones that do not exist.
+            by_id = any(part in route[1] for part in ("{job}", "{run}", "{backfill}"))
+            denied = found == 403 or (found == 404 and by_id and not allowed)
+            if denied == allowed:
+                wrong.append(
+                    f"{' '.join(route)} in {namespace}: {found}, should be {'allowed' if allowed else 'denied'}"
+                )
+    assert not wrong
+
+
+async def test_no_route_answers_without_a_valid_token(client: httpx.AsyncClient, services: Services) -> None:
+    old = await token(services, "old", Grant(role=AccessRole.ADMIN), expires_in=timedelta(microseconds=1))
+    forged = {"Authorization": "Bearer sst_" + "0" * 12 + "_" + "A" * 43}
+    of_no_run = {"Authorization": f"Bearer {run_token_text('default.a.b.1.1.r1', bytes(32))}"}
+    for header in ({}, old, forged, of_no_run, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer " + "é" * 9}):
+        raw = {name: value.encode() for name, value in header.items()}
+        for route in requests():
+            method, path = route
+            answer = await client.request(method, filled(path, OWN), headers=raw)
+            assert answer.status_code == 401, (route, header, answer.text)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+    for path in ("/health/live", "/v1/openapi.json"):
+        assert path in PUBLIC
+        assert (await client.get(path)).status_code == 200
+
+
+def test_an_application_with_a_route_without_a_rule_does_not_start() -> None:
+    known = [(method, path, partial(requests, method, path)) for method, path in requests()]
+    RouteTable([*known, ("GET", "/health/live", requests)])
+    with pytest.raises(LookupError, match="GET /v1/forgotten"):
+        RouteTable([*known, ("GET", "/v1/forgotten", requests)])
+    with pytest.raises(LookupError, match="POST /v1/events"):
+        RouteTable([each for each in known if each[:2] != ("POST", "/v1/events")])
+    with pytest.raises(LookupError, match="handles both"):
+        RouteTable([*known, ("GET", "/v1/apps", known[0][2])])
+
+
+async def test_a_revoked_token_is_refused_by_every_process_within_a_second(
+    services: Services, client: httpx.AsyncClient
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    header = await token(services, "leaver", Grant(role=AccessRole.VIEWER))
+    transport = httpx.ASGITransport(app=make_api(api_services(services)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as other:
+        for each in (client, other):
+            assert (await each.get("/v1/caller", headers=header)).json()["name"] == "token:leaver"
+        revoked = await client.post("/v1/tokens/leaver/revoke", headers=admin, json={})
+        assert revoked.json()["revokedBy"] == "token:admin"
+        await asyncio.sleep(REUSE.total_seconds())  # how long a process may reuse its verdict
+        for each in (client, other):
+            answer = await each.get("/v1/caller", headers=header)
+            assert (answer.status_code, "was revoked at" in answer.json()["detail"]) == (401, True)
+
+
+async def test_bash_masters_and_foreign_events_need_their_own_permission(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    plain = await token(services, "plain", Grant(role=AccessRole.DEVELOPER, namespace=OWN, masters=("spark://a:*",)))
+    shell = await token(services, "shell", Grant(role=AccessRole.DEVELOPER, namespace=OWN, shell=True))
+
+    async def deploy(header: dict[str, str], **program: Any) -> tuple[int, str]:
+        body = {"programs": [{"name": "p", **program}], "schedules": []}
+        answer = await client.put(f"/v1/apps/{OWN}/x", json=body, headers=header)
+        return answer.status_code, answer.json().get("detail", "")
+
+    status, why = await deploy(plain, type="bash", command="true")
+    assert (status, "shell" in why) == (403, True)
+    assert (await deploy(shell, type="bash", command="true"))[0] == 200
+    assert (await deploy(plain, type="spark", main="/x.py", master="spark://a:7077"))[0] == 200
+    assert (await deploy(plain, type="spark", main="/x.py", master="spark://b:7077"))[0] == 403
+    assert (await deploy(shell, type="spark", main="/x.py", master="local[2]"))[0] == 403
+    assert (await deploy(plain, type="publish", event=f"{FOREIGN}.ready"))[0] == 403
+    assert (await deploy(plain, type="enqueue", queue="mail"))[0] == 403
+
+
+async def test_an_emitter_may_announce_only_its_names(client: httpx.AsyncClient, services: Services) -> None:
+    header = await token(services, "feed", Grant(role=AccessRole.EMITTER, namespace=OWN, names=("raw_*",)))
+
+    def event(number: int, dataset: str) -> dict[str, Any]:
+        data = {"dataset": dataset, "partitions": ["a=1"]}
+        kind = "streamsched.partitions.added"
+        return {"specversion": "1.0", "id": f"e{number}", "source": "t", "type": kind, "data": data}
+
+    batch = [event(1, f"{OWN}.raw_a"), event(2, f"{OWN}.gold"), event(3, f"{FOREIGN}.raw_a")]
+    headers = {**header, "Content-Type": "application/cloudevents-batch+json"}
+    answer = await client.post("/v1/events?check=none", json=batch, headers=headers)
+    assert (answer.status_code, answer.json()["ids"]) == (202, ["e1"])
+    assert [(each["index"], "raw_*" in each["reason"]) for each in answer.json()["errors"]] == [(1, True), (2, False)]
+    answer = await client.post("/v1/events?check=none", json=batch[1:], headers=headers)
+    assert answer.status_code == 403
+
+
+async def test_a_list_of_all_namespaces_asks_for_one(client: httpx.AsyncClient, services: Services) -> None:
+    header = await token(services, "seer", Grant(role=AccessRole.VIEWER, namespace=OWN))
+    answer = await client.get("/v1/schedules", headers=header)
+    assert (answer.status_code, "name a namespace" in answer.json()["detail"]) == (403, True)
+    assert (await client.get(f"/v1/schedules?namespace={OWN}", headers=header)).status_code == 200
+    assert (await client.get(f"/v1/schedules?namespace={FOREIGN}", headers=header)).status_code == 403
+    both = f"/v1/schedules?namespace={OWN}&app={FOREIGN}.x"
+    assert (await client.get(both, headers=header)).status_code == 403
+
+
+async def test_changes_are_audited_and_alterations_are_found(
+    client: httpx.AsyncClient, services: Services, database: str
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    await client.put("/v1/groups/g", json={"limit": 2, "reason": "less load"}, headers=admin)
+    await client.put("/v1/groups/g", json={"limit": -2}, headers=admin)
+    await client.get("/v1/groups", headers=admin)
+    entries = (await client.get("/v1/audit", headers=admin)).json()["entries"]
+    shown = [(each["number"], each["caller"], each["action"], each["detail"].get("status")) for each in entries]
+    action = "PUT /v1/groups/{name}"
+    assert shown == [
+        (4, "token:admin", action, 400),
+        (3, "token:admin", action, None),
+        (2, "token:admin", action, 200),
+        (1, "token:admin", action, None),
+    ]
+    assert entries[2]["detail"]["reason"] == "less load"
+    assert (await client.get("/v1/audit/verify", headers=admin)).json()["intact"] is True
+    connection = await asyncpg.connect(database)
+    try:
+        with pytest.raises(asyncpg.RaiseError, match="append-only"):
+            await connection.execute("UPDATE audit SET caller = 'token:other'")
+        with pytest.raises(asyncpg.RaiseError, match="append-only"):
+            await connection.execute("DELETE FROM audit")
+        await connection.execute("ALTER TABLE audit DISABLE TRIGGER audit_append_only")
+        await connection.execute("UPDATE audit SET caller = 'token:other' WHERE number = 2")
+    finally:
+        await connection.close()
+    found = (await client.get("/v1/audit/verify", headers=admin)).json()
+    assert found == {"intact": False, "number": 2, "reason": "its content has changed"}
+
+
+async def test_what_a_token_holds_is_never_stored_or_shown(
+    client: httpx.AsyncClient, services: Services, database: str
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    body = {"name": "ci", "grants": [{"role": "operator", "namespace": OWN}], "expiresIn": "30d"}
+    made = await client.post("/v1/tokens", json=body, headers=admin)
+    assert made.status_code == 201
+    secret = made.json()["text"].rpartition("_")[2]
+    again = await client.post("/v1/tokens", json=body, headers=admin)
+    assert again.status_code == 409
+    listed = (await client.get("/v1/tokens", headers=admin)).text
+    audit = (await client.get("/v1/audit", headers=admin)).text
+    assert secret not in listed + audit + again.text
+    connection = await asyncpg.connect(database)
+    try:
+        rows = await connection.fetch("SELECT t::text FROM api_tokens t UNION ALL SELECT a::text FROM audit a")
+    finally:
+        await connection.close()
+    assert len(rows) > 2
+    assert not any(secret in row[0] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({}, "$.name"),
+        ({"name": "x"}, "$.grants"),
+        ({"name": "", "grants": [{"role": "viewer"}]}, "$.name"),
+        ({"name": "x" * 300, "grants": [{"role": "viewer"}]}, "$.name"),
+        ({"name": "x", "grants": []}, "$.grants"),
+        ({"name": "x", "grants": [{"role": "viewer"}] * 101}, "$.grants"),
+        ({"name": "x", "grants": [{"role": "viewer"}], "expiresIn": "0s"}, "$.expiresIn"),
+        ({"name": "x", "grants": [{"role": "viewer"}], "expiresIn": "9999999d"}, "$.expiresIn"),
+    ],
+)
+async def test_a_bad_token_request_is_refused_with_its_path(
+    client: httpx.AsyncClient, services: Services, body: dict[str, Any], path: str
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    answer = await client.post("/v1/tokens", json=body, headers=admin)
+    assert (answer.status_code, answer.json()["path"]) == (400, path)
+
+
+def test_permissions_cover_all_roles() -> None:
+    assert set(PERMISSIONS) == set(AccessRole)
+    assert frozenset(Permission) == PERMISSIONS[AccessRole.ADMIN]
+
+
+async def test_workers_need_a_token_that_may_emit(services: Services) -> None:
+    opened = make_stream_api(
+        WorkerStreams(services.clock),
+        AllowedHosts.of(),
+        TokenAuthentication(PostgresTokenStore(services.pool), services.clock),
+        body_limit=1024,
+    )
+    viewer = await token(services, "viewer", Grant(role=AccessRole.VIEWER))
+    worker = await token(services, "worker", Grant(role=AccessRole.EMITTER))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=opened), base_url="http://localhost") as client:
+        for header, expected in (({}, 401), (viewer, 403), (worker, 400)):
+            answer = await client.post("/v1/task-streams", json={}, headers=header)
+            assert answer.status_code == expected, answer.text
+        answer = await client.post("/v1/task-streams/unknown", json={}, headers=viewer)
+        assert answer.status_code == 403
