@@ -126,11 +126,12 @@ class RunMonitor:
         for late in await self._store.overdue(now):
             log.warning("run.overdue", run=late)
         ended: list[str] = []
+        living: dict[RunnerId, bool | None] = {}
         page: Sequence[SilentRun] = await self._store.silent(now - self._timeouts.silence, limit=_PAGE)
         while page:
             for run in page:
                 try:
-                    if await self._end(run, now):
+                    if await self._end(run, now, living):
                         ended.append(run.run)
                 except SYSTEMIC:
                     raise
@@ -152,15 +153,19 @@ class RunMonitor:
         self._inline.claim_and_execute([run.run for run in wanted])
         return len(wanted)
 
-    def _alive(self, run: SilentRun, runner: RunnerId) -> bool | None:
-        """None: it runs on another host."""
+    def _alive(self, run: SilentRun, runner: RunnerId, living: dict[RunnerId, bool | None]) -> bool | None:
+        """None: it runs on another host. `living` has the answers of this pass: a launcher may have thousands of runs,
+        and the answer is a read from `/proc`.
+        """
         if self._inline is not None and runner == self._inline.runner:
             return self._inline.holds(run.run)  # False: its admission was stored, but the answer was lost
-        return self._runners.alive(runner)
+        if runner not in living:
+            living[runner] = self._runners.alive(runner)
+        return living[runner]
 
-    async def _end(self, run: SilentRun, now: datetime) -> bool:
+    async def _end(self, run: SilentRun, now: datetime, living: dict[RunnerId, bool | None]) -> bool:
         runner = RunnerId.parse(run.runner)
-        alive = self._alive(run, runner)
+        alive = self._alive(run, runner, living)
         if alive:
             return False  # it is paused or cannot reach PostgreSQL, and continues when it can
         try:

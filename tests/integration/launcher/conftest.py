@@ -51,6 +51,7 @@ class CountedRunners:
         self.free = 100
         self.called = asyncio.Event()
         self.living: dict[RunnerId, bool] = {}
+        self.checked: list[RunnerId] = []
         self.endings: dict[str, RunEnd] = {}
 
     def spawn(self, run: str) -> None:
@@ -61,6 +62,7 @@ class CountedRunners:
         return self.free
 
     def alive(self, runner: RunnerId) -> bool | None:
+        self.checked.append(runner)
         return self.living.get(runner)
 
     def end_note(self, run: str) -> RunEnd | None:

@@ -41,6 +41,16 @@ async def running(world: World, run: str = RUN) -> None:
     await world.run_store.started(run, runner=str(HERE), now=now)
 
 
+async def insert_running(world: World, runs: int, runner: RunnerId) -> None:
+    """Further runs of that runner, of the program of `RUN`, silent since that was created."""
+    await world.pool.execute(
+        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at) "
+        "SELECT 'more.' || n, 1, program, '{}', '{}', 'RUNNING', created_at, $2, created_at "
+        "FROM runs, generate_series(1, $3) n WHERE id = $1",
+        *(RUN, str(runner), runs),
+    )
+
+
 async def actions(world: World, subject: str) -> list[str]:
     return await world.column("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", subject)
 
@@ -147,18 +157,24 @@ async def test_a_runner_of_another_host_is_given_up_only_after_long_silence(worl
 
 async def test_runs_that_cannot_be_judged_yet_hide_no_others(world: World) -> None:
     await admitted(world)
-    await world.pool.execute(
-        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at) "
-        "SELECT 'far.' || n, 1, program, '{}', '{}', 'RUNNING', created_at, 'far:1:1', created_at "
-        "FROM runs, generate_series(1, 250) n WHERE id = $1",
-        RUN,
-    )
+    await insert_running(world, 250, RunnerId("far", 1, 1))
     world.clock.advance(timedelta(seconds=1))
     await running(world)
     world.runners.living[HERE] = False
     world.clock.advance(timedelta(seconds=16))
 
     assert await world.run_monitor.check_runs() == [RUN]
+
+
+async def test_a_silent_runner_with_many_runs_is_checked_once_in_a_pass(world: World) -> None:
+    await admitted(world)
+    await insert_running(world, 250, HERE)
+    world.runners.living[HERE] = True
+    world.clock.advance(timedelta(minutes=1))
+    world.runners.checked.clear()
+
+    assert await world.run_monitor.check_runs() == []
+    assert world.runners.checked == [HERE]
 
 
 async def test_a_runner_that_was_given_up_is_notified(world: World) -> None:
