@@ -42,7 +42,7 @@ from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, Work
 log = structlog.get_logger()
 
 #: Deliveries at a time on one stream.
-CREDIT: Final = 100
+CREDIT: Final = 500
 #: Seconds between two heartbeats, and two readings of the hosts.
 _EVERY_S: Final = 3.0
 _GRACE_S: Final = 2.0
