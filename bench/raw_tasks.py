@@ -12,7 +12,7 @@ from typing import Any, Final
 import asyncpg
 import httpx
 
-from streamsched.process.http_client import HttpClient
+from streamsched.process.http_client import HttpClient, PreparedRequest
 
 _AT_ONCE: Final = 500
 _TAKE: Final = """
@@ -35,23 +35,24 @@ async def raw(url: str, count: int, data: bytes, target: str | None, *, connecti
     )
     await pool.execute("VACUUM ANALYZE raw_tasks")
     client = HttpClient()
+    to = None if target is None else PreparedRequest.of(httpx.Request("POST", target))
     began = time.perf_counter()
-    await asyncio.gather(*(_loop(pool, client, target) for _ in range(connections)))
+    await asyncio.gather(*(_loop(pool, client, to) for _ in range(connections)))
     per_s = count / (time.perf_counter() - began)
     await client.close()
     await pool.close()
     return per_s
 
 
-async def _loop(pool: Any, client: HttpClient, target: str | None) -> None:
+async def _loop(pool: Any, client: HttpClient, to: PreparedRequest | None) -> None:
     async with pool.acquire() as connection:
         while True:
             async with connection.transaction():
                 rows = await connection.fetch(_TAKE, _AT_ONCE)
                 if not rows:
                     return
-                if target is not None:
-                    calls = (_deliver(client, target, row) for row in rows)
+                if to is not None:
+                    calls = (_deliver(client, to, row) for row in rows)
                     if not all(await asyncio.gather(*calls)):
                         raise SystemExit("the server does not answer")
                 await connection.execute(
@@ -59,7 +60,8 @@ async def _loop(pool: Any, client: HttpClient, target: str | None) -> None:
                 )
 
 
-async def _deliver(client: HttpClient, target: str, row: Any) -> bool:
-    headers = {"Idempotency-Key": str(row["id"]), "Content-Type": "application/json"}
-    request = httpx.Request("POST", target, headers=headers, content=row["payload"])
-    return (await client.send(request, _TIMEOUT)).accepted
+async def _deliver(client: HttpClient, to: PreparedRequest, row: Any) -> bool:
+    content = bytes(row["payload"])
+    own = (("Idempotency-Key", str(row["id"])), ("Content-Type", "application/json"))
+    headers = [("Host", to.url.authority), *own, ("Content-Length", str(len(content)))]
+    return (await client.send(PreparedRequest(to.method, to.url, headers, content), _TIMEOUT)).accepted

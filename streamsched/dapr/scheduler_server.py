@@ -42,7 +42,7 @@ from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, Work
 log = structlog.get_logger()
 
 #: Deliveries at a time on one stream.
-CREDIT: Final = 100
+CREDIT: Final = 500
 #: Seconds between two heartbeats, and two readings of the hosts.
 _EVERY_S: Final = 3.0
 _GRACE_S: Final = 2.0
@@ -282,8 +282,9 @@ def _refusing(call: _Call) -> Callable[[Any, grpc.aio.ServicerContext], Awaitabl
             return await call(request)
         except StreamschedError as exc:
             match exc:
-                case InvalidError(reason=reason):
-                    code, text = grpc.StatusCode.INVALID_ARGUMENT, reason
+                case InvalidError(path=path, reason=reason):
+                    text = reason if path == "$" else f"{path.removeprefix('$.')}: {reason}"
+                    code = grpc.StatusCode.INVALID_ARGUMENT
                 case NotFoundError(name=name):
                     code, text = grpc.StatusCode.NOT_FOUND, f"job not found: {name}"
                 case ConflictError():

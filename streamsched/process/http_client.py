@@ -1,14 +1,16 @@
 """Sends HTTP requests for runs and tasks.
 
 Requests are built and checked by httpx and sent by aiohttp, which sends five times as many a second (`bench.recovery`).
+Of many requests to one target, httpx builds the first (`PreparedRequest.of`), and the others are made from it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Self
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -40,6 +42,21 @@ class HttpAnswer:
         return self.status is not None and 200 <= self.status < 300
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request as it is sent. `headers` has all of them, in the order in which they are sent."""
+
+    method: str
+    url: URL
+    headers: Sequence[tuple[str, str]]
+    content: bytes
+
+    @classmethod
+    def of(cls, request: httpx.Request) -> Self:
+        headers = [(name.decode(), value.decode()) for name, value in request.headers.raw]
+        return cls(request.method, URL(str(request.url), encoded=True), headers, request.content)
+
+
 class HttpClient:
     """Sends requests, any number at a time, without cookies. It belongs to one event loop, opens its session with the
     first request, and uses the proxies that the environment names then.
@@ -49,21 +66,20 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, str] = {}
 
-    async def send(self, prepared: httpx.Request, timeout: timedelta) -> HttpAnswer:
+    async def send(self, request: httpx.Request | PreparedRequest, timeout: timedelta) -> HttpAnswer:
         """Sends a request and reads the beginning of the response. Does not raise for what the far end does."""
         session = self._session or self._open()
         try:
-            url = URL(str(prepared.url), encoded=True)
-            headers = [(name.decode(), value.decode()) for name, value in prepared.headers.raw]
+            prepared = request if isinstance(request, PreparedRequest) else PreparedRequest.of(request)
             async with (
                 asyncio.timeout(timeout.total_seconds()),
                 session.request(
                     prepared.method,
-                    url,
-                    headers=headers,
+                    prepared.url,
+                    headers=prepared.headers,
                     data=prepared.content or None,
                     allow_redirects=False,
-                    proxy=self._proxy(url),
+                    proxy=self._proxy(prepared.url),
                 ) as response,
             ):
                 text = await _beginning(response)

@@ -23,11 +23,13 @@ async def attempt(
     if not leased():
         return Interrupted(clock.now(), "the lease of its lane may have ended before it was sent")
     limit = time_limit(target)
-    scope = asyncio.timeout(None if limit is None else limit.total_seconds())
+    if limit is None:
+        return await to.deliver(task, target)
+    scope = asyncio.timeout(limit.total_seconds())
     try:
         async with scope:
             return await to.deliver(task, target)
     except TimeoutError:
-        if limit is None or not scope.expired():
+        if not scope.expired():
             raise
         return AttemptFailed(clock.now(), f"not acknowledged within {duration_text(limit)}")

@@ -10,10 +10,22 @@ import httpx
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, StartedTask
 from streamsched.domain.tasks.queue import HttpTarget, Target
 from streamsched.ports.clock import Clock
-from streamsched.process.http_client import HttpClient
+from streamsched.process.http_client import HttpClient, PreparedRequest
 
 #: A target takes any number; the cap of its queue and the owner limit it.
 _ROOM: Final = 1_000_000
+#: Headers of a task; a target's own headers of these names are left out.
+_OF_TASK: Final = (
+    "Idempotency-Key",
+    "Streamsched-Task",
+    "Streamsched-Queue",
+    "Streamsched-Lane",
+    "Streamsched-Key",
+    "Streamsched-Attempt",
+    "Streamsched-Due",
+    "Content-Length",
+)
+_NAMES: Final = frozenset(name.lower() for name in _OF_TASK)
 
 
 class HttpReceiver:
@@ -22,6 +34,7 @@ class HttpReceiver:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._client = HttpClient()
+        self._made: dict[str, tuple[HttpTarget, PreparedRequest]] = {}
 
     def room(self, queue: str) -> int:
         del queue
@@ -30,7 +43,7 @@ class HttpReceiver:
     async def deliver(self, task: StartedTask, target: Target) -> AttemptEnd:
         assert isinstance(target, HttpTarget)
         try:
-            prepared = request(task, target)
+            prepared = request(task, self._request_to(task.queue, target))
         except (httpx.InvalidURL, ValueError) as exc:
             return AttemptFailed(self._clock.now(), f"no request can be made of it: {exc}")
         answer = await self._client.send(prepared, target.timeout)
@@ -40,19 +53,38 @@ class HttpReceiver:
     async def close(self) -> None:
         await self._client.close()
 
+    def _request_to(self, queue: str, target: HttpTarget) -> PreparedRequest:
+        """The request to the target of a queue, made once for each definition of the queue."""
+        known = self._made.get(queue)
+        if known is None or known[0] is not target:
+            known = self._made[queue] = (target, request_to(target))
+        return known[1]
 
-def request(task: StartedTask, target: HttpTarget) -> httpx.Request:
+
+def request_to(target: HttpTarget) -> PreparedRequest:
+    """What all requests to a target have in common.
+
+    Raises:
+        httpx.InvalidURL, ValueError: it is no address.
+    """
+    made = PreparedRequest.of(httpx.Request("POST", target.url, headers=dict(target.headers)))
+    headers = [(name, value) for name, value in made.headers if name.lower() not in _NAMES]
+    return PreparedRequest(made.method, made.url, headers, b"")
+
+
+def request(task: StartedTask, to: PreparedRequest) -> PreparedRequest:
     """The request of this attempt; `Idempotency-Key` is the same for all attempts of a delivery."""
-    headers = {
-        **target.headers,
-        "Idempotency-Key": task.token,
-        "Streamsched-Task": task.id,
-        "Streamsched-Queue": task.queue,
-        "Streamsched-Lane": quote(task.lane, safe=""),
-        "Streamsched-Key": quote(task.key, safe=""),
-        "Streamsched-Attempt": str(task.attempt),
-        "Streamsched-Due": task.planned_at.isoformat(),
-    }
+    values = (
+        task.token,
+        task.id,
+        task.queue,
+        quote(task.lane, safe=""),
+        quote(task.key, safe=""),
+        str(task.attempt),
+        task.planned_at.isoformat(),
+        str(len(task.data)),
+    )
+    headers = [*to.headers, *zip(_OF_TASK, values, strict=True)]
     if task.content_type:
-        headers["Content-Type"] = task.content_type
-    return httpx.Request("POST", target.url, headers=headers, content=task.data)
+        headers.append(("Content-Type", task.content_type))
+    return PreparedRequest(to.method, to.url, headers, task.data)

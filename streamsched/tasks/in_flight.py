@@ -64,13 +64,12 @@ class HeldDeliveries:
         """How many deliveries of the partition are held."""
         return self._by_partition[partition]
 
-    def add(self, task: StartedTask) -> DeliveryKey:
-        key = DeliveryKey(task.id, task.generation)
+    def add(self, key: DeliveryKey, task: StartedTask) -> None:
+        """Holds a delivery that is not held."""
         self._held[key] = HeldDelivery(task)
         self._by_queue[task.queue] += 1
         self._by_partition[task.partition] += 1
         self._bytes += len(task.data)
-        return key
 
     def remove(self, key: DeliveryKey) -> None:
         """Forgets a delivery. Idempotent."""

@@ -1,14 +1,14 @@
 """Delivers the tasks of the partitions that this process owns.
 
-The order in a step: ends are stored, which frees their lanes; then the heads of ready lanes are started, set-wise for
-each queue. Only what is in flight is in memory, so waiting tasks cost nothing. Everything else is in PostgreSQL, so
-whatever was due while no process ran is found by the same query as what becomes due now.
+The heads of ready lanes are started, set-wise for each queue, while the ends of others are stored, which frees their
+lanes: Python and PostgreSQL work at the same time. Only what is in flight is in memory, so waiting tasks cost nothing.
+Everything else is in PostgreSQL, so whatever was due while no process ran is found by the same query as what becomes
+due now.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 import structlog
 
-from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
+from streamsched.domain.errors import InvalidError, UnavailableError, described
 from streamsched.domain.tasks.attempt import (
     Acknowledged,
     AttemptEnd,
@@ -34,7 +34,6 @@ from streamsched.domain.tasks.queue import (
     WorkerTarget,
 )
 from streamsched.domain.tasks.recurrence import plan_tick
-from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import TASKS, Notifier
 from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt, Receiver, SkippedTicks
@@ -43,6 +42,7 @@ from streamsched.process.cancellation import STOPPING_S, cancel
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.tasks.attempt import attempt
+from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_start
 from streamsched.tasks.ownership import Ownership
@@ -51,14 +51,13 @@ from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
-#: Tasks started for one queue, and ends stored, in one transaction.
-_AT_ONCE: Final = 500
+#: With so many deliveries held, steps are at least so far apart (s): lanes freed meanwhile share a transaction.
+_MANY: Final = 100
+_SHARE_S: Final = 0.005
 #: Longest pause, so a lost notification costs no more; also the interval of the check for outdated deliveries.
 _CHECK: Final = timedelta(seconds=2)
 #: Longest wait for a notification.
 _LISTEN_S: Final = 30.0
-#: An interrupted attempt is repeated whatever the policy.
-_UNUSED: Final = BackoffRetry()
 #: Shortest pause while a ready lane cannot start: its queue has no room, or another transaction holds the lane.
 _RETRY_S: Final = 0.05
 
@@ -93,12 +92,13 @@ class TaskLoop:
         self._workers = workers
         self._metrics = metrics or Metrics()
         self._held = HeldDeliveries(capacity)
-        self._ended: dict[DeliveryKey, EndedAttempt] = {}
+        self._ends = AttemptEnds(store, ownership, self._held, clock, stored=self.wake)
         self._known: dict[str, QueueVersion] = {}
         self._version = -1
         self._doubtful = False  # whether tasks may have been started without being held: the answer was lost
         self._wake = asyncio.Event()
         self._checked_at: datetime | None = None
+        self._stepped_s = 0.0
 
     def wake(self) -> None:
         """Ends the pause between two steps: a receiver has room, for example."""
@@ -111,6 +111,7 @@ class TaskLoop:
         loops = (
             run_forever(self._step_ownership, called="task_ownership"),
             run_forever(self._step, called="tasks", sleep=partial(pause, self._wake)),
+            run_forever(self._ends.step, called="task_ends"),
             self._listen(),
         )
         running = [asyncio.ensure_future(each) for each in loops]
@@ -135,8 +136,7 @@ class TaskLoop:
             await asyncio.wait(calls, timeout=patience_s)
         for key, _ in self._held:
             self._interrupt(key, "its owner stopped")
-        while self._ended:
-            await self._store_ends()
+        await self._ends.store_all()
         await self._ownership.leave()
 
     async def step_ownership(self) -> timedelta:
@@ -155,6 +155,7 @@ class TaskLoop:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
+        await self._ends.store_all()
         started, _ = await self._advance()
         return started
 
@@ -181,16 +182,19 @@ class TaskLoop:
         return (await self.step_ownership()).total_seconds()
 
     async def _step(self) -> float:
+        clock = asyncio.get_running_loop().time
+        early_s = self._stepped_s + _SHARE_S - clock()
+        if early_s > 0 and len(self._held) >= _MANY:
+            await asyncio.sleep(early_s)
+        self._stepped_s = clock()
         _, pause = await self._advance()
         return pause
 
     async def _advance(self) -> tuple[int, float]:
         """One step; the number of tasks started, and the seconds until the next step."""
         self._wake.clear()
-        while self._ended:
-            await self._store_ends()
         if self._doubtful:
-            await self._ownership.fence_again([key for key, _ in self._held])
+            await self._ends.fence_again()
             self._doubtful = False
         await self._read_queues()
         await self._check_outdated()
@@ -224,10 +228,10 @@ class TaskLoop:
             case WorkerTarget():
                 theirs = self._workers.room(queue.queue.name)
             case TopicTarget():
-                theirs = _AT_ONCE
+                theirs = AT_ONCE
             case other:
                 assert_never(other)
-        return min(theirs, self._held.room(queue.queue.name), _AT_ONCE)
+        return min(theirs, self._held.room(queue.queue.name), AT_ONCE)
 
     async def _start(self, queue: QueueVersion) -> int:
         limit, left = self._room(queue), self._held.bytes_left
@@ -255,10 +259,10 @@ class TaskLoop:
                 )
             if plan.deliver is None:
                 end = Interrupted(now, "missed ticks are skipped")
-                self._end(self._held.add(task), EndedAttempt(task, end, SkippedTicks(plan.wait_for)))
+                self._end(self._hold(task), EndedAttempt(task, end, SkippedTicks(plan.wait_for)))
                 return
             task = replace(task, planned_at=plan.deliver)
-        key = self._held.add(task)
+        key = self._hold(task)
         match policy.target:
             case TopicTarget() as target:
                 self._publish(key, task, target, policy)
@@ -268,6 +272,13 @@ class TaskLoop:
                 self._call(key, task, target, self._workers, policy)
             case other:
                 assert_never(other)
+
+    def _hold(self, task: StartedTask) -> DeliveryKey:
+        """Holds a task. Its former start, if it is still held, has been stored: its lane was free."""
+        key = DeliveryKey(task.id, task.generation)
+        self._forget(key)
+        self._held.add(key, task)
+        return key
 
     def _publish(self, key: DeliveryKey, task: StartedTask, target: TopicTarget, policy: QueuePolicy) -> None:
         """The event is stored with the end of the task."""
@@ -300,13 +311,13 @@ class TaskLoop:
 
     def _interrupt(self, key: DeliveryKey, reason: str) -> None:
         held = self._held.get(key)
-        if held is None or key in self._ended:
+        if held is None or key in self._ends:
             return
         call, held.call = held.call, None
         if call is not None:
             call.cancel()
         end = Interrupted(self._clock.now(), reason)
-        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, _UNUSED)))
+        self._end(key, EndedAttempt(held.task, end, after_attempt(held.task, end, UNUSED)))
 
     def _end(self, key: DeliveryKey, ended: EndedAttempt) -> None:
         held = self._held.get(key)
@@ -314,13 +325,11 @@ class TaskLoop:
             held.call = None
         measure_end(self._metrics, ended)
         queue = self._known.get(ended.task.queue)
-        self._ended[key] = ended if queue is None else announced(ended, queue.queue.policy)
-        self._wake.set()
+        self._ends.add(key, ended if queue is None else announced(ended, queue.queue.policy))
 
     def _forget(self, key: DeliveryKey) -> None:
         held = self._held.get(key)
-        self._held.remove(key)
-        self._ended.pop(key, None)
+        self._ends.forget(key)
         if held is not None and held.call is not None:
             held.call.cancel()
 
@@ -331,47 +340,11 @@ class TaskLoop:
         if not keys or (self._checked_at is not None and now - self._checked_at < _CHECK):
             return
         self._checked_at = now
-        for key in await self._store.outdated(keys):
+        outdated = await self._store.outdated(keys)
+        for key in outdated:
             self._interrupt(key, "ended or registered again while it was in flight")
-        while self._ended:
-            await self._store_ends()
-
-    async def _store_ends(self) -> None:
-        batch = dict(list(self._ended.items())[:_AT_ONCE])
-        await self._store_batch(batch, self._ownership.writing)
-
-    async def _store_batch(self, batch: Mapping[DeliveryKey, EndedAttempt], epochs: Mapping[int, int]) -> None:
-        """Stores ends, bisecting when one of them cannot be stored; that one is stored as a failure of the attempt, and
-        otherwise left to the next owner of its lane.
-        """
-        ends: Sequence[EndedAttempt] = list(batch.values())
-        try:
-            stored = await self._store.store(ends, epochs, now=self._clock.now())
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - a row may hold anything; the other ends are stored
-            if len(batch) > 1:
-                items = list(batch.items())
-                for half in (items[: len(items) // 2], items[len(items) // 2 :]):
-                    await self._store_batch(dict(half), epochs)
-                return
-            log.error("tasks.end_refused", task=ends[0].task.id, reason=described(exc))
-            await self._store_bare(ends[0], epochs)
-        else:
-            if stored < len(ends):
-                log.warning("tasks.ends_disowned", tasks=len(ends) - stored)
-        for key in batch:
-            self._forget(key)
-
-    async def _store_bare(self, ended: EndedAttempt, epochs: Mapping[int, int]) -> None:
-        end = AttemptFailed(ended.end.at, "its end could not be stored")
-        bare = EndedAttempt(ended.task, end, after_attempt(ended.task, end, _UNUSED))
-        try:
-            await self._store.store([bare], epochs, now=self._clock.now())
-        except SYSTEMIC:
-            raise
-        except Exception as exc:  # noqa: BLE001 - as above
-            log.error("tasks.end_lost", task=ended.task.id, reason=described(exc))
+        if outdated:
+            await self._ends.store_all()
 
     async def _listen(self) -> None:
         async with self._notifier.listen(TASKS) as subscription:

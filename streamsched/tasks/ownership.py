@@ -14,10 +14,11 @@ from typing import Protocol
 
 import structlog
 
+from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.membership.member import Member
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder, Leases
-from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, leased_partition, partition_lease
+from streamsched.ports.tasks.delivery import DeliveryStore, leased_partition, partition_lease
 from streamsched.ports.tasks.partitions import TaskPartitions
 
 log = structlog.get_logger()
@@ -105,7 +106,7 @@ class Ownership:
             await self._drain(partition, deliveries, loop_time)
         return min(step.again_in, timedelta(milliseconds=50)) if self._draining else step.again_in
 
-    async def fence_again(self, held: Sequence[DeliveryKey]) -> None:
+    async def fence_again(self, held: Sequence[StartedTask]) -> None:
         """After a start with an unknown outcome: what is in flight and not among `held` waits again.
 
         Raises:

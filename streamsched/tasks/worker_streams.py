@@ -113,6 +113,7 @@ class WorkerStream:
         self._credit = credit
         self._quiet_s = quiet_s
         self._unread: deque[StartedTask | StoppedDelivery | None] = deque()
+        self._unread_tokens: set[str] = set()  # of the tasks among them
         self._ends: dict[str, asyncio.Future[AttemptEnd]] = {}
         self._limits: dict[str, tuple[asyncio.Timeout, float]] = {}
         self._arrived = asyncio.Event()
@@ -170,7 +171,10 @@ class WorkerStream:
         while not self._unread:
             self._arrived.clear()
             await self._arrived.wait()
-        return self._unread.popleft()
+        news = self._unread.popleft()
+        if isinstance(news, StartedTask):
+            self._unread_tokens.discard(news.token)
+        return news
 
     def acknowledge(self, token: str, detail: str = "") -> None:
         """The task is done. Unknown tokens, and repeats, are ignored."""
@@ -190,22 +194,25 @@ class WorkerStream:
         """Hands a task to the worker and waits for its end, as long as the target allows."""
         timeout = (target or WorkerTarget()).timeout
         end: asyncio.Future[AttemptEnd] = asyncio.get_running_loop().create_future()
-        self._ends[task.token] = end
+        token = task.token
+        self._ends[token] = end
+        self._unread_tokens.add(token)
         self._send(task)
         try:
             async with asyncio.timeout(timeout.total_seconds()) as limit:
-                self._limits[task.token] = (limit, timeout.total_seconds())
+                self._limits[token] = (limit, timeout.total_seconds())
                 return await end
         except TimeoutError:
             why = f"its worker neither ended it nor sent a heartbeat for {duration_text(timeout)}"
             return AttemptFailed(self._streams.clock.now(), why)
         finally:
-            self._ends.pop(task.token, None)
-            self._limits.pop(task.token, None)
-            if task in self._unread:
+            self._ends.pop(token, None)
+            self._limits.pop(token, None)
+            if token in self._unread_tokens:
+                self._unread_tokens.discard(token)
                 self._unread.remove(task)
             elif not end.done() or end.cancelled():
-                self._send(StoppedDelivery(task.token))
+                self._send(StoppedDelivery(token))
             self._streams.on_room()
 
     def _send(self, what: StartedTask | StoppedDelivery | None) -> None:

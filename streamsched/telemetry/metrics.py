@@ -28,6 +28,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
+        self._labelled: dict[tuple[str, ...], Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
         self._unmeasured = {metric.name: metric for metric in TABLE if metric.kind is MetricKind.GAUGE}
@@ -49,8 +50,12 @@ class Metrics:
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Adds to a counter."""
-        counter = self._counters[name]
-        (counter.labels(**labels) if labels else counter).inc(amount)
+        key = (name, *labels, *labels.values())
+        counter = self._labelled.get(key)
+        if counter is None:
+            counter = self._counters[name]
+            counter = self._labelled[key] = counter.labels(**labels) if labels else counter
+        counter.inc(amount)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Adds one value to a histogram, in the unit of its name."""

@@ -12,6 +12,8 @@ from fastapi.routing import APIRoute
 
 from streamsched.api import health
 from streamsched.api.cdap.routes import cdap_routes
+from streamsched.api.dapr import native as dapr
+from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.routes import (
     apps,
     backfills,
@@ -54,7 +56,7 @@ _KINDS: Final = ("application/json", "text/plain", "application/cloudevents-batc
 def routes() -> tuple[tuple[str, str], ...]:
     """(Method, pattern of the path) of each."""
     of_catalog, of_limits = (apps, changes, programs, preferences, schedules, ticks), (groups, pools, clusters)
-    of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks
+    of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks, pagerduty, dapr
     modules = (events, verdicts, *of_catalog, *of_work, *of_limits, health)
     found = [route for module in modules for route in module.router.routes] + list(cdap_routes().routes)
     return tuple(

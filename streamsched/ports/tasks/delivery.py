@@ -60,7 +60,7 @@ class DeliveryStore(Protocol):
     """
 
     async def fence(
-        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[DeliveryKey] = ()
+        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[StartedTask] = ()
     ) -> frozenset[int]:
         """Takes partitions under these epochs, and returns those of which no later owner exists. What is in flight in
         them, except what this owner holds, waits again as the head of its lane, without having used up an attempt.
@@ -84,7 +84,8 @@ class DeliveryStore(Protocol):
 
     async def store(self, ended: Sequence[EndedAttempt], epochs: Mapping[int, int], *, now: datetime) -> int:
         """Stores what follows from ended attempts and frees their lanes; all or none. Returns how many were this
-        owner's. The end of an older registration frees the lane and changes nothing else.
+        owner's. The end of an older registration frees the lane and changes nothing else; that of an earlier start of
+        the same task does nothing.
         """
         ...
 

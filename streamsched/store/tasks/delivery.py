@@ -48,13 +48,17 @@ class PostgresDeliveryStore:
         self._pool = pool
 
     async def fence(
-        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[DeliveryKey] = ()
+        self, epochs: Mapping[int, int], *, now: datetime, held: Sequence[StartedTask] = ()
     ) -> frozenset[int]:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["fence"], list(epochs), list(epochs.values()))
                 taken_over = [row["partition"] for row in rows]
-                mine = [key.task for key in held], [key.generation for key in held]
+                mine = (
+                    [each.id for each in held],
+                    [each.generation for each in held],
+                    [each.started_at for each in held],
+                )
                 freed = await connection.fetch(_SQL["recover"], taken_over, now, *mine)
         if freed:
             log.info("tasks.recovered", tasks=len(freed))
@@ -102,6 +106,7 @@ class PostgresDeliveryStore:
                     _SQL["lock_ended"],
                     *(list(epochs), list(epochs.values())),
                     *([t.lane_id for t in tasks], [t.id for t in tasks], [t.generation for t in tasks]),
+                    [t.started_at for t in tasks],
                 )
                 lanes = {row["id"] for row in rows}
                 mine = [each for each in ended if each.task.lane_id in lanes]

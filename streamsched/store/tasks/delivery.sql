@@ -17,8 +17,9 @@ RETURNING p.partition;
 WITH freed AS MATERIALIZED (
     SELECT id, in_flight, generation FROM task_lanes
     WHERE partition = ANY($1::integer[]) AND in_flight IS NOT NULL AND NOT EXISTS (
-        SELECT FROM unnest($3::text[], $4::bigint[]) AS held (task, generation)
+        SELECT FROM unnest($3::text[], $4::bigint[], $5::timestamptz[]) AS held (task, generation, started_at)
         WHERE held.task = task_lanes.in_flight AND held.generation = task_lanes.generation
+            AND held.started_at = task_lanes.started_at
     )
     ORDER BY id FOR UPDATE
 ), back AS (
@@ -109,14 +110,16 @@ SELECT given.id, given.generation FROM unnest($1::text[], $2::bigint[]) AS given
 WHERE NOT EXISTS (SELECT FROM tasks t WHERE t.id = given.id AND t.generation = given.generation);
 
 -- name: lock_ended
--- The lanes of ended attempts that are still in flight for this owner, locked.
+-- The lanes of ended attempts that are still in flight for this owner, by the same start, locked.
 WITH own AS MATERIALIZED (
     SELECT p.partition
     FROM task_partitions p JOIN unnest($1::integer[], $2::bigint[]) AS given (partition, epoch) USING (partition, epoch)
     ORDER BY p.partition FOR SHARE OF p
 )
-SELECT l.id FROM unnest($3::text[], $4::text[], $5::bigint[]) AS given (lane_id, task, generation)
+SELECT l.id FROM unnest($3::text[], $4::text[], $5::bigint[], $6::timestamptz[])
+    AS given (lane_id, task, generation, started_at)
 JOIN task_lanes l ON l.id = given.lane_id AND l.in_flight = given.task AND l.generation = given.generation
+    AND l.started_at = given.started_at
 JOIN own ON own.partition = l.partition
 ORDER BY l.id FOR UPDATE OF l;
 

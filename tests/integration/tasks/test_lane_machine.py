@@ -165,8 +165,7 @@ class _Run:
 
     async def store_ends(self) -> None:
         assert self.owner is not None
-        while self.owner._ended:
-            await self.owner._store_ends()
+        await self.owner._ends.store_all()
 
     async def crash(self, *, in_flight: bool) -> None:
         """The owner ends, perhaps with deliveries on their way: those are delivered again, by the next one."""

@@ -45,7 +45,7 @@ async def given(owner: TaskLoop, stream: WorkerStream, many: int) -> list[tuple[
 async def end(owner: TaskLoop, stream: WorkerStream, token: str) -> None:
     """The worker ends a task, and its owner hears of it."""
     stream.acknowledge(token)
-    while not owner._ended:  # noqa: ASYNC110
+    while not owner._ends:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 

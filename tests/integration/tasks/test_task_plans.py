@@ -65,6 +65,7 @@ def ids(numbers: Iterable[int]) -> list[str]:
 MANY = 500
 STARTED = [n * 50 for n in range(MANY)]
 IN_FLIGHT, IDS = ids(STARTED), ids(range(MANY))
+STARTED_AT = [NOW + timedelta(seconds=n) for n in STARTED]
 
 
 def column(value: object) -> list[object]:
@@ -75,16 +76,16 @@ def column(value: object) -> list[object]:
 #: Statement, arguments, and the most blocks that it may read and write.
 STATEMENTS: dict[str, tuple[str, tuple[object, ...], int]] = {
     "fence": (DELIVERY["fence"], (PARTS, [1] * 16), 200),
-    "recover": (DELIVERY["recover"], ([3], NOW, [], []), 6000),
-    "recover all": (DELIVERY["recover"], (PARTS, NOW, [], []), 60_000),
-    "recover beside what is held": (DELIVERY["recover"], (PARTS, NOW, IN_FLIGHT, STARTED), 60_000),
+    "recover": (DELIVERY["recover"], ([3], NOW, [], [], []), 6000),
+    "recover all": (DELIVERY["recover"], (PARTS, NOW, [], [], []), 60_000),
+    "recover beside what is held": (DELIVERY["recover"], (PARTS, NOW, IN_FLIGHT, STARTED, STARTED_AT), 60_000),
     "next_ready": (DELIVERY["next_ready"], ([f"q{n}" for n in range(10)], PARTS), 1500),
     "lock_due": (DELIVERY["lock_due"], (PARTS, EPOCHS, "q1", NOW + timedelta(days=5), MANY), 6000),
     "lock_due, one partition": (DELIVERY["lock_due"], ([1], [0], "q1", NOW + timedelta(days=5), MANY), 6000),
     "lock_due, nothing": (DELIVERY["lock_due"], (PARTS, EPOCHS, "q1", NOW - timedelta(days=1), MANY), 300),
     "start": (DELIVERY["start"], (IDS, NOW + timedelta(days=1), 1_000_000), 16_000),
     "outdated": (DELIVERY["outdated"], (IN_FLIGHT, STARTED), 4000),
-    "lock_ended": (DELIVERY["lock_ended"], (PARTS, EPOCHS, IN_FLIGHT, IN_FLIGHT, STARTED), 6000),
+    "lock_ended": (DELIVERY["lock_ended"], (PARTS, EPOCHS, IN_FLIGHT, IN_FLIGHT, STARTED, STARTED_AT), 6000),
     "end_tasks": (
         DELIVERY["end_tasks"],
         (IN_FLIGHT, STARTED, column("SUCCEEDED"), column(""), column(NOW), column("{}")),
