@@ -15,7 +15,8 @@ from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
-from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
+from streamsched.domain.programs.spark_deployment import deploy_mode as deploy_mode_of
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, check_spark_deployment
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -39,9 +40,10 @@ class ProgramBuilder:
         env: Mapping[str, str] | None = None,
         env_from_os: Iterable[str] = (),
         uris: Iterable[str] = (),
+        deploy_mode: str = "client",
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
-        """Adds a PySpark application, run by `spark-submit`.
+        """Adds a PySpark application.
 
         Args:
             name: unique among the app's programs.
@@ -52,11 +54,15 @@ class ProgramBuilder:
             arguments: command line; `{name}` is replaced by the run's argument of that name. For a `pymodule`:
                 `--read_fp`, `--write_fp`, `--sample`, `--mapjson`, `--minPartitions`, `--spark_conf`, `--spark_env`,
                 and those of its `build_arg_parser`.
-            master: Spark master URL. Default: the installation's.
-            conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
+            master: Spark master URL; with `connect` the `sc://host:port` of a server. Default: the installation's.
+            conf: `--conf` settings, without `spark.submit.deployMode`; with `connect` those of a session, such as
+                `spark.sql.shuffle.partitions`.
             env: environment variables of the driver and the executors.
             env_from_os: names of variables of the launcher that the executors get too; the driver has all of them.
             uris: files for driver and executors. `.py`, `.zip`, `.egg` and `.whl` can be imported there.
+            deploy_mode: `client`: `spark-submit` beside the launcher, with the driver in it. `cluster`: the driver runs
+                in the cluster (standalone, YARN, Kubernetes). `connect`: `main` runs beside the launcher and its
+                queries on a Spark Connect server, so that it starts within seconds.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
@@ -73,8 +79,9 @@ class ProgramBuilder:
                 texts(env, "$.env"),
                 _listed(env_from_os, "$.env_from_os"),
                 _listed(uris, "$.uris"),
+                deploy_mode_of(deploy_mode, "$.deploy_mode"),
             )
-        require_client_mode(job, path)
+        check_spark_deployment(job, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def bash(

@@ -51,7 +51,11 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run."""
+    """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run.
+
+    `taken_over`: an earlier runner of the run has ended, and may have submitted its driver to a cluster; `driver`: that
+    driver, when it was stored.
+    """
 
     run: str
     attempt: int
@@ -60,6 +64,8 @@ class Assignment:
     job: str | None = None
     ready: ReadyJob | None = None
     schedule: Schedule | None = None
+    taken_over: bool = False
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +109,16 @@ class UnclaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class SilentRun:
-    """A claimed run without a heartbeat since `heartbeat_at`."""
+    """A claimed run without a heartbeat since `heartbeat_at`. `detached`: its driver runs in a cluster and goes on
+    without its runner.
+    """
 
     run: str
     attempt: int
     runner: str
     heartbeat_at: datetime
     log_path: str | None = field(default=None)
+    detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ class RunStore(Protocol):
         caller it returns the same assignment.
 
         A run whose schedule was changed, disabled or deleted since its admission ends KILLED here, its job OBSOLETE;
-        one that is to stop is KILLED too, its job LAUNCH_FAILED.
+        one that is to stop is KILLED too, its job LAUNCH_FAILED. An unattended run goes on under the caller.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
@@ -137,6 +146,15 @@ class RunStore(Protocol):
 
     async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         """STARTING → RUNNING, with an event on `program-status`. Idempotent. `start`: how its process was started.
+
+        Raises:
+            ConflictError: the run is no longer this runner's.
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def submitted(self, run: str, *, runner: str, driver: str, now: datetime) -> None:
+        """Stores the driver that a cluster runs for the run, so that the next runner finds it. Idempotent.
 
         Raises:
             ConflictError: the run is no longer this runner's.
@@ -283,6 +301,12 @@ class RunMonitorStore(RunStore, Protocol):
 
     async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
+        ...
+
+    async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
+        """Takes a detached run from its runner, which is gone, so that another can claim it. False, without a change,
+        when the run had a heartbeat or ended since.
+        """
         ...
 
     async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, assert_never
@@ -26,10 +26,31 @@ JAVA_NEEDED: Final = 17
 
 #: Calls a PySpark module; `spark-submit` takes a path.
 _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
-_PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
+PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
 #: Files that Python code of Spark can import.
-_IMPORTABLE: Final = (".py", ".zip", ".egg", ".whl")
+IMPORTABLE: Final = (".py", ".zip", ".egg", ".whl")
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """How runs with `deploy_mode` connect find a server.
+
+    Attributes:
+        url: an external server (`sc://host:port`); empty: the machine's own is started.
+        master: master of the own server.
+        memory: its heap (`spark.driver.memory`).
+        runs: it is replaced after so many runs.
+        resident: it is replaced when it takes so many bytes of memory.
+        idle_s: it ends after so many seconds without a run.
+    """
+
+    url: str = ""
+    master: str = "local[*]"
+    memory: str = "1g"
+    runs: int = 500
+    resident: int = 4 << 30
+    idle_s: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +62,7 @@ class RunEnvironment:
         spark_master: default master of Spark programs.
         emit_url: where programs send their events.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
+        connect: how programs find a Spark Connect server.
         environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets.
     """
 
@@ -49,6 +71,7 @@ class RunEnvironment:
     emit_url: str
     environ: Mapping[str, str]
     signing_key: bytes = b""
+    connect: ConnectSettings = field(default_factory=ConnectSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +89,7 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
     Raises:
         ConfigurationError: it cannot be executed here; the message becomes the run's reason.
     """
-    env = _environment(assignment, runtime, run_file)
+    env = environment(assignment, runtime, run_file)
     match assignment.program.executable:
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
@@ -74,7 +97,7 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
             options = (filled(each, assignment.arguments) for each in job.arguments)
             own = _with_folder({**env, **job.env}, job.folder)
             call = (job.target, *options)
-            return Command((sys.executable, "-m", _PYTHON_CALL, *call), own, call)
+            return Command((sys.executable, "-m", PYTHON_CALL, *call), own, call)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
@@ -100,7 +123,8 @@ def find_java(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
+def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
+    """The variables of a program's process: those of the launcher, the run's arguments, and what identifies the run."""
     env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value
@@ -140,7 +164,7 @@ def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment
     env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    importable = [each for each in job.uris if each.lower().endswith(_IMPORTABLE)]
+    importable = [each for each in job.uris if each.lower().endswith(IMPORTABLE)]
     others = [each for each in job.uris if each not in importable]
     files = [
         *(("--py-files", ",".join(importable)) if importable else ()),

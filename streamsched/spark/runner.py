@@ -18,9 +18,14 @@ import structlog
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.programs.spark_deployment import DeployMode
+from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
+from streamsched.spark.backends.cluster import cluster_backend
+from streamsched.spark.backends.connect.program import ConnectProgram
+from streamsched.spark.backends.remote_driver import RemoteDriver
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
@@ -113,9 +118,7 @@ class Runner:
 
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         try:
-            program = command(assignment, self._runtime, write_run_file(files, assignment))
-            with files.log.open("ab") as output:
-                child = await self._starts.start(program, output.fileno())
+            child = await self._started(files, assignment)
         except (ConfigurationError, OSError) as exc:
             why = f"the program cannot be started: {exc}"
             with suppress(OSError):  # shows the reason in the run's log too
@@ -129,30 +132,58 @@ class Runner:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
 
+    async def _started(self, files: RunFiles, assignment: Assignment) -> RunProcesses:
+        """Raises:
+        ConfigurationError, OSError: the program cannot be started.
+        """
+        run_file = write_run_file(files, assignment)
+        match assignment.program.executable:
+            case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
+                return RemoteDriver(
+                    cluster_backend(assignment, job, self._runtime, files),
+                    files.log,
+                    lambda: self._store.heartbeat(assignment.run, runner=self._id, now=self._clock.now()),
+                    known=assignment.driver,
+                    taken_over=assignment.taken_over,
+                )
+            case SparkJob(deploy_mode=DeployMode.CONNECT) as job:
+                return ConnectProgram(assignment, job, self._runtime, files, self._starts)
+            case _:
+                program = command(assignment, self._runtime, run_file)
+                with files.log.open("ab") as output:
+                    return await self._starts.start(program, output.fileno())
+
     async def _supervised(self, child: RunProcesses, files: RunFiles, run: str) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
-        heartbeat = asyncio.ensure_future(self._heartbeats(run))
+        heartbeat = asyncio.ensure_future(self._heartbeats(run, child))
         try:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
-                return self._ended(exited.result(), files)
+                return self._ended(child, exited.result(), files)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
             await child.kill(grace=0.0 if request.at_once else self._timing.grace.total_seconds())
             code = await exited
-            return RunEnd(RunState.KILLED, request.why, self._clock.now(), code, log_tail(files.log))
+            found = child.verdict(code)
+            if found is not None and found[0] is RunState.COMPLETED:
+                return self._ended(child, code, files)  # before the cluster got the request
+            why = request.why if found is None else f"{request.why}: {found[1]}"
+            return RunEnd(RunState.KILLED, why, self._clock.now(), code, log_tail(files.log))
         finally:
             await cancel(exited, heartbeat)
 
-    async def _heartbeats(self, run: str) -> StopRequest | _Disowned:
+    async def _heartbeats(self, run: str, child: RunProcesses) -> StopRequest | _Disowned:
         """Stores that the run has started, then heartbeats, until a stop request; retries while PostgreSQL is
         unreachable.
         """
-        announced = False
+        announced = stored = False
         while True:
             try:
-                if not announced:
+                if child.driver is not None and not stored:
+                    await self._store.submitted(run, runner=self._id, driver=child.driver, now=self._clock.now())
+                    stored = True
+                if not announced and child.begun:
                     await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starts.how)
                     announced = True
                 stop = await self._store.heartbeat(run, runner=self._id, now=self._clock.now())
@@ -164,8 +195,13 @@ class Runner:
                 log.warning("run.heartbeat_missed", run=run, reason=str(exc))
             await asyncio.sleep(self._timing.heartbeat.total_seconds())
 
-    def _ended(self, code: int, files: RunFiles) -> RunEnd:
+    def _ended(self, child: RunProcesses, code: int, files: RunFiles) -> RunEnd:
         now = self._clock.now()
+        if (found := child.verdict(code)) is not None:
+            state, why = found
+            cause = failure_reason(files.log) if state is RunState.FAILED else ""
+            tail = "" if state is RunState.COMPLETED else log_tail(files.log)
+            return RunEnd(state, f"{why}: {cause}" if cause and cause not in why else why, now, code, tail)
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"

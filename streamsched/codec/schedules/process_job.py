@@ -1,7 +1,8 @@
 """Executables that run as a process, as JSON:
 
 {"type": "spark", "main": "join.py" | "pymodule": "tasks.flow", "arguments"?: […], "master"?: text, "conf"?: {…},
- "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …]}
+ "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …],
+ "deploy_mode"?: "client" | "cluster" | "connect"}
 {"type": "bash", "command": text, "fill"?: true}
 {"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}}
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
+from streamsched.domain.programs.spark_deployment import DeployMode, deploy_mode
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -29,6 +31,7 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                 **({} if job.master is None else {"master": job.master}),
                 "conf": dict(job.conf),
                 **_some(folder=job.folder, env=dict(job.env), env_from_os=list(job.env_from_os), uris=list(job.uris)),
+                **({} if job.deploy_mode is DeployMode.CLIENT else {"deploy_mode": job.deploy_mode.value}),
             }
         case BashJob(command=command):
             return {"type": "bash", "command": command}
@@ -48,8 +51,9 @@ def spark_from_json(fields: Fields) -> SparkJob:
     arguments, master, conf = fields.text_list("arguments"), fields.optional_text("master"), fields.texts("conf")
     folder, env = fields.optional_text("folder") or "", fields.texts("env")
     inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
+    mode = deploy_mode(fields.optional_text("deploy_mode") or DeployMode.CLIENT, fields.at("deploy_mode"))
     with anchored(fields.path):
-        return SparkJob(main, arguments, master, conf, module, folder, env, inherited, uris)
+        return SparkJob(main, arguments, master, conf, module, folder, env, inherited, uris, mode)
 
 
 def bash_from_json(fields: Fields) -> BashJob:

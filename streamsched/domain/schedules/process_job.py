@@ -9,8 +9,8 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.programs.spark_deployment import DeployMode, check_deployment
 
-DEPLOY_MODE: Final = "spark.submit.deployMode"
 #: Most entries of an environment, and most files of a Spark job.
 MOST_ENTRIES: Final = 1000
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -21,7 +21,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """A PySpark application run by `spark-submit` in client mode: a Python file, or a module with a function `main`.
+    """A PySpark application: a Python file, or a module with a function `main`.
 
     Attributes:
         main: path of the Python file; empty with `module`.
@@ -33,6 +33,7 @@ class SparkJob:
         env: variables of the driver and the executors.
         env_from_os: names of the launcher's variables that the executors get too.
         uris: files for driver and executors; Python files and archives of them can be imported there.
+        deploy_mode: where the driver runs.
     """
 
     main: str
@@ -44,6 +45,7 @@ class SparkJob:
     env: Mapping[str, str] = field(default_factory=dict)
     env_from_os: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
+    deploy_mode: DeployMode = DeployMode.CLIENT
 
     def __post_init__(self) -> None:
         if self.module is not None:
@@ -64,19 +66,13 @@ class SparkJob:
                 )
 
 
-def require_client_mode(job: SparkJob, path: str) -> None:
-    """Drivers run beside the launcher, so a program that is to run its driver in the cluster is refused when it is
-    deployed. Not part of `SparkJob` itself: programs stored before this rule must still be read.
+def check_spark_deployment(job: SparkJob, path: str) -> None:
+    """`check_deployment` of a program.
 
     Raises:
-        InvalidDefinitionError: `conf` asks for another deploy mode than `client`.
+        InvalidDefinitionError: it does not fit its deploy mode.
     """
-    mode = job.conf.get(DEPLOY_MODE, "client")
-    if mode.strip().casefold() != "client":
-        raise InvalidDefinitionError(
-            f'{path}.conf["{DEPLOY_MODE}"]',
-            f"is '{mode}', but programs run in client mode, their driver beside the launcher: leave it out",
-        )
+    check_deployment(job.deploy_mode, path, master=job.master, module=job.module, conf=job.conf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,6 +18,7 @@ from streamsched.domain.jobs.run import RunFact, RunState, advance
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import OVERDUE, failure_of
 from streamsched.domain.schedules.schedule import Schedule
+from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
@@ -31,6 +33,10 @@ FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
         RunState.KILLED: RunFact.KILLED,
     }
 )
+
+
+#: States of a run that a runner has claimed.
+LIVE: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
 
 
 class PostgresRunStore:
@@ -49,7 +55,15 @@ class PostgresRunStore:
                 row = await locked(connection, run)
                 if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
                     _, schedule_row = await current_schedule(connection, row)  # a repeat: the first answer was lost
-                    return assigned(row, ready, _defined(schedule_row))
+                    return replace(
+                        assigned(row, ready, _defined(schedule_row)), taken_over=row["taken_over"], driver=row["driver"]
+                    )
+                if row is not None and row["runner"] == str(UNATTENDED) and row["state"] in LIVE:
+                    _, schedule_row = await current_schedule(connection, row)
+                    await connection.execute(SQL["take_over"], run, runner, log_path, now)
+                    await record(connection, "run", run, "run.taken_over", f"by runner {runner}", at=now)
+                    taken = assigned(row, ready, _defined(schedule_row))
+                    return replace(taken, taken_over=True, driver=row["driver"])
                 if row is None or row["state"] != RunState.PENDING:
                     return None
                 if row["stop_requested"] is not None:
@@ -83,6 +97,13 @@ class PostgresRunStore:
                 row = await connection.fetchrow(SQL["state"], run)
                 if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+
+    async def submitted(self, run: str, *, runner: str, driver: str, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(SQL["submitted"], run, runner, driver) is None:
+                    raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+                await record(connection, "run", run, "run.submitted", f"driver {driver}", at=now)
 
     async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
         with translated():
