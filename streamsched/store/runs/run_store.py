@@ -53,7 +53,8 @@ class PostgresRunStore:
             ready = satisfaction(seen)  # fixed since the admission; decoded outside the transaction, it may be large
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
-                if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
+                repeatable = LIVE if row is not None and row["taken_over"] else {RunState.STARTING}
+                if row is not None and row["runner"] == runner and row["state"] in repeatable:
                     _, schedule_row = await current_schedule(connection, row)  # a repeat: the first answer was lost
                     return replace(
                         assigned(row, ready, _defined(schedule_row)), taken_over=row["taken_over"], driver=row["driver"]
