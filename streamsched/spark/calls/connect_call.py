@@ -14,9 +14,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from streamsched.spark.calls.call import CallError
+
+#: What a zygote imports first.
+LIBRARIES: Final = ("pyspark.sql", "pyspark.sql.connect.session")
 
 
 def build_arg_parser() -> argparse.ArgumentParser:
@@ -47,7 +50,8 @@ def _open_session(described: Mapping[str, Any]) -> None:
         try:
             session.conf.set(name, value)
         except PySparkException as exc:
-            raise CallError(f"conf {name} cannot be set on a Spark Connect session: {exc}") from exc
+            said = next(iter(str(exc).splitlines()), "")  # the stack trace of the server follows
+            raise CallError(f"conf {name} cannot be set on a Spark Connect session: {said}") from exc
     if described["importable"]:
         session.addArtifacts(*described["importable"], pyfile=True)
     if described["files"]:

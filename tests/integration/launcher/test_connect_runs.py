@@ -97,6 +97,7 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
     while "warm" not in how:  # until the libraries of the first run have been imported
         run = await place.ended(await place.begin("again"))
         how.append(run.start or "")
+        print(how[-1], run.ended_at and run.ended_at - run.created_at)  # noqa: T201 - for the report of a failed test
         assert run.state == "COMPLETED"
         assert len(how) < 20, how
 

@@ -141,6 +141,7 @@ class ConnectProgram(RunProcesses):
             "files": [each for each in job.uris if not each.lower().endswith(IMPORTABLE)],
         }
         env = {
+            "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a zygote has no threads
             **environment(assignment, self._runtime, self._files.run_file),
             **job.env,
             "SPARK_CONNECT_MODE_ENABLED": "1",
