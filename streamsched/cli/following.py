@@ -27,7 +27,7 @@ def follow_log(path: str, offset: str, url: str) -> RunState:
     while True:
         answer = request("GET", path, url=url, params={"offset": offset})
         typer.echo(decoder.decode(answer.content), nl=False)
-        state, offset = RunState(answer.headers["Streamsched-Run-State"]), answer.headers["Streamsched-Log-Offset"]
+        state, offset = RunState(answer.headers["streamsched-run-state"]), answer.headers["streamsched-log-offset"]
         if answer.content:
             continue
         if state.terminal:
