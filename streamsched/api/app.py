@@ -24,7 +24,6 @@ from streamsched.api.routes import (
     admin,
     apps,
     backfills,
-    bookmarks,
     changes,
     events,
     graphs,
@@ -37,6 +36,7 @@ from streamsched.api.routes import (
     ticks,
     verdicts,
 )
+from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 
@@ -66,6 +66,7 @@ def make_api(services: ApiServices) -> FastAPI:
         programs,
         preferences,
         bookmarks,
+        file_sets,
         schedules,
         ticks,
         submissions,

@@ -24,6 +24,7 @@ from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
+from streamsched.ports.datasets.commits import FileSetCommitStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
@@ -66,6 +67,7 @@ class ApiServices:
     submissions: SubmissionStore
     preferences: PreferenceStore
     bookmarks: BookmarkStore
+    file_set_commits: FileSetCommitStore
     backfills: BackfillStore
     graphs: GraphDesk
     queues: QueueStore
@@ -120,6 +122,7 @@ RunsDep = Annotated[RunQueries, _service("runs")]
 SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
 PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
 BookmarksDep = Annotated[BookmarkStore, _service("bookmarks")]
+FileSetCommitsDep = Annotated[FileSetCommitStore, _service("file_set_commits")]
 BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]
