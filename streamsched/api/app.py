@@ -38,6 +38,7 @@ from streamsched.api.routes import (
     verdicts,
 )
 from streamsched.api.routes.limits import clusters, groups, pools
+from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 
 
@@ -65,6 +66,8 @@ def make_api(services: ApiServices) -> FastAPI:
         changes,
         programs,
         preferences,
+        profiles,
+        bundles,
         bookmarks,
         schedules,
         ticks,

@@ -35,6 +35,7 @@ from streamsched.cli.commands.dapr import dapr
 from streamsched.cli.commands.datasets import bookmark, watch
 from streamsched.cli.commands.graphs import graph, importing
 from streamsched.cli.commands.limits import cluster, group, pool
+from streamsched.cli.commands.programs import bundle, profile
 from streamsched.cli.commands.tasks import lane, queue, task
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
@@ -134,6 +135,8 @@ def make_app() -> typer.Typer:
         ("schedule", schedule.commands),
         ("event", event.commands),
         ("program", program.commands),
+        ("profile", profile.commands),
+        ("bundle", bundle.commands),
         ("job", job.commands),
         ("run", run.commands),
         ("backfill", backfill.commands),
