@@ -94,6 +94,11 @@ class PostgresRunQueries:
                     await connection.execute(SQL["request_stop"], run, stop.why, stop.at_once)
 
 
+def _object(stored: Any) -> Mapping[str, str]:
+    """Arguments as they are shown. A row may hold anything; a run whose arguments are no object is shown without."""
+    return stored if isinstance(stored, dict) else {}
+
+
 def _record(row: Any) -> RunRecord:
     return RunRecord(
         id=row["id"],
@@ -101,7 +106,7 @@ def _record(row: Any) -> RunRecord:
         schedule=None if row["schedule"] is None else ScheduleRef.parse(row["schedule"]),
         attempt=row["attempt"],
         program=ProgramRef.parse(row["program"]),
-        arguments=row["arguments"],
+        arguments=_object(row["arguments"]),
         state=RunState(row["state"]),
         reason=row["reason"],
         created_at=row["created_at"],

@@ -226,6 +226,14 @@ async def test_a_lost_run_keeps_its_slot_for_its_next_attempt(world: World) -> N
     assert world.runners.spawned == [RUN, f"{JOB}.r2"]
 
 
+@pytest.mark.parametrize("stored", ['"garbage"', "1e300", "null", "[1]"])
+async def test_a_run_whose_arguments_are_no_object_is_shown_without(world: World, stored: str) -> None:
+    await admitted(world)
+    await world.pool.execute("UPDATE runs SET arguments = $1::text::jsonb", stored)
+
+    assert (await world.runs.get(RUN)).arguments == {}
+
+
 async def test_a_run_that_waits_for_a_runner_can_be_stopped_at_once(world: World) -> None:
     await admitted(world)
 
