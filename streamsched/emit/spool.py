@@ -61,6 +61,7 @@ class Spool:
         self.folder = folder
         self._clock = clock
         self._path: Path | None = None
+        self._named_at = 0  # ms since the epoch
 
     def empty(self) -> bool:
         """Whether no events are spooled, claimed or not."""
@@ -125,8 +126,9 @@ class Spool:
         return sorted(self.folder.glob(f"*{KEPT}"))
 
     def _name(self) -> Path:
-        now = int(self._clock.now().timestamp() * 1000)
-        return self.folder / f"{now:013d}-{os.getpid()}-{uuid4().hex[:8]}{KEPT}"
+        """A name that sorts after all earlier names of this spool, also within one millisecond."""
+        self._named_at = max(int(self._clock.now().timestamp() * 1000), self._named_at + 1)
+        return self.folder / f"{self._named_at:013d}-{os.getpid()}-{uuid4().hex[:8]}{KEPT}"
 
 
 def _has_room(path: Path) -> bool:

@@ -6,16 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
 from streamsched.domain.errors import Refusal
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName
-from streamsched.emit.spool import Spool
+from streamsched.emit.claim import claimed
+from streamsched.emit.spool import KEPT, Spool
 from streamsched.ports.clock import SystemClock
+from streamsched.testing.clock import SettableClock
 
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -72,6 +76,18 @@ def test_keeping_goes_on_in_a_new_file_while_the_old_one_is_drained(spool: Spool
         assert rest.events == (event("b"),)
 
 
+def test_files_begun_within_one_millisecond_are_sent_in_the_order_they_were_begun(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, SettableClock(NOW))
+    with ExitStack() as sending:
+        for n in range(20):
+            spool.keep([event(str(n))])
+            for file in tmp_path.glob(f"*{KEPT}"):
+                sending.enter_context(claimed(file))
+
+    files = sorted(tmp_path.glob(f"*{KEPT}"))
+    assert [orjson.loads(file.read_bytes())["id"] for file in files] == [str(n) for n in range(20)]
+
+
 def test_what_is_left_of_a_file_stays_and_what_was_refused_lies_beside_it(spool: Spool, tmp_path: Path) -> None:
     spool.keep([event("a"), event("b"), event("c")])
 
@@ -115,10 +131,12 @@ def test_a_line_that_is_no_event_is_set_aside_with_its_reason(spool: Spool, tmp_
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from streamsched.emit.spool import Spool
+from streamsched.emit.claim import claimed
+from streamsched.emit.spool import KEPT, Spool
 from streamsched.emit import custom
 from streamsched.emit.draft import stamped
 from streamsched.ports.clock import SystemClock
+from streamsched.testing.clock import SettableClock
 from datetime import UTC, datetime
 spool = Spool(Path(sys.argv[1]), SystemClock())
 spool.keep([stamped(custom("e", event_id="kept"), source="s", now=datetime(2013, 1, 1, tzinfo=UTC))])
