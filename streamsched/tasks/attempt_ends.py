@@ -19,14 +19,12 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
+from streamsched.tasks.pace import MANY, Pace
 
 log = structlog.get_logger()
 
 #: Ends that are stored in one transaction.
 AT_ONCE: Final = 500
-#: Shortest time from one transaction to the next (s), unless there are many ends: what ends meanwhile shares it.
-_SHARE_S: Final = 0.005
-_MANY: Final = 100
 #: An attempt whose end cannot be stored is repeated whatever the policy.
 UNUSED: Final = BackoffRetry()
 
@@ -55,7 +53,7 @@ class AttemptEnds:
         self._waiting: dict[DeliveryKey, EndedAttempt] = {}
         self._storing = asyncio.Lock()
         self._arrived = asyncio.Event()
-        self._began_s = 0.0
+        self._pace = Pace()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -82,9 +80,7 @@ class AttemptEnds:
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        early_s = self._began_s + _SHARE_S - asyncio.get_running_loop().time()
-        if early_s > 0 and len(self._waiting) < _MANY:
-            await asyncio.sleep(early_s)
+        await self._pace.keep(busy=len(self._waiting) < MANY <= len(self._held))
         await self._store_next()
         return 0.0
 
@@ -108,7 +104,6 @@ class AttemptEnds:
 
     async def _store_next(self) -> None:
         async with self._storing:
-            self._began_s = asyncio.get_running_loop().time()
             batch = dict(list(self._waiting.items())[:AT_ONCE])
             if batch:
                 await self._store_batch(batch, self._ownership.writing)

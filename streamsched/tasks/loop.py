@@ -46,14 +46,12 @@ from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_start
 from streamsched.tasks.ownership import Ownership
+from streamsched.tasks.pace import MANY, Pace
 from streamsched.tasks.publication import announced, event_of
 from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
-#: With so many deliveries held, steps are at least so far apart (s): lanes freed meanwhile share a transaction.
-_MANY: Final = 100
-_SHARE_S: Final = 0.005
 #: Longest pause, so a lost notification costs no more; also the interval of the check for outdated deliveries.
 _CHECK: Final = timedelta(seconds=2)
 #: Longest wait for a notification.
@@ -98,7 +96,7 @@ class TaskLoop:
         self._doubtful = False  # whether tasks may have been started without being held: the answer was lost
         self._wake = asyncio.Event()
         self._checked_at: datetime | None = None
-        self._stepped_s = 0.0
+        self._pace = Pace()
 
     def wake(self) -> None:
         """Ends the pause between two steps: a receiver has room, for example."""
@@ -182,11 +180,7 @@ class TaskLoop:
         return (await self.step_ownership()).total_seconds()
 
     async def _step(self) -> float:
-        clock = asyncio.get_running_loop().time
-        early_s = self._stepped_s + _SHARE_S - clock()
-        if early_s > 0 and len(self._held) >= _MANY:
-            await asyncio.sleep(early_s)
-        self._stepped_s = clock()
+        await self._pace.keep(busy=len(self._held) >= MANY)
         _, pause = await self._advance()
         return pause
 
