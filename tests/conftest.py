@@ -74,9 +74,22 @@ def postgres_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="ss-pg-", ignore_cleanup_errors=True) as folder:
         server = start_server(Path(folder) / "pg")
         try:
+            _skip_durability(server.url)
             yield server.url
         finally:
             stop_server(Path(folder) / "pg")
+
+
+def _skip_durability(url: str) -> None:
+    """The server waits for no disk: a commit and a fresh database take a fraction of the time. Only for tests that do
+    not kill PostgreSQL; those that do start one of their own.
+    """
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as admin:
+        for setting in ("fsync = off", "full_page_writes = off", "max_wal_size = '2GB'", "checkpoint_timeout = '1h'"):
+            admin.execute(f"ALTER SYSTEM SET {setting}")
+        admin.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture

@@ -52,6 +52,11 @@ def test_the_later_one_first_is_unordered() -> None:
     assert found(A, B, came("b", 2), came("a", 3)).unordered == 1
 
 
+def test_one_that_had_been_dropped_may_come_after_a_later_one() -> None:
+    assert found(A, B, came("b", 2), came("a", 3), dropped={A.name: 1.9}).well
+    assert found(A, B, came("b", 2), came("a", 3), dropped={A.name: 2.5}).unordered == 1
+
+
 def test_one_that_was_registered_when_the_other_was_due_may_come_later() -> None:
     assert found(made("a", 1.0, answered=2.0), B, came("b", 2.1), came("a", 3)).well
 

@@ -188,10 +188,13 @@ def _judge_lane(
             ends.setdefault(each.key, each.ended)
     inorder = list(firsts.values())
     for place, later in enumerate(inorder):
+        name = Name(later.lane, later.key)
         for earlier in inorder[:place]:
-            was_there = answered[Name(later.lane, later.key), later.version] <= earlier.due
+            if dropped.get(name, _NEVER) < earlier.arrived:
+                continue  # nothing waits for it any more; a request that a paused owner had begun arrives late
+            was_there = answered[name, later.version] <= earlier.due
             if was_there and (later.due, later.key) < (earlier.due, earlier.key):
-                verdict.note("unordered", f"{earlier} before {later}")
+                verdict.note("unordered", f"{earlier} before {later}, dropped: {dropped.get(name)}")
     for place, each in enumerate(deliveries):
         for former in deliveries[:place]:
             if former.key != each.key and former.ended > each.arrived:
