@@ -79,6 +79,8 @@ class Settings:
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         warm_starts: whether launchers keep processes with imported libraries, from which runners and Python programs
             are forked (Linux): `true` or `false`.
+        spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
+            of their runs are read: `true` or `false`.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -122,6 +124,7 @@ class Settings:
     dapr_strict: bool = False
     update_schedules: bool = True
     warm_starts: bool = True
+    spark_metrics: bool = True
     task_topics: str = ""
     task_log_url: str = ""
     task_streams_host: str = "127.0.0.1"
