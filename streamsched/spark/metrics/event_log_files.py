@@ -19,9 +19,9 @@ from streamsched.ports.clock import Clock
 from streamsched.spark.metrics.event_log import EventLogSummary
 
 #: Most bytes of one application that one call reads.
-_AT_ONCE: Final = 8 << 20
-#: A line longer than this is skipped; those of tasks have about 5 KB, those of jobs may have some MB.
-_LONGEST_LINE: Final = 32 << 20
+_AT_ONCE: Final = 4 << 20
+#: A line longer than this is skipped; those of tasks have about 5 KB, those of jobs seldom 1 MB.
+_LONGEST_LINE: Final = 8 << 20
 #: Applications of one run of which metrics are kept.
 _MOST_APPLICATIONS: Final = 100
 _FILE: Final = re.compile(r"events_(\d+)_")

@@ -51,7 +51,8 @@ class MetricsReader:
         while not self._ending.wait(pause):
             began = time.monotonic()
             self._read()
-            pause = max(self._every, time.monotonic() - began)  # at most half of a core
+            least = self._every if self._source.finished() else 0.0
+            pause = max(least, time.monotonic() - began)  # at most half of a core
         self._read()
         while not self._source.finished() and self._read():
             pass

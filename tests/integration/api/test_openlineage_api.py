@@ -119,6 +119,55 @@ async def test_another_namespace_and_other_bodies(client: httpx.AsyncClient, ser
     assert (await send(client, design)).json() == {"ids": [], "cued": [], "ignored": []}
 
 
+REFUSED: tuple[tuple[dict[str, Any], int, str | None], ...] = (
+    ({"run": None}, 400, "$.run"),
+    ({"run": {"runId": "a\u0000b"}}, 400, "$.run.runId"),
+    ({"eventTime": "yesterday"}, 400, "$.eventTime"),
+    ({"eventTime": 1e300}, 400, "$.eventTime"),
+    ({"job": {"namespace": "a", "name": "\ud800"}}, 400, "$"),
+    ({"unknown": 10**400}, 400, "$"),
+    (
+        {"outputs": [{**COMPLETE["outputs"][1], "outputFacets": {"outputStatistics": {"size": 2**70}}}]},
+        *(400, "$.outputs[0].outputFacets.outputStatistics.size"),
+    ),
+    ({"outputs": [COMPLETE["outputs"][1]] * 100_000}, 413, None),
+)
+
+
+async def test_what_cannot_be_read_is_refused_with_the_path_and_holds_up_nothing(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    for change, status, path in REFUSED:
+        refused, accepted = await asyncio.gather(send(client, {**COMPLETE, **change}), send(client, COMPLETE))
+        assert (refused.status_code, refused.json().get("path"), accepted.status_code) == (status, path, 201)
+    assert {event.id for event in await logged(services)} == set((await send(client, COMPLETE)).json()["ids"])
+
+
+async def test_hostile_names_unknown_facets_and_odd_times_are_accepted(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    names = [
+        "../../etc/passwd",
+        "'; DROP TABLE runs; --",
+        "<script>alert(1)</script>",
+        "\u202e\n\x1b[31m",
+        "=1+1",
+        "日本",
+    ]
+    outputs = [{"namespace": "file", "name": each, "facets": {"new": [{}]}, "new": 2**70} for each in names]
+    for at in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"):
+        run = {"runId": f"r-{at[:4]}", "facets": {"unknown": {"deep": [[[[None]]]]}}}
+        job = {"namespace": names[1], "name": names[2]}
+        answer = await send(client, {**COMPLETE, "eventTime": at, "run": run, "job": job, "outputs": outputs})
+        assert answer.status_code == 201, answer.text
+
+    events = await logged(services)
+    assert len(events) == 2 * (len(names) + 1)
+    assert {event.key.split(".", 1)[1] for event in events if isinstance(event.fact, ProgramReached)} == {
+        "DROP_TABLE_runs_--.script_alert_1_script:succeeded"
+    }
+
+
 def test_the_setting_names_datasets_of_locations() -> None:
     def settings(listed: str) -> Settings:
         return Settings(database_url="postgresql://x", lineage_datasets=listed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -196,6 +197,28 @@ def test_one_call_reads_a_bounded_part(tmp_path: Path, monkeypatch: pytest.Monke
     assert found is not None
     assert found.tasks_done == 40
     assert calls > 20
+
+
+def test_a_long_log_with_a_huge_line_and_a_torn_end_takes_little_memory(tmp_path: Path) -> None:
+    source = EventLogFiles(tmp_path, SettableClock(NOW))
+    lines = b"".join(each + b"\n" for each in [task(0)] * 1000)
+    write(tmp_path, 1, line("StageSubmitted", **{"Stage Info": stage(0, 9_000)}) + b"\n" + lines)
+    largest = line("JobStart", **{"Job ID": 1, "Stage Infos": [stage(n, 5) for n in range(5_000)]})
+    write(tmp_path, 1, largest + b"\n" + b'{"Event":"SparkListenerJobStart","Stage Infos":[' + b"{}," * 17_000_000)
+    write(tmp_path, 1, b"\n" + lines * 8 + task(0)[:100])
+
+    tracemalloc.start()
+    try:
+        found = source.read()
+        while not source.finished():
+            found = source.read()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert found is not None
+    assert (found.tasks_done, found.stages) == (9_000, 5_000)
+    assert most < 100_000_000
 
 
 def test_several_applications_of_a_run_are_added() -> None:
