@@ -85,7 +85,7 @@ def test_skipped_stages_repeated_stages_and_speculative_tasks() -> None:
         line("JobStart", **{"Job ID": 0, "Stage Infos": [stage(0, 9), stage(1, 2)]}),
         line("StageSubmitted", **{"Stage Info": stage(1, 2)}),
         task(1),
-        line("StageCompleted", **{"Stage Info": stage(1, 2, **{"Failure Reason": "lost"})}),
+        line("StageCompleted", **{"Stage Info": {**stage(1, 2), "Failure Reason": "lost"}}),
         line("StageSubmitted", **{"Stage Info": stage(1, 2, 1)}),
         *(task(1, attempt=1) for _ in range(3)),
         task(1, attempt=1, reason="TaskKilled"),
