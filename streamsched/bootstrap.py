@@ -303,7 +303,7 @@ def api_services(services: Services) -> ApiServices:
         jobs=PostgresJobStore(pool),
         runs=PostgresRunQueries(pool),
         submissions=PostgresSubmissionStore(pool),
-        **program_services(pool),
+        **program_services(pool, services.settings),
         backfills=PostgresBackfillStore(pool),
         graphs=GraphDesk(PostgresNodeStore(pool), services.clock),
         **task_services(pool),

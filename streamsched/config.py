@@ -10,7 +10,8 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from streamsched.domain.constraints.pace import Pace
-from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
+from streamsched.domain.names import DatasetRef
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 PREFIX: Final = "STREAMSCHED_"
@@ -55,6 +56,8 @@ class Settings:
         heartbeat: interval between two heartbeats of a run.
         lost_after: after so long without a heartbeat, the run's process is checked; the run is lost if it has ended.
         clusters: clusters whose load can be queried: comma-separated `name=URL`, URLs as in `spark/clusters.py`.
+        lineage_datasets: datasets of locations that OpenLineage events name: comma-separated `location=dataset`, such
+            as `s3://lake/flights=default.flights` or `/data/logs=default.logs`.
         run_attempts: most runs of a job when runs are lost.
         launches_per_second: long-term rate limit of run starts, for all launchers together; 0: unlimited.
         launch_burst: largest number of runs started at once within that rate.
@@ -76,6 +79,8 @@ class Settings:
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         warm_starts: whether launchers keep processes with imported libraries, from which runners and Python programs
             are forked (Linux): `true` or `false`.
+        spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
+            of their runs are read: `true` or `false`.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -102,6 +107,7 @@ class Settings:
     heartbeat: timedelta = timedelta(seconds=2)
     lost_after: timedelta = timedelta(seconds=15)
     clusters: str = ""
+    lineage_datasets: str = ""
     run_attempts: int = 3
     launches_per_second: int = 20
     launch_burst: int = 100
@@ -118,6 +124,7 @@ class Settings:
     dapr_strict: bool = False
     update_schedules: bool = True
     warm_starts: bool = True
+    spark_metrics: bool = True
     task_topics: str = ""
     task_log_url: str = ""
     task_streams_host: str = "127.0.0.1"
@@ -147,6 +154,7 @@ class Settings:
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
+        _check_locations(self.lineage_datasets)
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
         _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
@@ -204,6 +212,15 @@ class Settings:
         pairs = (each.partition("=") for each in self.clusters.split(",") if each.strip())
         return {name.strip(): url.strip() for name, _, url in pairs}
 
+    def datasets_by_location(self) -> dict[str, DatasetRef]:
+        """The dataset of each location of `lineage_datasets`; a path is `file` and the path, as in OpenLineage."""
+        pairs = (each.rpartition("=") for each in self.lineage_datasets.split(",") if each.strip())
+        stripped = ((location.strip().rstrip("/"), name.strip()) for location, _, name in pairs)
+        return {
+            f"file{location}" if location.startswith("/") else location: DatasetRef.parse(name)
+            for location, name in stripped
+        }
+
     def task_queues(self) -> dict[str, str]:
         """The queue of each topic with tasks, by topic."""
         pairs = (each.partition("=") for each in self.task_topics.split(",") if each.strip())
@@ -235,6 +252,16 @@ def url_here(host: str, port: int) -> str:
     if host in {"0.0.0.0", "::", ""}:
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _check_locations(listed: str) -> None:
+    for each in filter(None, (each.strip() for each in listed.split(","))):
+        location, _, dataset = each.rpartition("=")
+        try:
+            DatasetRef.parse(dataset.strip())
+        except InvalidError as exc:
+            raise ConfigurationError(f"{_variable('lineage_datasets')}: '{each}': {exc.reason}") from exc
+        _require(bool(location.strip()), "lineage_datasets", f"must be location=dataset,location=dataset: '{each}'")
 
 
 def _duration(text: str) -> timedelta:

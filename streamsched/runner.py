@@ -54,6 +54,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
             environ=environ,
+            spark_metrics=settings.spark_metrics,
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
         )
         cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"

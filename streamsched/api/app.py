@@ -15,6 +15,7 @@ from streamsched.api.access.rules import Handler, RouteTable
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
+from streamsched.api.openlineage import routes as openlineage
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
 from streamsched.api.request_guard import RequestGuard
@@ -81,6 +82,7 @@ def make_api(services: ApiServices) -> FastAPI:
         partitions,
         tasks,
         pagerduty,
+        openlineage,
         dapr,
         access,
         admin,

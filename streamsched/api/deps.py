@@ -18,6 +18,7 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
+from streamsched.domain.names import DatasetRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.tokens import TokenStore
@@ -55,6 +56,7 @@ class ApiServices:
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
         update_schedules: whether a deployment that does not say so updates schedules that exist.
+        lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -91,6 +93,7 @@ class ApiServices:
     tokens: TokenStore
     audit: Audit
     audit_entries: AuditStore
+    lineage_datasets: Mapping[str, DatasetRef]
     installation_name: str = ""
     update_schedules: bool = True
 

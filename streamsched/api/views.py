@@ -12,7 +12,7 @@ from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records.state import decode_key
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
-from streamsched.codec.views import explanation
+from streamsched.codec.views import explanation, run_metrics
 from streamsched.domain.constraints.load import STALE
 from streamsched.domain.fold.explain import explain_cell
 from streamsched.domain.fold.fold import Definition
@@ -350,6 +350,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "logPath": run.log_path,
         "rerunOf": run.rerun_of,
         "muted": run.muted,
+        "metrics": None if run.metrics is None else run_metrics.to_json(run.metrics),
     }
 
 

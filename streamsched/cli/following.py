@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,6 +12,7 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.naming import short
+from streamsched.cli.run_metrics import TaskBar
 from streamsched.cli.server import ask, request
 from streamsched.cli.table import plain
 from streamsched.domain.jobs.job import JobState
@@ -17,22 +20,31 @@ from streamsched.domain.jobs.run import RunState
 
 #: Seconds between requests.
 _POLL_INTERVAL: Final = 0.5
+#: Header of the log with the metrics of its run.
+RUN_METRICS: Final = "Streamsched-Run-Metrics"
 #: Added to a signal's number, as shells do.
 _SIGNALLED: Final = 128
 
 
 def follow_log(path: str, offset: str, url: str) -> RunState:
-    """Prints the log at `path` from `offset` on until the run has ended; returns the run's last state."""
+    """Prints the log at `path` from `offset` on until the run has ended; returns the run's last state. At a terminal
+    the last line shows how many tasks have ended, of a run that has metrics.
+    """
+    tasks = TaskBar(sys.stderr)
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while True:
         answer = request("GET", path, url=url, params={"offset": offset})
+        if answer.content:
+            tasks.clear()
         typer.echo(decoder.decode(answer.content), nl=False)
         state, offset = RunState(answer.headers["Streamsched-Run-State"]), answer.headers["Streamsched-Log-Offset"]
         if answer.content:
             continue
         if state.terminal:
+            tasks.clear()
             typer.echo(decoder.decode(b"", final=True), nl=False)
             return state
+        tasks.show(json.loads(answer.headers.get(RUN_METRICS, "null")))
         time.sleep(_POLL_INTERVAL)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from streamsched.cli.naming import short, without_default
 from streamsched.cli.output import console, print_record, print_table, state_style
+from streamsched.cli.run_metrics import metric_lines
 from streamsched.cli.table import Column, ColumnKind
 
 _ARGUMENTS: Final = (
@@ -25,9 +26,10 @@ _CHAIN: Final = (
 
 def print_run(found: Mapping[str, Any]) -> None:
     """Prints a run as `GET /v1/runs/{run}` returns it."""
-    provenance = found["provenance"]
+    provenance, metrics = found["provenance"], metric_lines(found["metrics"])
+    found = {name: value for name, value in found.items() if name != "metrics"}
     if provenance is None:
-        print_record({name: value for name, value in found.items() if name != "provenance"})
+        print_record({name: value for name, value in found.items() if name != "provenance"} | metrics)
         return
     origin = provenance["origin"]
     apart = ("arguments", "provenance", "rerunOf", "muted")
@@ -39,6 +41,7 @@ def print_run(found: Mapping[str, Any]) -> None:
             "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),
             "backfill": origin["backfill"] and f"job {origin['item']} of {short(origin['backfill'])}",
             "events": "\n".join(map(without_default, origin["events"])),
+            **metrics,
         }
     )
     if found["arguments"]:

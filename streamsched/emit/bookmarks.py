@@ -65,15 +65,25 @@ class BookmarkClient:
         """Sets the value when the run completes. Raises as `set`, and `NotFoundError` when there is no such run."""
         self._ask("PUT", name, {"value": value, "revision": revision, "run": run})
 
+    def cues(self, name: str) -> int:
+        """The number of cues that readers of the bookmark were given. Raises as `get`."""
+        return int(self._ask("GET", name, None, below="/cue").get("cues", 0))
+
     def _ask(
-        self, method: str, name: str, body: Mapping[str, Any] | None, params: Mapping[str, str] | None = None
+        self,
+        method: str,
+        name: str,
+        body: Mapping[str, Any] | None,
+        params: Mapping[str, str] | None = None,
+        *,
+        below: str = "",
     ) -> dict[str, Any]:
         import httpx  # noqa: PLC0415 (takes a while, and most jobs have no bookmark)
 
         try:
             answer = httpx.request(
                 method,
-                f"{self._url}/v1/bookmarks/{quote(name, safe='')}",
+                f"{self._url}/v1/bookmarks/{quote(name, safe='')}{below}",
                 json=body,
                 params=params,
                 headers=self._headers,
@@ -85,7 +95,7 @@ class BookmarkClient:
             found = answer.json()
         except ValueError:
             found = None
-        if answer.is_success and isinstance(found, dict) and "revision" in found:
+        if answer.is_success and isinstance(found, dict) and ("revision" in found or "cues" in found):
             return found
         detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
         why = f"{self._url} answered {answer.status_code} to {method} of bookmark '{name}': {detail}".rstrip(": ")

@@ -15,6 +15,7 @@ from streamsched.domain.events.event import LOG_TAIL, Event
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.provenance import Provenance
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -26,7 +27,7 @@ from streamsched.domain.tasks.task import TaskRequest
 class RunRecord:
     """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
-    program was started: `warm`, or `cold: ` and the reason.
+    program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any.
     """
 
     id: str
@@ -47,6 +48,7 @@ class RunRecord:
     muted: bool = False
     rerun_of: str | None = None
     start: str | None = None
+    metrics: RunMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class RunEnd:
     """The end of a run: COMPLETED, FAILED or KILLED; `exit_code` when its process had one; `log_tail`, the last
-    `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started. In reason and log
+    `LOG_TAIL` characters of its log when it did not complete; `start`: how its process was started;
+    `metrics`: None when there are none. In reason and log
     U+FFFD replaces control characters except tab and line feed, and incomplete characters.
     """
 
@@ -75,6 +78,7 @@ class RunEnd:
     exit_code: int | None = None
     log_tail: str = ""
     start: str = ""
+    metrics: RunMetrics | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", printable(self.reason))
@@ -144,8 +148,10 @@ class RunStore(Protocol):
         """
         ...
 
-    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
-        """Stores a heartbeat; returns a requested stop.
+    async def heartbeat(
+        self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
+    ) -> StopRequest | None:
+        """Stores a heartbeat, and the metrics unless they are None; returns a requested stop.
 
         Raises:
             ConflictError: the run is no longer this runner's: it was marked lost, or ended.

@@ -21,6 +21,8 @@ from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJo
 from streamsched.domain.schedules.shell_command import variable_of
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
+from streamsched.spark.files import RunFiles
+from streamsched.spark.metrics.event_log_files import event_log_settings
 
 JAVA_NEEDED: Final = 17
 
@@ -29,6 +31,8 @@ _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
 _PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
 #: Files that Python code of Spark can import.
 _IMPORTABLE: Final = (".py", ".zip", ".egg", ".whl")
+#: Settings of an event log, which are left alone where there are any.
+_EVENT_LOG: Final = "spark.eventLog."
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
 
 
@@ -40,6 +44,7 @@ class RunEnvironment:
         data_dir: absolute folder of logs, run files, spooled events and Spark's scratch files.
         spark_master: default master of Spark programs.
         emit_url: where programs send their events.
+        spark_metrics: whether Spark programs write an event log, from which their metrics are read.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets.
     """
@@ -49,15 +54,19 @@ class RunEnvironment:
     emit_url: str
     environ: Mapping[str, str]
     signing_key: bytes = b""
+    spark_metrics: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`python`: of a Python program, its target and options, which another process may execute as well."""
+    """`python`: of a Python program, its target and options, which another process may execute as well. `event_log`: of
+    a Spark program, the folder of its event log, which must exist when it starts; None: it writes none for us.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     python: tuple[str, ...] = ()
+    event_log: Path | None = None
 
 
 def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> Command:
@@ -126,7 +135,9 @@ def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment
     find_java(runtime.environ)
     home = Path(spec.origin).parent
     master = job.master or runtime.spark_master
+    event_log = _event_log(assignment, job, runtime, home)
     conf = {
+        **({} if event_log is None else event_log_settings(event_log)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
@@ -155,7 +166,17 @@ def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment
             *(filled(argument, assignment.arguments) for argument in job.arguments),
         ),
         env,
+        event_log=event_log,
     )
+
+
+def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, home: Path) -> Path | None:
+    """The folder of the run's event log; None when it is not to be measured, or Spark is to write one elsewhere."""
+    defaults = Path(runtime.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    given = defaults.read_text(errors="replace").splitlines() if defaults.is_file() else ()
+    if not runtime.spark_metrics or any(name.strip().startswith(_EVENT_LOG) for name in (*job.conf, *given)):
+        return None
+    return RunFiles(runtime.data_dir, assignment.run).event_log
 
 
 def _check_set(names: Sequence[str], env: Mapping[str, str]) -> None:

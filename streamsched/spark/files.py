@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from streamsched.codec.views import trigger_context
+from streamsched.codec.views import run_metrics, trigger_context
 from streamsched.domain.events.event import LOG_TAIL
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.runs import Assignment, RunEnd
@@ -62,6 +62,11 @@ class RunFiles:
     @property
     def note(self) -> Path:
         return self._at(_NOTE)
+
+    @property
+    def event_log(self) -> Path:
+        """The folder of Spark's event logs, while the run's metrics are read from it."""
+        return self.data_dir / "runs" / f"{self.run}.events"
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -120,6 +125,7 @@ def write_note(files: RunFiles, ending: RunEnd) -> None:
                 "at": ending.at,
                 "exit_code": ending.exit_code,
                 "log_tail": ending.log_tail,
+                "metrics": None if ending.metrics is None else run_metrics.to_json(ending.metrics),
             }
         ),
     )
@@ -135,7 +141,8 @@ def read_note(files: RunFiles) -> RunEnd | None:
         found = orjson.loads(files.note.read_bytes())
         at = datetime.fromisoformat(found["at"])
         tail = found.get("log_tail", "")  # missing in notes of older releases
-        return RunEnd(RunState(found["state"]), found["reason"], at, found["exit_code"], tail)
+        measured = run_metrics.stored_from_json(found.get("metrics"))
+        return RunEnd(RunState(found["state"]), found["reason"], at, found["exit_code"], tail, metrics=measured)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ class LocalRunFileStore:
                 except FileNotFoundError:
                     continue
                 removed += 1
+            shutil.rmtree(RunFiles(self._data_dir, run).event_log, ignore_errors=True)
         return removed
 
     def _files(self) -> Iterator[tuple[str, float]]:

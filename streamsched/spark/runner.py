@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Final, TypeVar
 
 import structlog
@@ -18,12 +19,15 @@ import structlog
 from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
+from streamsched.spark.metrics.event_log_files import EventLogFiles
+from streamsched.spark.metrics.reading import MetricsReader
 from streamsched.spark.processes import this_process
 from streamsched.spark.warm.child import Starts
 
@@ -41,11 +45,15 @@ class Timing:
     Attributes:
         heartbeat: between two heartbeats.
         grace: from SIGTERM to SIGKILL.
+        metrics: between two readings of the run's metrics.
+        last_metrics: how long the last reading may take, after the program has ended.
         claim, store: how long claiming the run, or storing its end, is retried while PostgreSQL is unreachable.
     """
 
     heartbeat: timedelta = timedelta(seconds=2)
     grace: timedelta = timedelta(seconds=10)
+    metrics: timedelta = timedelta(seconds=2)
+    last_metrics: timedelta = timedelta(seconds=10)
     claim: timedelta = timedelta(minutes=1)
     store: timedelta = timedelta(days=7)
 
@@ -73,6 +81,7 @@ class Runner:
         self._timing = timing or Timing()
         self._starts = starts or Starts(cold="its runner has no fork server")
         self._id = str(this_process())
+        self._metrics: MetricsReader | None = None
         self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: str) -> None:
@@ -114,6 +123,8 @@ class Runner:
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
         try:
             program = command(assignment, self._runtime, write_run_file(files, assignment))
+            if program.event_log is not None:
+                program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
             with files.log.open("ab") as output:
                 child = await self._starts.start(program, output.fileno())
         except (ConfigurationError, OSError) as exc:
@@ -121,10 +132,14 @@ class Runner:
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
             return RunEnd(RunState.FAILED, why, self._clock.now())
+        self._metrics = None if program.event_log is None else self._measuring(program.event_log, assignment.run)
         try:
             ending = await self._supervised(child, files, assignment.run)
         finally:
             await child.close()
+        if self._metrics is not None:
+            measured = await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
+            ending = None if ending is None else replace(ending, metrics=measured)
         if ending is not None and ending.state is RunState.COMPLETED:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
@@ -150,12 +165,16 @@ class Runner:
         unreachable.
         """
         announced = False
+        stored: RunMetrics | None = None
         while True:
             try:
                 if not announced:
                     await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starts.how)
                     announced = True
-                stop = await self._store.heartbeat(run, runner=self._id, now=self._clock.now())
+                measured = None if self._metrics is None else self._metrics.latest
+                new = None if measured == stored else measured
+                stop = await self._store.heartbeat(run, runner=self._id, now=self._clock.now(), metrics=new)
+                stored = measured
                 if stop is not None:
                     return stop
             except ConflictError:
@@ -163,6 +182,10 @@ class Runner:
             except UnavailableError as exc:
                 log.warning("run.heartbeat_missed", run=run, reason=str(exc))
             await asyncio.sleep(self._timing.heartbeat.total_seconds())
+
+    def _measuring(self, event_log: Path, run: str) -> MetricsReader:
+        source = EventLogFiles(event_log, self._clock)
+        return MetricsReader(source, run=run, every=self._timing.metrics.total_seconds())
 
     def _ended(self, code: int, files: RunFiles) -> RunEnd:
         now = self._clock.now()

@@ -62,6 +62,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         # events
         "POST /v1/events": Rule(_EMIT, _BODY),
+        "POST /api/v1/lineage": Rule(_EMIT, _BODY),
         "GET /v1/events/{event}/verdicts": Rule(_VIEW, _ALL),
         # definitions
         "GET /v1/apps": Rule(_VIEW, _LIST),
@@ -73,6 +74,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         f"POST {_APP}/enable": Rule(_OPERATE),
         "GET /v1/bookmarks": Rule(_VIEW, _ALL),
         "GET /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
+        "GET /v1/bookmarks/{name}/cue": Rule(_EMIT, _BODY),
         "PUT /v1/bookmarks/{name}": Rule(_EMIT, _BODY),
         "DELETE /v1/bookmarks/{name}": Rule(_OPERATE, _BODY),
         "GET /v1/changes/{change}": Rule(_VIEW, Scope.NONE),

@@ -59,6 +59,14 @@ async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = N
     return rendered({**found, "pending": await bookmarks.pending(name, run)})
 
 
+@router.get("/{name}/cue", summary="Get the number of cues of a bookmark")
+async def get_cue(name: NameDep, bookmarks: BookmarksDep) -> Response:
+    """`cues`: how often an OpenLineage event said that its dataset was written; it only grows, and is 0 for a bookmark
+    that does not exist. A watcher checks its table when the number differs from the last one.
+    """
+    return rendered({"name": name, "cues": await bookmarks.cues(name)})
+
+
 @router.put("/{name}", summary="Set a bookmark")
 async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep, clock: ClockDep) -> Response:
     """Sets `value`, a text. `revision` is the revision that the caller has read, 0 when there was none. 409 when it has

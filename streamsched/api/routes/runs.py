@@ -15,8 +15,9 @@ from streamsched.api.deps import AppQuery, ClockDep, RunsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.views import run_view
+from streamsched.codec.events.native import dumps
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.views import provenance
+from streamsched.codec.views import provenance, run_metrics
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
@@ -48,7 +49,9 @@ async def list_runs(
 
 @router.get("/{run}", summary="Get a run")
 async def get_run(run: str, runs: RunsDep) -> Response:
-    """The run with its state, arguments, times and exit code. `provenance` says where it comes from: what made it
+    """The run with its state, arguments, times and exit code. `metrics`, of a Spark run: stages, tasks, executors,
+    bytes and rows, as they were a few seconds ago, or at its end; `complete` when they are final. Null without any.
+    `provenance` says where it comes from: what made it
     (`origin`: its `kind` is `events`, `submission`, `rerun`, `backfill`, `node` or `start`), the source of each of its
     `arguments`, worked out from the definitions and preferences as they are now (`changedSince` names those that were
     changed after the run was made), and the `chain` of attempts and reruns, at most 100. Null when it cannot be read.
@@ -79,11 +82,14 @@ async def get_logs(
 
     With `offset` the bytes from that offset on, at most 4 MiB. The header `Streamsched-Log-Offset` is the offset after
     the returned bytes. `Streamsched-Run-State` is the state of the run, read before the log: when it is terminal and
-    the body is empty, the log is complete.
+    the body is empty, the log is complete. `Streamsched-Run-Metrics` has the `metrics` of the run as JSON, if there are
+    any.
     """
     record = await runs.get(run)
     content, end = await read_log(record, tail=tail, offset=offset)
     headers = {"Streamsched-Log-Offset": str(end), "Streamsched-Run-State": record.state}
+    if record.metrics is not None:
+        headers["Streamsched-Run-Metrics"] = dumps(run_metrics.to_json(record.metrics)).decode()
     return PlainTextResponse(content if offset is not None else content.decode(errors="replace"), headers=headers)
 
 

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import LONGEST_NAME
+from streamsched.domain.names import DatasetRef
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][$.a-zA-Z0-9_-]*")
 
@@ -43,6 +44,11 @@ def checked_bookmark_name(name: str) -> str:
     if len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
         raise InvalidError("$.name", f"must be 1 to {LONGEST_NAME} letters, digits, '_', '-', '.' and '$'")
     return name
+
+
+def watch_bookmark(dataset: DatasetRef) -> str:
+    """The name of the bookmark of the watchers of a dataset."""
+    return f"watch.{dataset}"
 
 
 class BookmarkStore(Protocol):
@@ -79,6 +85,16 @@ class BookmarkStore(Protocol):
         Raises:
             ConflictError: its revision is another one, and its value differs.
         """
+        ...
+
+    async def cue(self, names: Sequence[str]) -> Sequence[str]:
+        """Gives a cue to the readers of these bookmarks: there may be something new. Returns the names of those that
+        exist.
+        """
+        ...
+
+    async def cues(self, name: str) -> int:
+        """The number of cues given to the readers of a bookmark; 0 when there is none of that name."""
         ...
 
     async def delete(self, name: str) -> bool:

@@ -18,6 +18,7 @@ from streamsched.domain.events.event import Event
 from streamsched.domain.names import DatasetRef
 from streamsched.emit.client import Emitted
 from streamsched.emit.draft import EventDraft
+from streamsched.ports.datasets.bookmarks import watch_bookmark
 from streamsched.spark.tables.commit import TableCommit, TableSource, drafts
 
 
@@ -96,7 +97,7 @@ class Watcher:
     @property
     def bookmark(self) -> str:
         """The name of the bookmark."""
-        return f"watch.{self.dataset}"
+        return watch_bookmark(self.dataset)
 
     def run_once(self) -> WatchResult:
         """Announces all commits after the bookmark.

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.spark.tables.watcher import Watcher, WatchResult
 
 log = structlog.get_logger()
 
+#: Seconds between two questions for a cue.
+_CUE_EVERY: Final = 1.0
 #: Partitions that a log line names.
 _SHOWN: Final = 5
 
 
-def watch_until_stopped(watcher: Watcher, *, every: float) -> None:
-    """Checks the table every so many seconds until SIGINT or SIGTERM. A storage or a server that does not answer is
-    logged and asked again.
+def watch_until_stopped(watcher: Watcher, *, every: float, cues: Callable[[], int]) -> None:
+    """Checks the table every so many seconds until SIGINT or SIGTERM, and within about a second of a cue. A storage or
+    a server that does not answer is logged and asked again.
+
+    Args:
+        cues: the number of cues given so far; asked each second. An error of it is no cue.
 
     Raises:
         NotFoundError, ConfigurationError, ConflictError, InvalidError: see `TableSource`.
@@ -28,11 +35,30 @@ def watch_until_stopped(watcher: Watcher, *, every: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     while not stopped.is_set():
+        before = _counted(cues)
         try:
             _report(watcher, watcher.run_once())
         except UnavailableError as exc:
             log.warning("watch.interrupted", dataset=str(watcher.dataset), reason=str(exc), again_in_s=every)
-        stopped.wait(every)
+        wait_for_cue(stopped, lambda: _counted(cues), before, every=every)
+
+
+def wait_for_cue(stopped: threading.Event, cues: Callable[[], int | None], before: int | None, *, every: float) -> bool:
+    """Waits so many seconds, until `stopped`, or until the number of cues is known and not `before` any more; returns
+    whether there was a cue.
+    """
+    end = time.monotonic() + every
+    while (left := end - time.monotonic()) > 0 and not stopped.wait(min(left, _CUE_EVERY)):
+        if every > _CUE_EVERY and before is not None and cues() not in (None, before):
+            return True
+    return False
+
+
+def _counted(cues: Callable[[], int]) -> int | None:
+    try:
+        return cues()
+    except StreamschedError:
+        return None
 
 
 def _report(watcher: Watcher, seen: WatchResult) -> None:

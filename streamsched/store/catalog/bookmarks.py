@@ -61,6 +61,14 @@ class PostgresBookmarkStore:
             raise ConflictError(f"bookmark '{name}' does not have revision {revision} any more: read it again")
         return _bookmark(row)
 
+    async def cue(self, names: Sequence[str]) -> Sequence[str]:
+        with translated():
+            return [row["name"] for row in await self._pool.fetch(_SQL["cue"], names)]
+
+    async def cues(self, name: str) -> int:
+        with translated():
+            return await self._pool.fetchval(_SQL["cues"], name) or 0
+
     async def delete(self, name: str) -> bool:
         with translated():
             return await self._pool.execute(_SQL["delete"], name) != "DELETE 0"

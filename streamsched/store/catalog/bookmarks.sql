@@ -49,3 +49,13 @@ DELETE FROM bookmark_moves WHERE name = $1 AND run = ANY ($2::text[]);
 -- name: pending
 -- Of one run.
 SELECT value FROM bookmark_moves WHERE name = $1 AND run = $2;
+
+-- name: cue
+-- Counts a cue for each of these that exists. Locked in order, so that concurrent cues do not deadlock.
+WITH known AS (SELECT name FROM bookmarks WHERE name = ANY ($1::text[]) ORDER BY name FOR NO KEY UPDATE)
+UPDATE bookmarks SET cues = cues + 1 FROM known WHERE bookmarks.name = known.name
+RETURNING bookmarks.name;
+
+-- name: cues
+-- Of one bookmark.
+SELECT cues FROM bookmarks WHERE name = $1;

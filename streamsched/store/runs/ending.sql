@@ -101,10 +101,14 @@ WHERE id = $1 AND runner = $2 AND state = $3
 RETURNING program;
 
 -- name: beat
--- A heartbeat. No row: marked lost, or ended.
-UPDATE runs SET heartbeat_at = $3::timestamptz
+-- A heartbeat, with metrics when they have changed. No row: marked lost, or ended.
+UPDATE runs SET heartbeat_at = $3::timestamptz, metrics = coalesce($4::jsonb, metrics)
 WHERE id = $1 AND runner = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
 RETURNING stop_requested, stop_at_once;
+
+-- name: measure
+-- The metrics at the end of a run.
+UPDATE runs SET metrics = $2::jsonb WHERE id = $1;
 
 -- name: end_run
 -- The end, once.

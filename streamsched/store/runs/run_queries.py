@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 
+from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
@@ -119,4 +120,5 @@ def _record(row: Any) -> RunRecord:
         muted=bool(row["muted"]),
         rerun_of=row.get("rerun_of"),
         start=row["start"],
+        metrics=run_metrics.stored_from_json(row["metrics"]),
     )

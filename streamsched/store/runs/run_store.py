@@ -11,9 +11,11 @@ import asyncpg
 
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import stored_program_from_json, stored_schedule_from_json
+from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.job import JobFact, ReadyJob
 from streamsched.domain.jobs.run import RunFact, RunState, advance
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.limits import later
 from streamsched.domain.schedules.retry import OVERDUE, failure_of
 from streamsched.domain.schedules.schedule import Schedule
@@ -84,9 +86,12 @@ class PostgresRunStore:
                 if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
 
-    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
+    async def heartbeat(
+        self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
+    ) -> StopRequest | None:
+        measured = None if metrics is None else run_metrics.to_json(metrics)
         with translated():
-            row = await self._pool.fetchrow(SQL["beat"], run, runner, now)
+            row = await self._pool.fetchrow(SQL["beat"], run, runner, now, measured)
         if row is None:
             raise ConflictError(f"run '{run}' is no longer executed by {runner}")
         return None if row["stop_requested"] is None else StopRequest(row["stop_requested"], row["stop_at_once"])
@@ -101,6 +106,8 @@ class PostgresRunStore:
                     connection, row, row["runner"], ending.at, ending.start
                 ):
                     row = {**row, "state": RunState.RUNNING}  # it ended before its start was stored
+                if ending.metrics is not None:
+                    await connection.execute(SQL["measure"], run, run_metrics.to_json(ending.metrics))
                 fact, code = FACTS[ending.state], ending.exit_code
                 failure = failure_of(ending.state, code, overdue=row["stop_requested"] == OVERDUE)
                 again = await attempts.planned(connection, row, failure, ending.reason, at=ending.at)

@@ -103,6 +103,14 @@ async def status(client: httpx.AsyncClient, route: tuple[str, str], namespace: s
             "type": "streamsched.partitions.added",
             "data": {"dataset": f"{namespace}.d", "partitions": ["a=1"]},
         }
+    elif path == "/api/v1/lineage":
+        url += f"?namespace={namespace}"
+        body = {
+            "eventType": "START",
+            "eventTime": "2026-01-01T00:00:00Z",
+            "run": {"runId": "1"},
+            "job": {"namespace": "t", "name": "j"},
+        }
     elif path == "/v1/schedules":
         body = {**APP["schedules"][0], "namespace": namespace, "application": "app", "name": "new"}
     elif path == "/v1/apps/{namespace}/{app}" and method == "PUT":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Executable, Program, SparkJob
 from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
-from streamsched.spark.command import RunEnvironment, command, find_java
+from streamsched.spark.command import Command, RunEnvironment, command, find_java
 
 REF = ProgramRef("default", "app", "load")
 
@@ -60,6 +61,29 @@ def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: R
     assert "spark.ui.enabled=true" in text
     assert "spark.ui.enabled=false" not in text
     assert made.env["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_an_event_log_is_written_for_metrics_unless_there_is_one(site: RunEnvironment, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text("")
+    spark_conf = tmp_path / "conf"
+    spark_conf.mkdir()
+    (spark_conf / "spark-defaults.conf").write_text("# none\nspark.eventLog.dir s3a://history\n")
+    of_the_site = replace(site, environ={**site.environ, "SPARK_CONF_DIR": str(spark_conf)})
+
+    def made(site: RunEnvironment, **conf: str) -> Command:
+        return command(assignment(SparkJob(str(main), conf=conf)), site, Path("/told"))
+
+    measured = made(site)
+    assert measured.event_log == tmp_path / "runs" / "job.r1.events"
+    assert f"spark.eventLog.dir={measured.event_log.as_uri()}" in measured.argv
+    for other in (
+        made(site, **{"spark.eventLog.enabled": "false"}),
+        made(of_the_site),
+        made(replace(site, spark_metrics=False)),
+    ):
+        assert other.event_log is None
+        assert not any("spark.eventLog.dir" in each for each in other.argv)
 
 
 def test_the_programs_own_master_wins(site: RunEnvironment, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import BashJob, Program
 from streamsched.ports.clock import SystemClock
@@ -35,7 +36,9 @@ class DeafBook:
     async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         return None
 
-    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None:
+    async def heartbeat(
+        self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
+    ) -> StopRequest | None:
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError as exc:

@@ -153,11 +153,12 @@ def _watch(source: TableSource, name: str, begin: Begin, every: float, *, once: 
     dataset = DatasetRef.parse(name, namespace())
     at = find_url(url)
     with Emitter(at, source=f"/datasets/{dataset}") as emitter:
-        watcher = Watcher(dataset, source, bookmarks=BookmarkClient(at), emitter=emitter, first=First(begin.value))
+        bookmarks = BookmarkClient(at)
+        watcher = Watcher(dataset, source, bookmarks=bookmarks, emitter=emitter, first=First(begin.value))
         if once:
             _print(watcher, watcher.run_once())
         else:
-            watch_until_stopped(watcher, every=every)
+            watch_until_stopped(watcher, every=every, cues=lambda: bookmarks.cues(watcher.bookmark))
 
 
 def _print(watcher: Watcher, seen: WatchResult) -> None:

@@ -1,0 +1,12 @@
+"""Cues for the readers of bookmarks."""
+
+from __future__ import annotations
+
+from streamsched.store.server.migrate import run_beside
+
+revision = "0076_pre"
+down_revision = "0070_pre"
+
+
+def upgrade() -> None:
+    run_beside(__file__)

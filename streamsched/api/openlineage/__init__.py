@@ -1,0 +1,1 @@
+"""OpenLineage's dialect of HTTP."""

@@ -1,0 +1,1 @@
+"""OpenLineage: run events, and the events they become (ADR 118)."""

@@ -1,0 +1,1 @@
+"""The metrics of a run while it runs, and at its end (ADR 119)."""

@@ -1,0 +1,191 @@
+"""`POST /api/v1/lineage`: what run events become on the log, cues for watchers, and who may send them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from streamsched.api.app import make_api
+from streamsched.bootstrap import Services, api_services
+from streamsched.config import Settings
+from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.events.event import PartitionsAdded, ProgramReached
+from streamsched.domain.names import DatasetRef
+from streamsched.spark.tables.watching import wait_for_cue
+from streamsched.store.sql import queries
+from tests.integration.api.test_events_api import logged
+
+pytestmark = pytest.mark.postgres
+
+SPARK = Path(__file__).parents[2] / "golden" / "openlineage" / "spark-1.53.0.jsonl"
+COMPLETE: dict[str, Any] = {
+    "eventType": "COMPLETE",
+    "eventTime": "2026-01-02T03:04:05Z",
+    "run": {"runId": "r-1"},
+    "job": {"namespace": "airflow", "name": "load"},
+    "outputs": [
+        {"namespace": "s3://lake", "name": "flights", "outputFacets": {"outputStatistics": {"rowCount": 7}}},
+        {"namespace": "file", "name": "/data/other"},
+    ],
+}
+URL = "/api/v1/lineage"
+
+
+async def send(client: httpx.AsyncClient, event: Any, **params: str) -> httpx.Response:
+    content, headers = json.dumps(event), {"Content-Type": "application/json"}
+    return await client.post(URL, content=content, params=params, headers=headers)
+
+
+async def test_what_the_listener_of_spark_sent(client: httpx.AsyncClient, services: Services) -> None:
+    for line in SPARK.read_text().splitlines():
+        answer = await send(client, json.loads(line))
+        assert answer.status_code == 201, answer.text
+
+    facts = [event.fact for event in await logged(services)]
+    assert sorted(str(fact.dataset) for fact in facts if isinstance(fact, PartitionsAdded)) == [
+        "default.lake_counts",
+        "default.lake_flights",
+    ]
+    outcomes = [(str(fact.program), fact.outcome) for fact in facts if isinstance(fact, ProgramReached)]
+    assert sorted(outcomes) == [("default.probe.my_job", "started"), ("default.probe.my_job", "succeeded")]
+
+
+async def test_a_repeat_has_the_same_ids(client: httpx.AsyncClient) -> None:
+    first, again = await send(client, COMPLETE), await send(client, COMPLETE)
+
+    assert first.json() == again.json()
+    assert len(first.json()["ids"]) == 3
+
+
+async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:
+    known = {"s3://lake/flights": DatasetRef("default", "flights")}
+    api = make_api(replace(api_services(services), lineage_datasets=known))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
+        bookmark = "/v1/bookmarks/watch.default.flights"
+        assert (await client.get(f"{bookmark}/cue")).json()["cues"] == 0
+        await client.put(bookmark, json={"value": "3", "revision": 0})
+
+        answer = (await send(client, COMPLETE)).json()
+
+        assert answer["cued"] == ["default.flights"]
+        assert len(answer["ids"]) == 2  # the other dataset and the program
+        assert (await client.get(f"{bookmark}/cue")).json()["cues"] == 1
+        assert (await client.get(bookmark)).json()["revision"] == 1
+    datasets = [str(e.fact.dataset) for e in await logged(services) if isinstance(e.fact, PartitionsAdded)]
+    assert datasets == ["default.data_other"]
+
+
+async def test_cues_given_at_a_time_are_all_counted(services: Services) -> None:
+    bookmarks = api_services(services).bookmarks
+    names = [f"watch.default.d{number}" for number in range(20)]
+    for name in names:
+        await bookmarks.set(name, "", revision=0, now=services.clock.now())
+
+    await asyncio.gather(*(bookmarks.cue(names if n % 2 else names[::-1]) for n in range(10)))
+
+    assert [await bookmarks.cues(name) for name in names] == [10] * 20
+    assert await bookmarks.cue(["none", *names[:1]]) == names[:1]
+
+
+async def test_a_cue_reads_by_the_key(services: Services) -> None:
+    pool = services.pool
+    async with pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO bookmarks (name, value, revision, changed_at) "
+            "SELECT 'b' || n, repeat('x', 5000), 1, now() FROM generate_series(1, 20000) n"
+        )
+        await connection.execute("ANALYZE bookmarks")
+        rows = await connection.fetch(f"EXPLAIN {queries('catalog/bookmarks')['cue']}", ["b1", "b2"])
+    plan = "\n".join(row[0] for row in rows)
+    assert "Seq Scan" not in plan, plan
+
+
+async def test_another_namespace_and_other_bodies(client: httpx.AsyncClient, services: Services) -> None:
+    assert (await send(client, COMPLETE, namespace="air")).status_code == 201
+    assert {event.key.split(":")[1].split(".")[0] for event in await logged(services)} == {"air"}
+
+    bad = await send(client, {**COMPLETE, "run": {}})
+    assert (bad.status_code, bad.json()["path"]) == (400, "$.run.runId")
+    assert (await send(client, COMPLETE, namespace="a/b")).status_code == 400
+    assert (await client.post(URL, content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})).status_code == 415
+    design = {"eventTime": "2026-01-01T00:00:00Z", "job": {"namespace": "a", "name": "b"}}
+    assert (await send(client, design)).json() == {"ids": [], "cued": [], "ignored": []}
+
+
+REFUSED: tuple[tuple[dict[str, Any], int, str | None], ...] = (
+    ({"run": None}, 400, "$.run"),
+    ({"run": {"runId": "a\u0000b"}}, 400, "$.run.runId"),
+    ({"eventTime": "yesterday"}, 400, "$.eventTime"),
+    ({"eventTime": 1e300}, 400, "$.eventTime"),
+    ({"job": {"namespace": "a", "name": "\ud800"}}, 400, "$"),
+    ({"unknown": 10**400}, 400, "$"),
+    (
+        {"outputs": [{**COMPLETE["outputs"][1], "outputFacets": {"outputStatistics": {"size": 2**70}}}]},
+        *(400, "$.outputs[0].outputFacets.outputStatistics.size"),
+    ),
+    ({"outputs": [COMPLETE["outputs"][1]] * 100_000}, 413, None),
+)
+
+
+async def test_what_cannot_be_read_is_refused_with_the_path_and_holds_up_nothing(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    for change, status, path in REFUSED:
+        refused, accepted = await asyncio.gather(send(client, {**COMPLETE, **change}), send(client, COMPLETE))
+        assert (refused.status_code, refused.json().get("path"), accepted.status_code) == (status, path, 201)
+    assert {event.id for event in await logged(services)} == set((await send(client, COMPLETE)).json()["ids"])
+
+
+async def test_hostile_names_unknown_facets_and_odd_times_are_accepted(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    names = [
+        "../../etc/passwd",
+        "'; DROP TABLE runs; --",
+        "<script>alert(1)</script>",
+        "\u202e\n\x1b[31m",
+        "=1+1",
+        "日本",
+    ]
+    outputs = [{"namespace": "file", "name": each, "facets": {"new": [{}]}, "new": 2**70} for each in names]
+    for at in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"):
+        run = {"runId": f"r-{at[:4]}", "facets": {"unknown": {"deep": [[[[None]]]]}}}
+        job = {"namespace": names[1], "name": names[2]}
+        answer = await send(client, {**COMPLETE, "eventTime": at, "run": run, "job": job, "outputs": outputs})
+        assert answer.status_code == 201, answer.text
+
+    events = await logged(services)
+    assert len(events) == 2 * (len(names) + 1)
+    assert {event.key.split(".", 1)[1] for event in events if isinstance(event.fact, ProgramReached)} == {
+        "DROP_TABLE_runs_--.script_alert_1_script:succeeded"
+    }
+
+
+def test_the_setting_names_datasets_of_locations() -> None:
+    def settings(listed: str) -> Settings:
+        return Settings(database_url="postgresql://x", lineage_datasets=listed)
+
+    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").datasets_by_location()
+    assert {key: str(value) for key, value in found.items()} == {
+        "s3://lake/flights": "air.flights",
+        "file/data/logs": "default.logs",
+        "hive://h:9083/db.t": "db.t",
+    }
+    for bad in ("s3://x", "=a", "s3://x=", "s3://x=a b"):
+        with pytest.raises(ConfigurationError, match="STREAMSCHED_LINEAGE_DATASETS"):
+            settings(bad)
+
+
+def test_a_watcher_waits_for_a_cue() -> None:
+    stopped = threading.Event()
+    assert wait_for_cue(stopped, lambda: 1, 0, every=60)
+    assert not wait_for_cue(stopped, lambda: None, 0, every=1.2)
+    stopped.set()
+    assert not wait_for_cue(stopped, lambda: 1, 0, every=60)
