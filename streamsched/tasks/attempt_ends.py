@@ -19,7 +19,7 @@ from streamsched.ports.clock import Clock
 from streamsched.ports.tasks.delivery import DeliveryKey, DeliveryStore, EndedAttempt
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.ownership import Ownership
-from streamsched.tasks.pace import MANY, Pace
+from streamsched.tasks.pace import MANY, TransactionPace
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ class AttemptEnds:
         self._waiting: dict[DeliveryKey, EndedAttempt] = {}
         self._storing = asyncio.Lock()
         self._arrived = asyncio.Event()
-        self._pace = Pace()
+        self._pace = TransactionPace()
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -46,7 +46,7 @@ from streamsched.tasks.attempt_ends import AT_ONCE, UNUSED, AttemptEnds
 from streamsched.tasks.in_flight import HeldDeliveries
 from streamsched.tasks.measures import measure_end, measure_start
 from streamsched.tasks.ownership import Ownership
-from streamsched.tasks.pace import MANY, Pace
+from streamsched.tasks.pace import MANY, TransactionPace
 from streamsched.tasks.publication import announced, event_of
 from streamsched.telemetry.metrics import Metrics
 
@@ -96,7 +96,7 @@ class TaskLoop:
         self._doubtful = False  # whether tasks may have been started without being held: the answer was lost
         self._wake = asyncio.Event()
         self._checked_at: datetime | None = None
-        self._pace = Pace()
+        self._pace = TransactionPace()
 
     def wake(self) -> None:
         """Ends the pause between two steps: a receiver has room, for example."""

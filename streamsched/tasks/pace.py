@@ -11,7 +11,7 @@ MANY: Final = 100
 SHARE_S: Final = 0.005
 
 
-class Pace:
+class TransactionPace:
     """Belongs to one loop of one event loop."""
 
     def __init__(self) -> None:
