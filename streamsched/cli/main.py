@@ -13,31 +13,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched import __version__
-from streamsched.cli.commands import (
-    admin,
-    backfill,
-    cron,
-    deploy,
-    dev,
-    dlq,
-    event,
-    job,
-    namespace,
-    program,
-    roles,
-    run,
-    schedule,
-    top,
-)
-from streamsched.cli.commands import app as app_commands
-from streamsched.cli.commands.access import token
-from streamsched.cli.commands.dapr import dapr
-from streamsched.cli.commands.datasets import bookmark, watch
-from streamsched.cli.commands.graphs import graph, importing
-from streamsched.cli.commands.limits import cluster, group, pool
-from streamsched.cli.commands.tasks import lane, queue, task
+from streamsched.cli.connection.server_url import CONTEXT
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
+from streamsched.cli.shell.coercion import quicken_own
+from streamsched.cli.shell.command_table import CommandTable
 from streamsched.cli.table import plain
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -66,7 +46,15 @@ _CODES: Final = {
 
 
 class RootGroup(CommandGroup):
-    """Prints an expected error as one line without a traceback, and exits with the error's code."""
+    """All commands. Prints an expected error as one line without a traceback, and exits with the error's code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "commands": CommandTable()})
+        quicken_own(self)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The names of the commands, without importing them."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -106,6 +94,12 @@ def options(
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    context: Annotated[
+        str,
+        typer.Option(
+            "--context", envvar=CONTEXT, help="The context whose server the command uses (`streamsched context list`)."
+        ),
+    ] = "",
 ) -> None:
     """Starts the right Spark job seconds after its inputs are complete.
 
@@ -125,38 +119,6 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(options)
-    app.command("dev")(dev.dev)
-    app.command("deploy")(deploy.deploy)
-    app.command("diff")(deploy.diff)
-    for name, commands in (
-        ("namespace", namespace.commands),
-        ("app", app_commands.commands),
-        ("schedule", schedule.commands),
-        ("event", event.commands),
-        ("program", program.commands),
-        ("job", job.commands),
-        ("run", run.commands),
-        ("backfill", backfill.commands),
-        ("graph", graph.commands),
-        ("import", importing.commands),
-        ("group", group.commands),
-        ("pool", pool.commands),
-        ("cluster", cluster.commands),
-        ("queue", queue.commands),
-        ("task", task.commands),
-        ("lane", lane.commands),
-        ("dapr", dapr.commands),
-        ("watch", watch.commands),
-        ("bookmark", bookmark.commands),
-        ("cron", cron.commands),
-        ("dlq", dlq.commands),
-        ("token", token.token_commands),
-        ("audit", token.audit_commands),
-    ):
-        app.add_typer(commands(), name=name)
-    roles.register(app)
-    admin.register(app)
-    top.register(app)
     return app
 
 

@@ -46,20 +46,21 @@ DirectOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("doctor")(doctor)
-    app.command("resync")(resync)
-    app.command("reshard")(reshard)
+def topics_commands() -> typer.Typer:
+    """The commands of `streamsched topics`."""
     topics = new_group("Checks and creates the topics of the log.")
     topics.command("check")(topics_check)
     topics.command("create")(topics_create)
-    app.add_typer(topics, name="topics")
+    return topics
+
+
+def state_commands() -> typer.Typer:
+    """The commands of `streamsched state`."""
     state = new_group("Shows, exports and imports the shards' state of schedules.")
     state.command("show")(state_show)
     state.command("export")(state_export)
     state.command("import")(state_import)
-    app.add_typer(state, name="state")
+    return state
 
 
 def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:

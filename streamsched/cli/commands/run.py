@@ -195,7 +195,7 @@ def logs(
     answer = request("GET", path, url=url, params={"tail": tail})
     typer.echo(answer.text, nl=False)
     if follow:
-        state = follow_log(path, answer.headers["Streamsched-Log-Offset"], url)
+        state = follow_log(path, answer.headers["streamsched-log-offset"], url)
         if state is not RunState.COMPLETED:
             raise typer.Exit(1)
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from streamsched.cli.overview import Read
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("top")(top)
-
-
 def top(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
