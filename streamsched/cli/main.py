@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 invalid input or settings, 3 not found, 4 confli
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any, Final
@@ -18,6 +19,7 @@ from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
 from streamsched.cli.shell.coercion import quicken_own
 from streamsched.cli.shell.command_table import CommandTable
+from streamsched.cli.shell.completion import context_names
 from streamsched.cli.table import plain
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -52,7 +54,7 @@ class RootGroup(CommandGroup):
         super().__init__(**{**options, "commands": CommandTable()})
         quicken_own(self)
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands, without importing them."""
         return list(self.commands)
 
@@ -97,7 +99,10 @@ def options(
     context: Annotated[
         str,
         typer.Option(
-            "--context", envvar=CONTEXT, help="The context whose server the command uses (`streamsched context list`)."
+            "--context",
+            envvar=CONTEXT,
+            autocompletion=context_names,
+            help="The context whose server the command uses (`streamsched context list`).",
         ),
     ] = "",
 ) -> None:
@@ -116,7 +121,10 @@ def make_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "color": False if os.environ.get("NO_COLOR") else None,
+        },
     )
     app.callback()(options)
     return app

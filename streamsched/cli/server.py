@@ -143,7 +143,7 @@ def request(
         problem = response.json()
     except ValueError:
         problem = {}
-    raise refusal(response.status_code, problem if isinstance(problem, dict) else {}, base)
+    raise refusal(response.status, problem if isinstance(problem, dict) else {}, base)
 
 
 def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedError:

@@ -12,7 +12,7 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, describe_server
 from streamsched.domain.errors import InvalidDefinitionError, UnavailableError
@@ -89,8 +89,8 @@ def deploy(
         return
     if changed.get("pending"):
         _await_log(short(str(app.ref)), changed, url)
-    if output is Format.JSON:
-        print_json(changed)
+    if output.structured:
+        print_structured(changed, output)
         return
     counts = [f"{len(changed[kind])} {kind}" for kind in ("programs", "schedules") if changed[kind]]
     done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
@@ -116,8 +116,8 @@ def diff(
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
     path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
     preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
-    if output is Format.JSON:
-        print_json(preview)
+    if output.structured:
+        print_structured(preview, output)
     else:
         _print_plan(preview, origin_of(target), url)
     if preview["differs"]:

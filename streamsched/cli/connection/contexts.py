@@ -93,7 +93,9 @@ def contexts_file(environ: Mapping[str, str]) -> Path:
     if environ.get(CONFIG_DIR):
         return Path(environ[CONFIG_DIR]) / _NAME
     home = environ.get("XDG_CONFIG_HOME")
-    folder = Path(home) if home and Path(home).is_absolute() else Path(environ.get("HOME") or "~").expanduser() / ".config"
+    folder = (
+        Path(home) if home and Path(home).is_absolute() else Path(environ.get("HOME") or "~").expanduser() / ".config"
+    )
     return folder / "streamsched" / _NAME
 
 
@@ -112,7 +114,9 @@ def read_contexts(environ: Mapping[str, str]) -> Contexts:
         raise ConfigurationError(f"{path} cannot be read: {exc.strerror}") from exc
     try:
         document = json.loads(raw)
-        found = Contexts({name: _context(name, each) for name, each in document["contexts"].items()}, document["current"])
+        found = Contexts(
+            {name: _context(name, each) for name, each in document["contexts"].items()}, document["current"]
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ConfigurationError(f"{path} is not a file of contexts: {exc}") from exc
     if mode & 0o077 and any(each.token for each in found.known.values()):
@@ -131,8 +135,8 @@ def write_contexts(contexts: Contexts, environ: Mapping[str, str]) -> Path:
     beside = path.with_name(f".{_NAME}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "w") as file:
-            file.write(json.dumps(document, indent=2) + "\n")
+        beside.touch(mode=_FILE_MODE)
+        beside.write_text(json.dumps(document, indent=2) + "\n")
         beside.replace(path)
     except OSError as exc:
         beside.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.shell.coercion import quicken
+from streamsched.cli.shell.watching import add_watch
 
 _ROOM: Final = "streamsched.cli.commands"
 
@@ -53,6 +54,7 @@ COMMANDS: Final = {
     "topics": ("admin", "topics_commands"),
     "state": ("admin", "state_commands"),
     "top": ("top", "top"),
+    "context": ("contexts.context", "commands"),
 }
 
 
@@ -83,7 +85,7 @@ class CommandTable(MutableMapping[str, Any]):
 def _built(name: str, module: str, function: str) -> Any:
     found = getattr(import_module(f"{_ROOM}.{module}"), function)
     if function.endswith("commands"):
-        group = typer.main.get_group(found())
+        group = typer.main.get_group(add_watch(found()))
         group.name = name
         return group
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
