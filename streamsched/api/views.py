@@ -28,6 +28,7 @@ from streamsched.ports.catalog import (
     ProgramChange,
     ScheduleRecord,
     ScheduleStatus,
+    ScheduleVersion,
 )
 from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
@@ -291,6 +292,16 @@ def pool_view(pool: PoolRecord) -> dict[str, Any]:
 def decision_view(entry: HistoryEntry) -> dict[str, Any]:
     """An entry of a schedule's history."""
     return {"at": entry.at, "action": entry.action, "reason": entry.reason, "detail": entry.detail}
+
+
+def version_view(version: ScheduleVersion) -> dict[str, Any]:
+    """A definition that a schedule has had."""
+    return {
+        "generation": version.generation,
+        "at": version.at,
+        "reason": version.reason,
+        "definition": version.definition,
+    }
 
 
 def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:

@@ -240,6 +240,21 @@ class HistoryEntry:
     detail: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleVersion:
+    """A definition that a schedule has had.
+
+    Attributes:
+        generation: the first one with this definition.
+        definition: as JSON, as it was stored.
+    """
+
+    generation: int
+    at: datetime
+    reason: str
+    definition: Mapping[str, Any]
+
+
 class CatalogStore(Protocol):
     """Decides and stores changes in one transaction."""
 
@@ -375,6 +390,10 @@ class CatalogReader(Protocol):
         """Raises:
         NotFoundError: no such program.
         """
+        ...
+
+    async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
+        """The newest definitions of the schedule, newest first; also of a deleted one."""
         ...
 
     async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:

@@ -11,6 +11,7 @@ import typer
 from streamsched.cli.commands import schedule_changes
 from streamsched.cli.commands.cron import print_forecast, print_since_last_run
 from streamsched.cli.commands.schedule_changes import state_in_words
+from streamsched.cli.commands.schedules import versions
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short, without_default
 from streamsched.cli.output import (
@@ -77,6 +78,7 @@ def commands() -> typer.Typer:
     app.command("next")(next_ticks)
     app.command("keys")(keys)
     app.command("replay")(replay)
+    versions.register(app)
     schedule_changes.register(app)
     return app
 
