@@ -18,7 +18,7 @@ from streamsched.cli.commands.deploy import (
     print_plan,
     require_mains,
 )
-from streamsched.cli.confirmation import YesOption, confirmed_change
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
 from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import UrlOption, ask
@@ -32,6 +32,8 @@ PruneOption = Annotated[
 ElsewhereOption = Annotated[
     bool, typer.Option("--elsewhere", help="Do not check that the Spark main files exist on this machine.")
 ]
+#: Members of a plan that list changes.
+_KINDS: Final = ("programs", "schedules")
 #: Between the plans of two apps in the token of both.
 _BETWEEN: Final = ","
 
@@ -90,15 +92,16 @@ def apply(
     keep: KeepOption = None,
     elsewhere: ElsewhereOption = False,
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Creates and updates the programs and schedules of app files, after showing the plan.
 
-    What an app has on the server and not in its file stays, and with --prune is deleted. If accumulated events, waiting
-    jobs or schedules would be lost, the command asks for confirmation at a terminal; without a terminal it needs --yes
-    (otherwise exit code 7). All files are read and planned before the first is applied; each app is applied as a whole,
-    one after another.
+    What an app has on the server and not in its file stays, and with --prune is deleted. If something would be deleted,
+    or accumulated events or waiting jobs would be lost, the command asks for confirmation at a terminal; without a
+    terminal it needs --yes (otherwise exit code 7). All files are read and planned before the first is applied; each
+    app is applied as a whole, one after another.
     """
     apps = _apps(targets, prune=prune, keep=keep, elsewhere=elsewhere, url=url)
     done: dict[str, dict[str, Any]] = {}
@@ -106,23 +109,28 @@ def apply(
     def change(token: str) -> list[dict[str, Any]]:
         plans = token.split(_BETWEEN)
         for app, expected in zip(apps, plans, strict=True):
-            done.setdefault(app.name, {}).update(app.change(expected))
+            changed, former = app.change(expected), done.get(app.name)
+            if former is not None:  # applied before the plan of another app was made again
+                changed |= {kind: [*former[kind], *changed[kind]] for kind in _KINDS}
+            done[app.name] = changed
         return list(done.values())
 
     changed = confirmed_change(
         lambda: _planned(apps),
         change,
         yes=yes,
-        dry_run=False,
+        dry_run=dry_run,
         output=output,
         show=lambda planned: _show(planned, url),
         always_shown=True,
     )
+    if changed is None:
+        return
     if output.structured:
         print_structured(changed, output)
         return
     for app in changed:
-        counts = [f"{len(app[kind])} {kind}" for kind in ("programs", "schedules") if app[kind]]
+        counts = [f"{len(app[kind])} {kind}" for kind in _KINDS if app[kind]]
         what = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
         console().print(f"{short(app['app'])} is applied: {what}", markup=False)
 
@@ -140,7 +148,7 @@ def _planned(apps: list[AppFile]) -> dict[str, Any]:
     return {
         "apps": plans,
         "differs": any(each["differs"] for each in plans),
-        "loses": any(each["loses"] for each in plans),
+        "loses": any(each["loses"] for each in plans) or any(_deleted({"apps": plans})),
         "plan": _BETWEEN.join(each["plan"] for each in plans),
     }
 
@@ -169,7 +177,7 @@ _ACTIONS: Final = (("created", "to create"), ("updated", "to change"), ("deleted
 
 def _deleted(planned: Mapping[str, Any]) -> Iterator[str]:
     for each in planned["apps"]:
-        for kind in ("programs", "schedules"):
+        for kind in _KINDS:
             for change in each[kind]:
                 if change["action"] == "deleted":
                     yield f"{kind[:-1]} {short(change['id'])}"
