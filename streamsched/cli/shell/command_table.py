@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "run": ("run", "commands"),
     "backfill": ("backfill", "commands"),
     "graph": ("graphs.graph", "commands"),
-    "import": ("graphs.importing", "commands"),
+    "import": ("moving.importing", "commands"),
     "group": ("limits.group", "commands"),
     "pool": ("limits.pool", "commands"),
     "cluster": ("limits.cluster", "commands"),
