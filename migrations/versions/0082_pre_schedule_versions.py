@@ -1,4 +1,4 @@
-"""Definitions of schedules by generation, and the trace of a job."""
+"""Definitions of schedules by generation."""
 
 from __future__ import annotations
 

@@ -8,6 +8,3 @@ CREATE TABLE schedule_versions (
     definition jsonb NOT NULL,
     PRIMARY KEY (schedule, generation)
 );
-
--- The trace context (`traceparent`) of the event that satisfied the job; NULL: it is not traced.
-ALTER TABLE jobs ADD COLUMN traceparent text;

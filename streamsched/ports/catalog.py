@@ -242,12 +242,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleVersion:
-    """A definition that a schedule has had.
-
-    Attributes:
-        generation: the first one with this definition.
-        definition: as JSON, as it was stored.
-    """
+    """A definition that a schedule has had, as JSON; `generation` is the first one with it."""
 
     generation: int
     at: datetime

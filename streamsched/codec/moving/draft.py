@@ -79,7 +79,7 @@ class AppDraft:
 
     def name(self, wanted: str, taken: Mapping[str, object]) -> str:
         """A valid name like the wanted one that is not taken."""
-        base = _ODD.sub("-", wanted).strip("-")[:_LONGEST_NAME] or "unnamed"
+        base = valid_name(wanted)
         number, found = 1, base
         while found in taken:
             number += 1
@@ -125,6 +125,11 @@ class AppDraft:
             "programs": self.programs,
             "schedules": self.schedules,
         }
+
+
+def valid_name(wanted: str) -> str:
+    """A valid name like the wanted one."""
+    return _ODD.sub("-", wanted).strip("-")[:_LONGEST_NAME] or "unnamed"
 
 
 def placeholder(what: str) -> dict[str, Any]:

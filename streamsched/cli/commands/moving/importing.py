@@ -219,7 +219,9 @@ def _readable_dumper() -> Any:
     import yaml
 
     class ReadableDumper(yaml.SafeDumper):
-        pass
+        def ignore_aliases(self, data: Any) -> bool:
+            """Equal triggers are written out, not as references to each other."""
+            return True
 
     def represent(dumper: Any, text: str) -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
