@@ -11,8 +11,10 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.time.duration import duration_text
 
 _FUNCTION: Final = re.compile(
-    r"\$\{\s*coord:(minutes|hours|days|months|endOfDays|endOfWeeks|endOfMonths)\((\d+)\)\s*\}"
+    r"\$\{\s*coord:(minutes|hours|days|months|endOfDays|endOfWeeks|endOfMonths)\(([0-9]{1,9})\)\s*\}"
 )
+#: Minutes; a longer number is none.
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _HOUR, _DAY, _YEAR_MONTHS = 60, 24 * 60, 12
 _MINUTES: Final = {"minutes": 1, "hours": _HOUR, "days": _DAY}
 
@@ -40,7 +42,7 @@ def trigger_of(frequency: str, start: datetime, zone: str, path: str, report: Re
     if len(text.split()) == 5:
         report.differs(path, "a cron frequency of Oozie is in UTC; so it is here")
         return {"type": "TIME", "cronExpression": text}
-    if text.isdigit():
+    if _NUMBER.fullmatch(text):
         return _every(int(text), start, zone, path, report)
     found = _FUNCTION.fullmatch(text)
     if found is None:
@@ -76,7 +78,10 @@ def _every(minutes: int, start: datetime, zone: str, path: str, report: Report) 
         return _time(f"{start.minute} * * * *", zone)
     if minutes % _DAY == 0:
         report.differs(path, "several days are so many hours here; daylight saving moves the time of day")
-    begin = start.astimezone(UTC).isoformat()
+    try:
+        begin = start.astimezone(UTC).isoformat()
+    except OverflowError as exc:
+        raise DecodeError(path, "its start is out of the range of times") from exc
     return {"type": "EVERY", "interval": duration_text(timedelta(minutes=minutes)), "start": begin}
 
 
