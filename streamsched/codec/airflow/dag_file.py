@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from streamsched.codec.airflow.literal import Construction, Instant, Reader, UnreadableError, called
 from streamsched.codec.airflow.schedule import trigger_of
-from streamsched.codec.airflow.tasks import Task, TaskReader
+from streamsched.codec.airflow.tasks import DagTask, TaskReader
 from streamsched.codec.moving.draft import AppDraft, Imported, Report, valid_name
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -179,7 +179,7 @@ class _Policies:
             self._report.differs(self._path, f"max_active_runs={most} limits each first task, not the DAG as a whole")
         return found
 
-    def of_any(self, task: Task) -> dict[str, Any]:
+    def of_any(self, task: DagTask) -> dict[str, Any]:
         """Fields of the schedule of any task."""
         found: dict[str, Any] = {}
         if self._options.get("is_paused_upon_creation") is True:
@@ -195,7 +195,7 @@ class _Policies:
         return found
 
 
-def _add_tasks(draft: AppDraft, dag: str, tasks: dict[str, Task], policies: _Policies) -> None:
+def _add_tasks(draft: AppDraft, dag: str, tasks: dict[str, DagTask], policies: _Policies) -> None:
     programs = {name: draft.add_program(name, task.program, f"line {task.line}") for name, task in tasks.items()}
     for name, task in tasks.items():
         path, program = f"line {task.line}", programs[name]
@@ -216,7 +216,7 @@ def _add_tasks(draft: AppDraft, dag: str, tasks: dict[str, Task], policies: _Pol
             draft.report.carries(path, f"program and schedule {draft.ref.app}.{program},{after}")
 
 
-def _after(task: Task, programs: list[str | None], draft: AppDraft, path: str) -> dict[str, Any]:
+def _after(task: DagTask, programs: list[str | None], draft: AppDraft, path: str) -> dict[str, Any]:
     """The trigger of a task behind others."""
     rule = task.options.get("trigger_rule", "all_success")
     rule = rule.rpartition(".")[2] if isinstance(rule, str) else "all_success"
@@ -237,7 +237,7 @@ def _after(task: Task, programs: list[str | None], draft: AppDraft, path: str) -
     return {"type": "OR" if rule.startswith("one_") else "AND", "triggers": parts}
 
 
-def _note_options(task: Task, path: str, report: Report) -> None:
+def _note_options(task: DagTask, path: str, report: Report) -> None:
     """Reports the options of a task that are left out."""
     for option in ("pool", "priority_weight", "sla", "on_failure_callback", "outlets", "inlets", "depends_on_past"):
         value = task.options.get(option)

@@ -16,7 +16,7 @@ _NOT_TASKS: Final = frozenset({"TaskGroup", "DAG", "Label", "Asset", "Dataset"})
 
 
 @dataclass
-class Task:
+class DagTask:
     """A task in the making; `options` are its readable arguments."""
 
     name: str
@@ -35,7 +35,7 @@ class TaskReader:
         self._variable = variable
         self._report = report
         self._names: dict[str, list[str]] = {}
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, DagTask] = {}
 
     def read(self, statements: list[ast.stmt]) -> None:
         """Reads statements, also those inside `with`; loops and conditions are reported."""
@@ -55,7 +55,7 @@ class TaskReader:
             case ast.FunctionDef(name=name, lineno=line, decorator_list=[first, *_]) if _is_task(first):
                 text = f"task {name} is a Python function; `app.python('module:function')` runs one"
                 self._report.cannot(f"line {line}", text)
-                self._add(Task(name, line, placeholder(f"Python function {name}"), {}))
+                self._add(DagTask(name, line, placeholder(f"Python function {name}"), {}))
                 self._names[name] = [name]
             case ast.For() | ast.While() | ast.If() | ast.Try():
                 kind = type(statement).__name__.lower()
@@ -115,7 +115,7 @@ class TaskReader:
                 self._report.cannot(f"line {call.lineno}", f"{kind} is left out: {unread['task_id'].text}")
             return []
         program = self._program(kind, name, options, unread, call.lineno)
-        return [self._add(Task(name, call.lineno, program, options))]
+        return [self._add(DagTask(name, call.lineno, program, options))]
 
     def _options(self, call: ast.Call) -> tuple[dict[str, Any], dict[str, UnreadableError]]:
         options: dict[str, Any] = {}
@@ -168,7 +168,7 @@ class TaskReader:
             )
         return text
 
-    def _add(self, task: Task) -> str:
+    def _add(self, task: DagTask) -> str:
         if task.name in self.tasks:
             self._report.cannot(f"line {task.line}", f"task {task.name} is defined twice; the later one is left out")
         else:
