@@ -60,8 +60,10 @@ def check(words: list[str]) -> None:
     """
     command: Any = COMMANDS
     while words and words[0].startswith("--"):  # an option of the whole command line
-        [option] = [each for each in COMMANDS.params if words[0].partition("=")[0] in (*each.opts, "--help")]
-        words = words[1 if option.is_flag or "=" in words[0] else 2 :]
+        name, equals, _ = words[0].partition("=")
+        flags = {option: each.is_flag for each in COMMANDS.params for option in each.opts} | {"--help": True}
+        assert name in flags, f"streamsched has no option {name}"
+        words = words[1 if flags[name] or equals else 2 :]
     while isinstance(command, click.Group) or hasattr(command, "commands"):
         if not words or command.name in {"emit"}:
             return  # a group is named
