@@ -18,8 +18,8 @@ from streamsched.cli.connection.server_url import CONTEXT
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
 from streamsched.cli.shell.coercion import quicken_own
-from streamsched.cli.shell.command_table import CommandTable
-from streamsched.cli.shell.completion import context_names
+from streamsched.cli.shell.command_table import COMMANDS, CommandTable
+from streamsched.cli.shell.completion import Completion, context_names
 from streamsched.cli.table import plain
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -57,6 +57,17 @@ class RootGroup(CommandGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands, without importing them."""
         return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the name and the summary of each command, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, source.summary) for name, source in COMMANDS.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands that begin with the text, without importing them; the options once it begins with a dash."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [Completion(name, source.summary) for name, source in COMMANDS.items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: Any) -> Any:
         try:

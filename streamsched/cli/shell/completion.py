@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import typer
 
@@ -21,6 +21,14 @@ from streamsched.domain.names import DEFAULT_NAMESPACE
 _PATIENCE: Final = 0.5
 #: Most names of one request.
 _MOST: Final = 100
+
+
+class Completion(NamedTuple):
+    """A word that a shell completes to, with a sentence that some shells show beside it."""
+
+    value: str
+    help: str
+    type: str = "plain"
 
 
 def schedule_names(ctx: typer.Context, incomplete: str) -> list[str]:

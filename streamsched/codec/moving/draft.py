@@ -32,7 +32,7 @@ class NoteKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ImportNote:
     """A note about the part of the input at `path`, such as `line 12`."""
 
     kind: NoteKind
@@ -45,9 +45,9 @@ class Imported:
     """The apps that definitions become, each as the JSON of an app file, and the notes in the order of the input."""
 
     apps: tuple[dict[str, Any], ...]
-    notes: tuple[Note, ...]
+    notes: tuple[ImportNote, ...]
 
-    def noted(self, kind: NoteKind) -> Iterator[Note]:
+    def noted(self, kind: NoteKind) -> Iterator[ImportNote]:
         """The notes of one kind."""
         return (note for note in self.notes if note.kind is kind)
 
@@ -56,16 +56,16 @@ class Report:
     """The notes so far."""
 
     def __init__(self) -> None:
-        self.notes: list[Note] = []
+        self.notes: list[ImportNote] = []
 
     def carries(self, path: str, text: str) -> None:
-        self.notes.append(Note(NoteKind.CARRIES_OVER, path, text))
+        self.notes.append(ImportNote(NoteKind.CARRIES_OVER, path, text))
 
     def differs(self, path: str, text: str) -> None:
-        self.notes.append(Note(NoteKind.CHANGES_MEANING, path, text))
+        self.notes.append(ImportNote(NoteKind.CHANGES_MEANING, path, text))
 
     def cannot(self, path: str, text: str) -> None:
-        self.notes.append(Note(NoteKind.CANNOT, path, text))
+        self.notes.append(ImportNote(NoteKind.CANNOT, path, text))
 
 
 @dataclass

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from streamsched.cli.shell.command_table import COMMANDS, CommandTable
+
 #: Seconds of processor time beyond Python's own.
 LIMIT = 0.3
 #: Starts until one is quick enough: other processes of the machine make one slower, none quicker.
@@ -27,7 +29,7 @@ def processor_time(*arguments: str) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-@pytest.mark.parametrize("arguments", [("--version",), SCHEDULES, ("job", "list", *SCHEDULES[2:])], ids=" ".join)
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), SCHEDULES, ("job", "list", *SCHEDULES[2:])], ids=" ".join)
 def test_a_command_starts_quickly(arguments: tuple[str, ...]) -> None:
     taken: list[float] = []
     for _ in range(TRIES):
@@ -35,6 +37,14 @@ def test_a_command_starts_quickly(arguments: tuple[str, ...]) -> None:
         if taken[-1] < LIMIT:
             return
     raise AssertionError(f"at least {min(taken):.2f} s")
+
+
+def test_the_summary_of_each_command_is_the_first_sentence_of_its_help() -> None:
+    table = CommandTable()
+
+    assert {name: source.summary for name, source in COMMANDS.items()} == {
+        name: command.get_short_help_str(1000) for name, command in table.items()
+    }
 
 
 def test_a_command_imports_no_heavy_library_and_no_other_command() -> None:
