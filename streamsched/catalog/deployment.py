@@ -80,7 +80,7 @@ def _programs(app: AppRecord, wanted: AppDefinition) -> Iterator[ProgramChange]:
         if known is None:
             yield ProgramChange(Action.CREATED, program, "")
         elif known != program:
-            yield ProgramChange(Action.UPDATED, program, "")
+            yield ProgramChange(Action.UPDATED, program, "", known)
     kept = {program.ref for program in wanted.programs}
     for ref, program in sorted(app.programs.items()) if wanted.prunes else ():
         if ref not in kept:

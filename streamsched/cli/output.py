@@ -207,6 +207,11 @@ def duration(begin: str | None, end: str | None) -> str | None:
     return duration_text(timedelta(seconds=max(0, round(length.total_seconds()))))
 
 
+def counted(count: int, noun: str) -> str:
+    """The count with its noun, which takes an s in the plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def moment(text: str) -> str:
     """An ISO instant without fractions of seconds; any other text unchanged."""
     if len(text) < 19 or text[4:5] != "-" or "T" not in text:

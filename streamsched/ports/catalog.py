@@ -172,11 +172,12 @@ class ScheduleChange:
 
 @dataclass(frozen=True, slots=True)
 class ProgramChange:
-    """A program stored or removed (CREATED, UPDATED, DELETED)."""
+    """A program stored or removed (CREATED, UPDATED, DELETED); `before`: the one that an update replaces."""
 
     action: Action
     program: Program
     reason: str
+    before: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)

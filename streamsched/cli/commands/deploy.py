@@ -133,11 +133,22 @@ def origin_of(target: str) -> str:
 
 def print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
     """Prints the server and the plan, and warns when the app was last deployed from another file."""
-    out, app = console(), short(planned["app"])
-    out.print(f"{app} at {describe_server(url)}", markup=False)
+    print_server(short(planned["app"]), planned, url)
+    print_preview(planned)
+    print_former_origin(planned, origin)
+
+
+def print_server(what: str, planned: Mapping[str, Any], url: str) -> None:
+    """Prints what the plan is about, and its server and installation."""
+    out = console()
+    out.print(f"{what} at {describe_server(url)}", markup=False)
     if planned.get("installation"):
         out.print(f"  installation: {planned['installation']}", markup=False)
-    print_preview(planned)
+
+
+def print_former_origin(planned: Mapping[str, Any], origin: str) -> None:
+    """Warns when the app was last deployed from another file."""
+    out, app = console(), short(planned["app"])
     before = planned.get("deployedFrom")
     if before and before != origin:
         out.print(f"{app} was last deployed from another file: {before}", style="yellow", markup=False)

@@ -17,9 +17,7 @@ _ROOM: Final = "streamsched.cli.commands"
 
 
 class Source(NamedTuple):
-    """Where a command is defined, and the first sentence of its help. A function whose name ends with `commands` returns
-    a group.
-    """
+    """Where a command is defined, and the first sentence of its help. A function named `…commands` returns a group."""
 
     module: str
     function: str

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from streamsched.codec.airflow.literal import Construction, Instant, Reader, UnreadableError, called
+from streamsched.codec.airflow.literal import Construction, Instant, LiteralReader, UnreadableError, called
 from streamsched.codec.airflow.schedule import trigger_of
-from streamsched.codec.airflow.tasks import DagTask, TaskReader
+from streamsched.codec.airflow.tasks import DagTask, TaskReader, unreachable
 from streamsched.codec.moving.draft import AppDraft, Imported, Report, valid_name
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
@@ -51,7 +51,7 @@ def dags_from_source(raw: bytes, *, namespace: str) -> Imported:
         DecodeError: it is too large, or not Python.
     """
     module = _parsed(raw)
-    report, reader = Report(), Reader(module)
+    report, reader = Report(), LiteralReader(module)
     drafts = [draft for dag in _dags(module) if (draft := _draft(dag, reader, report, namespace)) is not None]
     _note_made_dags(module, report)
     if not drafts:
@@ -70,7 +70,7 @@ def _parsed(raw: bytes) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(raw)
     except SyntaxError as exc:
-        raise DecodeError(f"line {exc.lineno or 0}", f"is not valid Python: {exc.msg}") from exc
+        raise DecodeError(f"line {exc.lineno}" if exc.lineno else "$", f"is not valid Python: {exc.msg}") from exc
     except (ValueError, RecursionError, MemoryError) as exc:
         raise DecodeError("$", f"is not valid Python: {exc or type(exc).__name__}") from exc
 
@@ -106,7 +106,7 @@ def _note_made_dags(module: ast.Module, report: Report) -> None:
                 report.cannot(f"line {statement.lineno}", f"the DAGs that are made in this `{kind}` are not read")
 
 
-def _draft(dag: _Dag, reader: Reader, report: Report, namespace: str) -> AppDraft | None:
+def _draft(dag: _Dag, reader: LiteralReader, report: Report, namespace: str) -> AppDraft | None:
     path = f"line {dag.line}"
     options, unread = _options(dag, reader)
     name = options.get("dag_id", dag.name)
@@ -125,7 +125,7 @@ def _draft(dag: _Dag, reader: Reader, report: Report, namespace: str) -> AppDraf
     return draft
 
 
-def _options(dag: _Dag, reader: Reader) -> tuple[dict[str, Any], dict[str, UnreadableError]]:
+def _options(dag: _Dag, reader: LiteralReader) -> tuple[dict[str, Any], dict[str, UnreadableError]]:
     options: dict[str, Any] = {}
     unread: dict[str, UnreadableError] = {}
     call = dag.call
@@ -197,10 +197,14 @@ class _Policies:
 
 def _add_tasks(draft: AppDraft, dag: str, tasks: dict[str, DagTask], policies: _Policies) -> None:
     programs = {name: draft.add_program(name, task.program, f"line {task.line}") for name, task in tasks.items()}
+    circular = unreachable(tasks)
     for name, task in tasks.items():
         path, program = f"line {task.line}", programs[name]
         _note_options(task, path, draft.report)
         if program is None:
+            continue
+        if name in circular:
+            draft.report.cannot(path, f"task {name} has no schedule: it is in a circle of tasks, or after one")
             continue
         if task.after:
             trigger = _after(task, [programs[each] for each in task.after], draft, path)

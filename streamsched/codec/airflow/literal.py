@@ -58,7 +58,7 @@ class Construction:
     named: Mapping[str, Any]
 
 
-class Reader:
+class LiteralReader:
     """Reads expressions; knows the constants of the module."""
 
     def __init__(self, module: ast.Module) -> None:

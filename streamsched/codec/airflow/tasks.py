@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final
 
-from streamsched.codec.airflow.literal import Reader, UnreadableError, called
+from streamsched.codec.airflow.literal import LiteralReader, UnreadableError, called
 from streamsched.codec.moving.draft import Report, placeholder
 
 _EMPTY: Final = frozenset({"EmptyOperator", "DummyOperator"})
@@ -29,7 +31,7 @@ class DagTask:
 class TaskReader:
     """Finds tasks and their order in the statements of a DAG."""
 
-    def __init__(self, reader: Reader, report: Report, *, variable: str = "") -> None:
+    def __init__(self, reader: LiteralReader, report: Report, *, variable: str = "") -> None:
         """`variable`: only tasks with `dag=variable`; empty: all."""
         self._reader = reader
         self._variable = variable
@@ -174,6 +176,18 @@ class TaskReader:
         else:
             self.tasks[task.name] = task
         return task.name
+
+
+def unreachable(tasks: Mapping[str, DagTask]) -> set[str]:
+    """The tasks that can never start: those in a circle, and those after one. Airflow refuses a DAG with a circle."""
+    sorter = TopologicalSorter({name: task.after for name, task in tasks.items()})
+    with suppress(CycleError):
+        sorter.prepare()
+    found = set(tasks)
+    while ready := sorter.get_ready():
+        found.difference_update(ready)
+        sorter.done(*ready)
+    return found
 
 
 #: Options of SparkSubmitOperator, and what they are in Spark's configuration.

@@ -47,6 +47,8 @@ def schedules_from_json(raw: bytes, *, namespace: str = "") -> Imported:
     for path in ("all",) if drafts else ():
         report.cannot(path, "what the programs do: each is a placeholder that fails until it is replaced")
         report.differs(path, "a time without a zone is UTC here; in CDAP it is in the zone of its server")
+    if not drafts and not report.notes:
+        report.cannot("all", "no schedule was found")
     return Imported(tuple(draft.document() for draft in drafts.values()), tuple(report.notes))
 
 

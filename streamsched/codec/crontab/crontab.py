@@ -16,8 +16,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from streamsched.codec.moving.draft import AppDraft, Imported, Report
-from streamsched.domain.errors import DecodeError
+from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
+from streamsched.domain.time.zone import check_zone
 
 #: Bytes of a crontab.
 LARGEST: Final = 32 * 1024 * 1024
@@ -49,7 +50,10 @@ def crontab_from_text(raw: bytes, app: AppRef, *, system: bool = False, zone: st
 
     Raises:
         DecodeError: it is too large, or not text.
+        InvalidDefinitionError: there is no such zone.
     """
+    if zone:
+        check_zone(zone, "--zone")
     if len(raw) > LARGEST:
         raise DecodeError("$", f"has {len(raw)} bytes, the most are {LARGEST}")
     try:
@@ -63,6 +67,8 @@ def crontab_from_text(raw: bytes, app: AppRef, *, system: bool = False, zone: st
         _line(line.rstrip("\r"), f"line {number}", draft, reading, system=system)
     if draft.schedules:
         _of_all(report, zone)
+    elif not report.notes:
+        report.cannot("all", "no entry was found")
     return Imported((draft.document(),), tuple(report.notes))
 
 
@@ -114,7 +120,12 @@ def _variable(name: str, value: str, path: str, report: Report, reading: _Readin
         value = value[1:-1]
     if name in _ZONES:
         reading.zone = value or "UTC"
-        report.carries(path, f"{name}: the zone of the entries below is {reading.zone}")
+        try:
+            check_zone(reading.zone, path)
+        except InvalidError as exc:
+            report.cannot(path, f"{name}: {exc.reason}")
+        else:
+            report.carries(path, f"{name}: the zone of the entries below is {reading.zone}")
     if name == "MAILTO" and value:
         report.cannot(path, f"no mail is sent to {value}; a schedule on `program(…, 'failed')` can start one")
     elif name in {"RANDOM_DELAY", "START_HOURS_RANGE"}:

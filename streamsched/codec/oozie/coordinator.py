@@ -101,7 +101,7 @@ def _controls(found: _Coordinator) -> dict[str, Any]:
     concurrency = _number(found, controls, "concurrency") or 1
     if concurrency > 0:
         fields["constraints"] = [{"type": "CONCURRENCY", "maxConcurrency": concurrency, "waitUntilMet": True}]
-        report.carries(controls.path, f"concurrency: at most {concurrency} runs at a time")
+        report.carries(controls.path, f"concurrency: at most {concurrency} at a time")
     timeout = _number(found, controls, "timeout")
     if timeout is not None and timeout > 0:
         fields["timeout"] = f"{timeout}m"

@@ -13,6 +13,8 @@ from streamsched.domain.time.duration import duration_text
 _FUNCTION: Final = re.compile(
     r"\$\{\s*coord:(minutes|hours|days|months|endOfDays|endOfWeeks|endOfMonths)\(([0-9]{1,9})\)\s*\}"
 )
+#: A property that has no value.
+_PROPERTY: Final = re.compile(r"\$\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}")
 #: Minutes; a longer number is none.
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _HOUR, _DAY, _YEAR_MONTHS = 60, 24 * 60, 12
@@ -28,7 +30,7 @@ def moment(text: str, path: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise DecodeError(path, f"'{text}' is no time such as 2009-01-01T05:00Z") from exc
+        raise DecodeError(path, f"'{text}' is no time such as 2009-01-01T05:00Z{_unset(text)}") from exc
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -46,7 +48,7 @@ def trigger_of(frequency: str, start: datetime, zone: str, path: str, report: Re
         return _every(int(text), start, zone, path, report)
     found = _FUNCTION.fullmatch(text)
     if found is None:
-        raise DecodeError(path, f"frequency '{text}' is not known here")
+        raise DecodeError(path, f"frequency '{text}' is not known here{_unset(text)}")
     kind, count = found[1], int(found[2])
     if not count:
         raise DecodeError(path, f"frequency '{text}' is zero")
@@ -63,6 +65,12 @@ def trigger_of(frequency: str, start: datetime, zone: str, path: str, report: Re
             return _months("0 0 1", count, start, zone, path)
         case _:
             raise DecodeError(path, f"frequency '{text}' has no expression here; use `every`")
+
+
+def _unset(text: str) -> str:
+    """How to give the property that the text still names; empty when it names none."""
+    found = _PROPERTY.search(text)
+    return f"; `--set {found[1]}=…` gives its value" if found else ""
 
 
 def _every(minutes: int, start: datetime, zone: str, path: str, report: Report) -> dict[str, Any]:

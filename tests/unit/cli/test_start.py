@@ -29,7 +29,9 @@ def processor_time(*arguments: str) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), SCHEDULES, ("job", "list", *SCHEDULES[2:])], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("--version",), ("--help",), SCHEDULES, ("job", "list", *SCHEDULES[2:])], ids=" ".join
+)
 def test_a_command_starts_quickly(arguments: tuple[str, ...]) -> None:
     taken: list[float] = []
     for _ in range(TRIES):

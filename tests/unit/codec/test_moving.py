@@ -18,7 +18,7 @@ from streamsched.codec.crontab.crontab import crontab_from_text
 from streamsched.codec.moving.draft import Imported, NoteKind
 from streamsched.codec.oozie.coordinator import coordinator_from_xml
 from streamsched.codec.schedules.schedule import app_from_json
-from streamsched.domain.errors import DecodeError
+from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "moving"
@@ -220,3 +220,45 @@ def test_a_crontab_of_many_lines() -> None:
     [app] = crontab(raw).apps
 
     assert len(app["schedules"]) == lines
+
+
+def test_tasks_in_a_circle_and_those_after_it_have_no_schedule() -> None:
+    source = b"""
+from airflow import DAG
+from airflow.operators.bash import BashOperator
+with DAG("d", schedule="@daily"):
+    a = BashOperator(task_id="a", bash_command="x")
+    b = BashOperator(task_id="b", bash_command="x")
+    c = BashOperator(task_id="c", bash_command="x")
+    d = BashOperator(task_id="d", bash_command="x")
+    a >> b >> c >> b >> d
+"""
+    found = valid(dags(source))
+
+    assert list(found.apps[0]["schedules"]) == ["a"]
+    refused = [note.text for note in found.noted(NoteKind.CANNOT)]
+    assert refused == [f"task {name} has no schedule: it is in a circle of tasks, or after one" for name in "bcd"]
+
+
+def test_an_unknown_zone_is_refused_or_noted() -> None:
+    with pytest.raises(InvalidError, match="'Nope' is no IANA time zone"):
+        crontab_from_text(b"* * * * * x", AppRef("default", "cron"), zone="Nope")
+
+    notes = list(crontab(b"CRON_TZ=Nope\n").notes)
+    assert [(note.kind, note.path) for note in notes] == [(NoteKind.CANNOT, "line 1")]
+
+
+@pytest.mark.parametrize("name", ["frequency", "start"])
+def test_a_property_of_a_coordinator_without_a_value_is_named(name: str) -> None:
+    given = {"frequency": "60", "start": "2020-01-01T00:00Z", "end": "2030-01-01T00:00Z", name: "${missing}"}
+    attributes = " ".join(f'{each}="{value}"' for each, value in given.items())
+    with pytest.raises(DecodeError, match="--set missing=…"):
+        coordinator(f'<coordinator-app name="x" timezone="UTC" {attributes}/>'.encode())
+
+
+@pytest.mark.parametrize(("name", "raw"), [("crontab", b""), ("cdap.json", b"[]"), ("dag.py.txt", b"")])
+def test_input_without_definitions_is_reported(name: str, raw: bytes) -> None:
+    found = valid(READERS[name](raw))
+
+    assert not any(app["schedules"] for app in found.apps)
+    assert [note.path for note in found.noted(NoteKind.CANNOT)] == ["all"]

@@ -15,12 +15,14 @@ from streamsched.cli.commands.deploy import (
     KeepOption,
     await_log,
     origin_of,
-    print_plan,
+    print_former_origin,
+    print_server,
     require_mains,
 )
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, print_structured
+from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
+from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask
 
 PruneOption = Annotated[
@@ -130,7 +132,7 @@ def apply(
         print_structured(changed, output)
         return
     for app in changed:
-        counts = [f"{len(app[kind])} {kind}" for kind in _KINDS if app[kind]]
+        counts = [counted(len(app[kind]), kind[:-1]) for kind in _KINDS if app[kind]]
         what = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
         console().print(f"{short(app['app'])} is applied: {what}", markup=False)
 
@@ -154,17 +156,24 @@ def _planned(apps: list[AppFile]) -> dict[str, Any]:
 
 
 def _show(planned: Mapping[str, Any], url: str) -> None:
-    """Prints first what would be deleted, then the plan of each app, and a summary."""
-    out = console()
+    """Prints the server, what would be deleted, the plan of each app, and a summary."""
+    out, apps = console(), planned["apps"]
+    print_server(short(apps[0]["app"]) if len(apps) == 1 else counted(len(apps), "app"), apps[0], url)
     deleted = list(_deleted(planned))
     if deleted:
         out.print("would be deleted:", style="red")
         for line in deleted:
             out.print(f"  {line}", style="red", markup=False)
-    for each in planned["apps"]:
-        print_plan(each, each["origin"], url)
+    for each in apps:
+        if len(apps) > 1 and not each["differs"]:
+            out.print(f"{short(each['app'])}: nothing would change", style="dim", markup=False)
+            continue
+        if len(apps) > 1:
+            out.print(f"{short(each['app'])}:", style="bold", markup=False)
+        print_preview(each)
+        print_former_origin(each, each["origin"])
     counts: dict[str, int] = {}
-    for each in planned["apps"]:
+    for each in apps:
         for change in (*each["programs"], *each["schedules"]):
             counts[change["action"]] = counts.get(change["action"], 0) + 1
     parts = [f"{counts.get(action, 0)} {word}" for action, word in _ACTIONS]

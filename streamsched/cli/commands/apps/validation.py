@@ -8,7 +8,7 @@ import typer
 
 from streamsched.cli.commands.apps.app_files import Targets, files_of
 from streamsched.cli.naming import field_path, short
-from streamsched.cli.output import Format, FormatOption, console, print_structured
+from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
 from streamsched.domain.errors import InvalidError, StreamschedError
 
 #: Exit code: a file is invalid.
@@ -28,8 +28,8 @@ def validate(targets: Targets, *, output: FormatOption = Format.TABLE) -> None:
         out = console()
         for each in found:
             if each["valid"]:
-                what = f"{each['app']}: {each['programs']} programs, {each['schedules']} schedules"
-                out.print(f"valid    {each['name']}  {what}", markup=False)
+                programs, schedules = counted(each["programs"], "program"), counted(each["schedules"], "schedule")
+                out.print(f"valid    {each['name']}  {each['app']}: {programs}, {schedules}", markup=False)
             else:
                 path = f" {each['path']}" if each["path"] else ""
                 out.print(f"invalid  {each['name']}{path}: {each['reason']}", style="red", markup=False)

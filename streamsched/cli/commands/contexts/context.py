@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,8 @@ _COLUMNS: Final = (
     Column("url", "URL", ColumnKind.ID),
     Column("token", kind=ColumnKind.TEXT, optional=1, breakable=True),
 )
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")
 
 Name = Annotated[
     str, typer.Argument(metavar="CONTEXT", autocompletion=context_names, help="Name of the context, such as prod.")
@@ -96,6 +99,8 @@ def set_context(
     Contexts are stored in the user's configuration folder, in a file that only its owner may read. The first context
     becomes the current one.
     """
+    if not _NAME.fullmatch(name):
+        raise InvalidError("CONTEXT", f"'{name}' must consist of letters, digits, `.`, `-` and `_`")
     contexts = read_contexts(os.environ)
     known = contexts.known.get(name)
     if not server and known is None:

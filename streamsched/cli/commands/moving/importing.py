@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from streamsched.cli.commands.moving.stolos import stolos
+from streamsched.cli.connection.waiting import notice
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, full_app, short
-from streamsched.cli.output import Format, FormatOption, console, print_structured, terminal_width
+from streamsched.cli.output import Format, FormatOption, console, counted, print_structured, terminal_width
 from streamsched.cli.table import plain
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.names import AppRef
@@ -155,41 +156,50 @@ def _import(
     """Reads the file, writes the apps unless `dry_run`, and prints the report.
 
     Raises:
-        InvalidError: the input is not of its format, or a file exists and `force` is not given.
+        InvalidError: the input is not of its format, or a file exists and `force` is not given, or cannot be read or
+            written.
+        NotFoundError: there is no such file.
     """
     from streamsched.codec.schedules.schedule import app_from_json
 
     raw = _raw(file)
     try:
-        found = read(raw)
+        with notice(f"reading {file}"):
+            found = read(raw)
     except DecodeError as exc:
         raise DecodeError(f"{file} {field_path(exc.path)}".strip(), exc.reason) from exc
     written: list[str] = []
     for app in found.apps:
         app_from_json(app)  # what is written, `validate` accepts
-    for app in found.apps if not dry_run else ():
-        written.append(str(_write(app, to, several=len(found.apps) > 1, force=force)))
+    with_content = [app for app in found.apps if app["programs"] or app["schedules"]]
+    for app in with_content if not dry_run else ():
+        written.append(str(_write(app, to, several=len(with_content) > 1, force=force)))
     if output.structured:
         notes = [{"kind": note.kind.value, "path": note.path, "text": note.text} for note in found.notes]
         print_structured({"apps": list(found.apps), "notes": notes, "files": written}, output)
         return
     _print_report(found)
-    for app in found.apps:
+    for app in with_content:
         name = short(f"{app['namespace']}.{app['application']}")
-        counts = f"{len(app['programs'])} programs, {len(app['schedules'])} schedules"
+        counts = f"{counted(len(app['programs']), 'program')}, {counted(len(app['schedules']), 'schedule')}"
         console().print(f"{name}: {counts}", markup=False)
     for each in written:
         console().print(f"written: {each}; next: `streamsched plan {each}`", markup=False)
-    if dry_run:
+    if not with_content:
+        console().print("nothing was written: nothing was found that can be carried over", markup=False)
+    elif dry_run:
         console().print("nothing was written: leave out --dry-run", markup=False)
 
 
 def _raw(file: Path) -> bytes:
     if str(file) == "-":
         return sys.stdin.buffer.read()
-    if not file.is_file():
-        raise NotFoundError("file", str(file))
-    return file.read_bytes()
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as exc:
+        raise NotFoundError("file", str(file)) from exc
+    except OSError as exc:
+        raise InvalidError("FILE", f"{file} cannot be read: {exc.strerror}") from exc
 
 
 def _write(app: dict[str, Any], to: Path | None, *, several: bool, force: bool) -> Path:
