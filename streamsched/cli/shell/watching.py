@@ -60,24 +60,35 @@ def watchable(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repeat(show: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
-    """Runs `show` until Ctrl-C. A server that is away for a while is reported, and asked again."""
+    """Runs `show` until Ctrl-C. A server that is away for a while is reported, and asked again; a terminal keeps what
+    it shows until then.
+    """
+    terminal = sys.stdout.isatty()
     before: str | None = None
     try:
         while True:
-            if sys.stdout.isatty():
-                sys.stdout.write(_CLEAR)
+            shown = _Screen(terminal=terminal)
+            with redirect_stdout(shown):
                 _tried(show)
-            else:
-                shown = io.StringIO()
-                with redirect_stdout(shown):
-                    _tried(show)
-                if shown.getvalue() not in (before, ""):
-                    before = shown.getvalue()
-                    sys.stdout.write(before)
+            text = shown.getvalue()
+            if text and (terminal or text != before):
+                before = text
+                sys.stdout.write(f"{_CLEAR}{text}" if terminal else text)
             sys.stdout.flush()
             pause(_INTERVAL)
     except KeyboardInterrupt:
         return
+
+
+class _Screen(io.StringIO):
+    """Takes what a command prints, which it prints as to a terminal, in colours, if `terminal`."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
 
 
 def _tried(show: Callable[[], object]) -> None:
