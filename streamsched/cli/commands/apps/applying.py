@@ -20,6 +20,7 @@ from streamsched.cli.commands.deploy import (
     require_mains,
 )
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import short
 from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
 from streamsched.cli.preview import print_preview
@@ -138,7 +139,9 @@ def apply(
 
 
 def _apps(targets: list[str], *, prune: bool, keep: bool | None, elsewhere: bool, url: str) -> list[AppFile]:
-    found = [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in loaded(files_of(targets))]
+    files = files_of(targets)
+    with notice(f"reading {counted(len(files), 'file')}"):
+        found = [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in loaded(files)]
     for each in found if not elsewhere else ():
         require_mains(each.body)
     return found

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from streamsched.cli.commands.apps.app_files import Targets, files_of
+from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import field_path, short
 from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
 from streamsched.domain.errors import InvalidError, StreamschedError
@@ -21,7 +22,9 @@ def validate(targets: Targets, *, output: FormatOption = Format.TABLE) -> None:
     All files are checked, also after an invalid one. Not checked is what only a server knows: plug-ins, permissions,
     and programs of other apps. Python files are executed. Exit code 2: a file is invalid.
     """
-    found = [_checked(file) for file in files_of(targets)]
+    files = files_of(targets)
+    with notice(f"checking {counted(len(files), 'file')}"):
+        found = [_checked(file) for file in files]
     if output.structured:
         print_structured(found, output)
     else:

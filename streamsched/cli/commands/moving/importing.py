@@ -169,11 +169,12 @@ def _import(
     except DecodeError as exc:
         raise DecodeError(f"{file} {field_path(exc.path)}".strip(), exc.reason) from exc
     written: list[str] = []
-    for app in found.apps:
-        app_from_json(app)  # what is written, `validate` accepts
     with_content = [app for app in found.apps if app["programs"] or app["schedules"]]
-    for app in with_content if not dry_run else ():
-        written.append(str(_write(app, to, several=len(with_content) > 1, force=force)))
+    with notice(f"checking and writing {counted(len(with_content), 'app')}"):
+        for app in with_content:
+            app_from_json(app)  # what is written, `validate` accepts
+        for app in with_content if not dry_run else ():
+            written.append(str(_write(app, to, several=len(with_content) > 1, force=force)))
     if output.structured:
         notes = [{"kind": note.kind.value, "path": note.path, "text": note.text} for note in found.notes]
         print_structured({"apps": list(found.apps), "notes": notes, "files": written}, output)
