@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from streamsched.catalog.preview import Dropped, ForeseenChange, PotentialLoss, Preview, Suspension
+from streamsched.catalog.preview import (
+    Difference,
+    Dropped,
+    ForeseenChange,
+    PotentialLoss,
+    Preview,
+    Suspension,
+    program_differences,
+)
 from streamsched.codec.events import native
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.records.state import decode_key
@@ -28,6 +36,7 @@ from streamsched.ports.catalog import (
     ProgramChange,
     ScheduleRecord,
     ScheduleStatus,
+    ScheduleVersion,
 )
 from streamsched.ports.intake import OpenKey
 from streamsched.ports.jobs import JobRecord
@@ -124,7 +133,10 @@ def preview_view(preview: Preview) -> dict[str, Any]:
         "differs": preview.differs,
         "loses": preview.loses,
         "deployedFrom": preview.origin or None,
-        "programs": [_program_change(each) for each in preview.programs],
+        "programs": [
+            {**_program_change(each), "fields": [_difference_view(one) for one in program_differences(each)]}
+            for each in preview.programs
+        ],
         "schedules": [_planned_view(each) for each in preview.schedules],
     }
 
@@ -136,7 +148,7 @@ def _planned_view(planned: ForeseenChange) -> dict[str, Any]:
         "reason": planned.reason,
         "keeps": planned.keeps,
         "loses": planned.loses,
-        "fields": [{"field": one.field, "before": one.before, "after": one.after} for one in planned.fields],
+        "fields": [_difference_view(one) for one in planned.fields],
         "accumulated": [{**_stake_view(one), "fits": one.fits} for one in planned.stakes],
         "waitingJobs": planned.waiting_jobs,
         "openKeys": planned.open_keys,
@@ -164,6 +176,10 @@ def dropped_view(dropped: Dropped) -> dict[str, Any]:
 
 def _stake_view(stake: PotentialLoss) -> dict[str, Any]:
     return {"leaf": stake.leaf, "have": stake.have, "need": stake.need}
+
+
+def _difference_view(difference: Difference) -> dict[str, Any]:
+    return {"field": difference.field, "before": difference.before, "after": difference.after}
 
 
 def _program_change(change: ProgramChange) -> dict[str, Any]:
@@ -291,6 +307,16 @@ def pool_view(pool: PoolRecord) -> dict[str, Any]:
 def decision_view(entry: HistoryEntry) -> dict[str, Any]:
     """An entry of a schedule's history."""
     return {"at": entry.at, "action": entry.action, "reason": entry.reason, "detail": entry.detail}
+
+
+def version_view(version: ScheduleVersion) -> dict[str, Any]:
+    """A definition that a schedule has had."""
+    return {
+        "generation": version.generation,
+        "at": version.at,
+        "reason": version.reason,
+        "definition": version.definition,
+    }
 
 
 def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:

@@ -23,12 +23,14 @@ def deploy(
     not change. In both cases the schedules of a removed program are deleted, and a trigger of any app that waits for
     such a program loses those leaves, or its schedule is deleted if none remain. Idempotent.
 
+    Without `wanted.prunes` nothing is removed or deleted.
+
     `keep` says for all changed schedules whether they keep; None uses `wanted.keeping`.
 
     Raises:
         InvalidDefinitionError: a time leaf of a new or changed schedule can never tick.
     """
-    removed = app.programs.keys() - {program.ref for program in wanted.programs}
+    removed = app.programs.keys() - {program.ref for program in wanted.programs} if wanted.prunes else frozenset()
     changes = [
         *_schedules(app, wanted, removed, update_schedules=update_schedules, keep=keep, now=now),
         *_losing_awaited(app.listeners, removed, now=now),
@@ -78,9 +80,9 @@ def _programs(app: AppRecord, wanted: AppDefinition) -> Iterator[ProgramChange]:
         if known is None:
             yield ProgramChange(Action.CREATED, program, "")
         elif known != program:
-            yield ProgramChange(Action.UPDATED, program, "")
+            yield ProgramChange(Action.UPDATED, program, "", known)
     kept = {program.ref for program in wanted.programs}
-    for ref, program in sorted(app.programs.items()):
+    for ref, program in sorted(app.programs.items()) if wanted.prunes else ():
         if ref not in kept:
             yield ProgramChange(Action.DELETED, program, "not in the deployed app")
 
@@ -98,7 +100,7 @@ def _schedules(
     others = {ref: record for ref, record in app.schedules.items() if record.exists and ref not in definitions}
     yield from _starting(replace(app, schedules=others), removed, now=now)
     remaining = {ref: record for ref, record in others.items() if record.definition.program not in removed}
-    if update_schedules:
+    if update_schedules and wanted.prunes:
         for record in remaining.values():
             yield deleted(record, reason="not in the deployed app", now=now)
     else:

@@ -10,13 +10,14 @@ from typing import Final
 from streamsched.catalog import change, deployment
 from streamsched.catalog.preview import Preview, foreseen
 from streamsched.codec.json.reading import below
+from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.arguments import check_properties
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus
+from streamsched.ports.catalog import AppChange, AppRecord, CatalogReader, ScheduleStatus, ScheduleVersion
 from streamsched.ports.clock import Clock
 
 #: For more schedules than this, all schedules of the app are read at once instead of one by one.
@@ -99,6 +100,19 @@ class Planner:
         """The plan of `Catalog.delete_app`; raises the same."""
         app = await self._reader.app(ref, programs=())
         return await self._foreseen(ref, deployment.remove_app(app, now=self._clock.now()))
+
+    async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
+        """The definitions that the schedule has had, newest first: what it can be changed back to.
+
+        Raises:
+            NotFoundError: it never existed.
+        """
+        found = await self._reader.versions(ref, limit=limit)
+        if not found:
+            status = await self._reader.schedule(ref)  # stored by a release without versions
+            record = status.record
+            return [ScheduleVersion(record.generation, record.updated_at, "", schedule_to_json(record.definition))]
+        return found
 
     async def of_schedule(self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange]) -> Preview:
         """The plan of a decision that depends only on the schedule.

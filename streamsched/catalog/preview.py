@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamsched.codec.schedules.schedule import schedule_to_json
+from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.errors import PlanChangedError
 from streamsched.domain.fold.kept_state import fitting
 from streamsched.domain.fold.plan import LeafSlot, Shape, planned
@@ -172,6 +172,12 @@ def foreseen(change: AppChange, known: Mapping[ScheduleRef, ScheduleStatus], *, 
     return Preview(tuple(change.programs), schedules, f"{_decision(change)}.{_digest(lost)}", origin)
 
 
+def program_differences(change: ProgramChange) -> Iterator[Difference]:
+    """The fields of a program that an update changes; none of a new or removed one."""
+    if change.before is not None:
+        yield from _fields(program_to_json(change.before), program_to_json(change.program))
+
+
 def confirmed(preview: Preview, plan: str | None, what: str) -> None:
     """Compares a plan made now with the confirmed token; None accepts any plan.
 
@@ -230,12 +236,15 @@ def _foreseen(change: ScheduleChange, status: ScheduleStatus | None) -> Foreseen
 
 
 def _differences(before: Schedule, after: Schedule) -> Iterator[Difference]:
-    was, becomes = schedule_to_json(before), schedule_to_json(after)
-    for field in (name for name in becomes if name not in _NAMES):
-        if was.get(field) != becomes[field]:
-            yield Difference(field, was.get(field), becomes[field])
+    yield from _fields(schedule_to_json(before), schedule_to_json(after))
     if before.trigger != after.trigger:
         yield Difference("when", str(before.trigger), str(after.trigger))
+
+
+def _fields(was: Mapping[str, Any], becomes: Mapping[str, Any]) -> Iterator[Difference]:
+    for field in (name for name in {**becomes, **was} if name not in _NAMES):
+        if was.get(field) != becomes.get(field):
+            yield Difference(field, was.get(field), becomes.get(field))
 
 
 def _stakes(progress: Mapping[str, Any] | None, before: Schedule, after: Schedule | None) -> Iterator[PotentialLoss]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.output import Format, print_json
+from streamsched.cli.output import Format, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.domain.errors import PlanChangedError
 
@@ -62,21 +62,21 @@ def confirmed_change(
     for left in reversed(range(_TRIES)):
         planned = plan()
         if dry_run:
-            if output is Format.JSON:
-                print_json(planned)
+            if output.structured:
+                print_structured(planned, output)
             else:
                 show(planned)
             return None
-        if output is not Format.JSON and (always_shown or planned["loses"]):
+        if not output.structured and (always_shown or planned["loses"]):
             show(planned)
         if planned["loses"] and not yes:
-            if output is Format.JSON:
-                print_json(planned)
+            if output.structured:
+                print_structured(planned, output)
             confirm(
                 "Make this change?",
                 declined="nothing was changed",
                 refused="not changed, because something would be lost; `--yes` makes the change, `--dry-run` shows it",
-                quiet=output is Format.JSON,
+                quiet=output.structured,
             )
         try:
             return change(planned["plan"])

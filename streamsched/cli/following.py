@@ -37,7 +37,7 @@ def follow_log(path: str, offset: str, url: str) -> RunState:
         if answer.content:
             tasks.clear()
         typer.echo(decoder.decode(answer.content), nl=False)
-        state, offset = RunState(answer.headers["Streamsched-Run-State"]), answer.headers["Streamsched-Log-Offset"]
+        state, offset = RunState(answer.headers["streamsched-run-state"]), answer.headers["streamsched-log-offset"]
         if answer.content:
             continue
         if state.terminal:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 invalid input or settings, 3 not found, 4 confli
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any, Final
@@ -13,31 +14,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched import __version__
-from streamsched.cli.commands import (
-    admin,
-    backfill,
-    cron,
-    deploy,
-    dev,
-    dlq,
-    event,
-    job,
-    namespace,
-    program,
-    roles,
-    run,
-    schedule,
-    top,
-)
-from streamsched.cli.commands import app as app_commands
-from streamsched.cli.commands.access import token
-from streamsched.cli.commands.dapr import dapr
-from streamsched.cli.commands.datasets import bookmark, watch
-from streamsched.cli.commands.graphs import graph, importing
-from streamsched.cli.commands.limits import cluster, group, pool
-from streamsched.cli.commands.tasks import lane, queue, task
+from streamsched.cli.connection.server_url import CONTEXT
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
+from streamsched.cli.shell.coercion import quicken_own
+from streamsched.cli.shell.command_table import COMMANDS, CommandTable
+from streamsched.cli.shell.completion import Completion, context_names
 from streamsched.cli.table import plain
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -66,7 +48,26 @@ _CODES: Final = {
 
 
 class RootGroup(CommandGroup):
-    """Prints an expected error as one line without a traceback, and exits with the error's code."""
+    """All commands. Prints an expected error as one line without a traceback, and exits with the error's code."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "commands": CommandTable()})
+        quicken_own(self)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, without importing them."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the name and the summary of each command, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, source.summary) for name, source in COMMANDS.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands that begin with the text, without importing them; the options once it begins with a dash."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [Completion(name, source.summary) for name, source in COMMANDS.items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -106,6 +107,15 @@ def options(
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    context: Annotated[
+        str,
+        typer.Option(
+            "--context",
+            envvar=CONTEXT,
+            autocompletion=context_names,
+            help="The context whose server the command uses (`streamsched context list`).",
+        ),
+    ] = "",
 ) -> None:
     """Starts the right Spark job seconds after its inputs are complete.
 
@@ -122,41 +132,12 @@ def make_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "color": False if os.environ.get("NO_COLOR") else None,
+        },
     )
     app.callback()(options)
-    app.command("dev")(dev.dev)
-    app.command("deploy")(deploy.deploy)
-    app.command("diff")(deploy.diff)
-    for name, commands in (
-        ("namespace", namespace.commands),
-        ("app", app_commands.commands),
-        ("schedule", schedule.commands),
-        ("event", event.commands),
-        ("program", program.commands),
-        ("job", job.commands),
-        ("run", run.commands),
-        ("backfill", backfill.commands),
-        ("graph", graph.commands),
-        ("import", importing.commands),
-        ("group", group.commands),
-        ("pool", pool.commands),
-        ("cluster", cluster.commands),
-        ("queue", queue.commands),
-        ("task", task.commands),
-        ("lane", lane.commands),
-        ("dapr", dapr.commands),
-        ("watch", watch.commands),
-        ("bookmark", bookmark.commands),
-        ("cron", cron.commands),
-        ("dlq", dlq.commands),
-        ("token", token.token_commands),
-        ("audit", token.audit_commands),
-    ):
-        app.add_typer(commands(), name=name)
-    roles.register(app)
-    admin.register(app)
-    top.register(app)
     return app
 
 

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from streamsched.cli.naming import short, without_default
 from streamsched.cli.table import Column, layout, plain
+from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.time.duration import duration_text
 
 if TYPE_CHECKING:
@@ -26,12 +27,34 @@ class Format(StrEnum):
     """Output formats."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+    @property
+    def structured(self) -> bool:
+        """Whether the output is for programs."""
+        return self in {Format.JSON, Format.YAML, Format.NAME}
+
+    @property
+    def wide(self) -> bool:
+        """Whether tables have all columns on unbroken lines, wider than the terminal if needed."""
+        return self is Format.WIDE
 
 
 FormatOption = Annotated[
-    Format, typer.Option("-o", "--output", help="Output format: `table` for people, `json` for programs.")
+    Format,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Output format: `table` or `wide` (all columns, unbroken) for people; `json`, `yaml`, or `name` (ids, one "
+        "per line) for programs.",
+    ),
 ]
+
+#: Members that name an object, the first that it has.
+_NAMES = ("id", "run", "job", "schedule", "backfill", "app", "name", "key")
 
 #: Members whose values are ids of schedules, programs, jobs or runs.
 _NAMED = frozenset({"id", "job", "schedule", "program", "runs", "joined"})
@@ -70,9 +93,51 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 
 
-def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column | str], *, empty: str) -> None:
+def print_structured(value: Any, output: Format) -> None:
+    """Prints a value for programs, in one of the structured formats.
+
+    Raises:
+        ConfigurationError: with `name`, the value has no names.
+    """
+    match output:
+        case Format.YAML:
+            import yaml
+
+            typer.echo(yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000), nl=False)
+        case Format.NAME:
+            for name in names_of(value):
+                typer.echo(plain(short(name)))
+        case _:
+            print_json(value)
+
+
+def names_of(value: Any) -> list[str]:
+    """The names of the objects in a list; of an object its own name, else those of the objects in its lists.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if isinstance(value, dict):
+        found = cast("dict[str, Any]", value)
+        own = next((str(found[name]) for name in _NAMES if isinstance(found.get(name), str)), None)
+        if own is not None:
+            return [own]
+        lists = [each for each in found.values() if isinstance(each, list)]
+        if not lists:
+            raise ConfigurationError("this output has no names: use `-o json` or `-o yaml`")
+        return [name for each in lists for name in names_of(each)]
+    return [
+        name
+        for each in cast("list[Any]", value)
+        for name in (names_of(each) if isinstance(each, dict) else [str(each)])
+    ]
+
+
+def print_table(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column | str], *, wide: bool = False, empty: str
+) -> None:
     """Prints the given members of the rows as a table that fits the terminal, or the sentence `empty` without rows. A
-    plain name is a column that is never wrapped.
+    plain name is a column that is never wrapped. A `wide` table has all columns, on unbroken lines.
     """
     from rich.text import Text
 
@@ -82,7 +147,7 @@ def print_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column | st
     if not cells:
         out.print(empty, style="dim")
         return
-    for line in layout(cells, shown, terminal_width()):
+    for line in layout(cells, shown, None if wide else terminal_width()):
         out.print(Text.assemble(*((piece.text, piece.style) for piece in line)))
 
 
@@ -140,6 +205,11 @@ def duration(begin: str | None, end: str | None) -> str | None:
         return None
     length = datetime.fromisoformat(end) - datetime.fromisoformat(begin)
     return duration_text(timedelta(seconds=max(0, round(length.total_seconds()))))
+
+
+def counted(count: int, noun: str) -> str:
+    """The count with its noun, which takes an s in the plural."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def moment(text: str) -> str:

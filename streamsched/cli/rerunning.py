@@ -12,7 +12,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.following import follow_job
 from streamsched.cli.naming import full_job, full_name, full_run, short
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_json, print_structured, print_table
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -80,10 +80,10 @@ def rerun(
         parse_duration(since, "--since")
         jobs = ask("POST", path, url=url, body={"since": since}, params={"dry_run": "true"})["jobs"]
         if dry_run:
-            _show(jobs, quiet=output is Format.JSON)
+            _show(jobs, quiet=output.structured)
             return
         if jobs and not yes:
-            _confirm_jobs(jobs, quiet=output is Format.JSON)
+            _confirm_jobs(jobs, quiet=output.structured)
         body |= {"since": since, "runs": [job["run"] for job in jobs]}
         made = ask("POST", path, url=url, body=body, headers=headers)["jobs"]
         _print_made(made, output, empty=f"no run of {schedule} failed within {since} and was not rerun")
@@ -92,14 +92,14 @@ def rerun(
         raise InvalidError("--schedule and --dry-run", "are for --failed")
     kind = f"runs/{full_run(name)}" if _RUN.fullmatch(name) else f"jobs/{full_job(name)}"
     found = ask("POST", f"/v1/{kind}/rerun", url=url, body=body, headers=headers)
-    print_json(found) if output is Format.JSON else console().print(_made(found), markup=False)
+    print_structured(found, output) if output.structured else console().print(_made(found), markup=False)
     if wait:
         raise typer.Exit(follow_job(found["job"], url))
 
 
 def _print_made(made: Sequence[Mapping[str, Any]], output: Format, *, empty: str) -> None:
-    if output is Format.JSON:
-        print_json(list(made))
+    if output.structured:
+        print_structured(list(made), output)
         return
     for each in made:
         console().print(_made(each), markup=False)

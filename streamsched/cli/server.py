@@ -6,10 +6,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.connection.exchange import Response, exchange
+from streamsched.cli.connection.server_url import CONTEXT, DEFAULT_URL, ContextUrl, found_url, requested_url, token_of
+from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import short
 from streamsched.domain.errors import (
     ConfigurationError,
@@ -23,18 +26,28 @@ from streamsched.domain.errors import (
     UnavailableError,
 )
 
-if TYPE_CHECKING:
-    import httpx
-
-DEFAULT_URL: Final = "http://127.0.0.1:8765"
 _TIMEOUT: Final = 60.0
+
+
+def _requested(ctx: typer.Context, given: str) -> str:
+    """The value of `--url`, else the URL that a context or the environment gives; empty: none."""
+    context = ctx.find_root().params.get("context") or ""
+    if ctx.resilient_parsing:
+        return given
+    if not given:
+        return requested_url(context, os.environ)
+    if context and context != os.environ.get(CONTEXT):
+        raise typer.BadParameter("--url and --context exclude each other")
+    return given.rstrip("/")
+
 
 UrlOption = Annotated[
     str,
     typer.Option(
         "--url",
-        envvar="STREAMSCHED_URL",
-        help=f"URL of the API. Default: that of `streamsched dev` in this folder or a parent, else {DEFAULT_URL}.",
+        callback=_requested,
+        help="URL of the API. Default: that of `--context`, STREAMSCHED_URL, `streamsched dev` in this folder or a "
+        f"parent, the current context, else {DEFAULT_URL}.",
     ),
 ]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Who makes the change and why; stored in the history.")]
@@ -46,26 +59,23 @@ def folder_here() -> Path:
 
 
 def find_url(given: str = "", folder: Path | None = None) -> str:
-    """The API's URL: `given`, else that of the `streamsched dev` of `folder`, of the current folder or of its nearest
-    parent, else the default URL.
-    """
-    if given:
-        return given.rstrip("/")
-    from streamsched.emit.destination import dev_folder, dev_url
-
-    found = folder or dev_folder(os.environ)
-    return (None if found is None else dev_url(found)) or DEFAULT_URL
+    """The API's URL: `given`, else `found_url`."""
+    if isinstance(given, ContextUrl):
+        return given
+    return given.rstrip("/") or found_url(os.environ, folder)
 
 
 def describe_server(given: str = "") -> str:
     """The API's URL, and how it was found if it was not given."""
     url = find_url(given)
-    if given:
-        return url
-    folder = folder_here()
-    if (folder / "dev.json").is_file():
+    if isinstance(url, ContextUrl):
+        return f"{url} (context {url.context.name})"
+    from streamsched.emit.destination import dev_folder, dev_url
+
+    folder = dev_folder(os.environ)
+    if folder is not None and dev_url(folder) == url:
         return f"{url} (`streamsched dev` in {folder.resolve().parent})"
-    return f"{url} (the default; set another with `--url` or STREAMSCHED_URL)"
+    return url if given else f"{url} (the default; set another with `--url`, `--context` or STREAMSCHED_URL)"
 
 
 def ask(
@@ -106,41 +116,34 @@ def request(
     content_type: str = "application/json",
     timeout: float = _TIMEOUT,
     headers: Mapping[str, str] | None = None,
-) -> httpx.Response:
+) -> Response:
     """Sends a request and returns the response, which is successful. Parameters that are empty are not sent.
 
-    The token is `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
+    The token is that of the context; without one `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
 
     Raises:
         InvalidError, NotFoundError, ConflictError: the server refused the request.
         UnavailableError: no server responds at the URL, or not within `timeout` seconds.
     """
-    import httpx
-
     from streamsched.emit.destination import token_for
 
     base = find_url(url)
     data = json.dumps(body).encode() if body is not None else content
     sent = {**(headers or {}), **({"Content-Type": content_type} if data is not None else {})}
-    token = token_for(base, os.environ)
+    own = token_of(base)
+    token = token_for(base, os.environ) if own is None else own
     if token:
         sent["Authorization"] = f"Bearer {token}"
     query = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
-    try:
-        response = httpx.request(method, base + path, params=query, content=data, headers=sent, timeout=timeout)
-    except httpx.TimeoutException as exc:
-        raise UnavailableError(f"{base} did not respond within {timeout:g} s") from exc
-    except (httpx.TransportError, httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-        raise UnavailableError(
-            f"no streamsched API at {base} ({exc}); start one with `streamsched dev`, or set another URL with --url"
-        ) from exc
+    with notice(f"waiting for {base}"):
+        response = exchange(method, base + path, query=query, content=data, headers=sent, timeout=timeout)
     if response.is_success:
         return response
     try:
         problem = response.json()
     except ValueError:
         problem = {}
-    raise refusal(response.status_code, problem if isinstance(problem, dict) else {}, base)
+    raise refusal(response.status, problem if isinstance(problem, dict) else {}, base)
 
 
 def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedError:

@@ -210,7 +210,7 @@ def _line(cells: Sequence[StyledText], widths: Sequence[int]) -> Line:
 
 def _omitted(columns: Sequence[Column], shown: Sequence[Column]) -> list[Line]:
     names = ", ".join(column.head for column in columns if column not in shown)
-    note = f"columns not shown: {names}; use a wider terminal or `-o json`"
+    note = f"columns not shown: {names}; use `-o wide`"
     return [(StyledText(line, "dim"),) for line in textwrap.wrap(note, 78)] if names else []
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry, Descent, ancestry
 from streamsched.domain.graph.ascent import Ascent
-from streamsched.domain.graph.graph import Graph, ParentGroup
+from streamsched.domain.graph.graph import Graph, ParentGroup, check_graph
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.graph.task import NodeId, TaskTemplate
 from streamsched.domain.names import AppRef
@@ -82,6 +82,21 @@ class GraphDesk:
         InvalidDefinitionError: a function that a task names is not installed here.
         """
         await asyncio.to_thread(self._functions.graph, tasks)
+
+    async def with_others(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> Sequence[TaskTemplate]:
+        """These tasks, and those that the app has besides.
+
+        Raises:
+            InvalidDefinitionError: together they are no graph.
+        """
+        try:
+            stored = await self._nodes.graph(app)
+        except NotFoundError:
+            return tasks
+        names = {task.name for task in tasks}
+        together = (*(task for task in stored.tasks if task.name not in names), *tasks)
+        check_graph(together)
+        return together
 
     async def put(self, app: AppRef, tasks: Sequence[TaskTemplate]) -> None:
         """Stores the tasks of an app, whose schedules are stored already. An app without tasks that never had any has

@@ -172,11 +172,12 @@ class ScheduleChange:
 
 @dataclass(frozen=True, slots=True)
 class ProgramChange:
-    """A program stored or removed (CREATED, UPDATED, DELETED)."""
+    """A program stored or removed (CREATED, UPDATED, DELETED); `before`: the one that an update replaces."""
 
     action: Action
     program: Program
     reason: str
+    before: Program | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,16 @@ class HistoryEntry:
     action: str
     reason: str = ""
     detail: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleVersion:
+    """A definition that a schedule has had, as JSON; `generation` is the first one with it."""
+
+    generation: int
+    at: datetime
+    reason: str
+    definition: Mapping[str, Any]
 
 
 class CatalogStore(Protocol):
@@ -375,6 +386,10 @@ class CatalogReader(Protocol):
         """Raises:
         NotFoundError: no such program.
         """
+        ...
+
+    async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
+        """The newest definitions of the schedule, newest first; also of a deleted one."""
         ...
 
     async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:

@@ -23,7 +23,7 @@ COMMANDS = typer.main.get_command(make_app())
 #: Functions of definitions, whose calls in prose are evaluated.
 DEFINITIONS = {name for name in streamsched.__all__ if name.islower()} - {"current_run", "partitions_added"}
 #: Read by commands and emitters; all others are fields of `Settings`.
-OUTSIDE_SETTINGS = re.compile(r"STREAMSCHED_(URL|TOKEN|SPOOL|ARG_\w*|KAFKA_CACHE|TEST_\w+)")
+OUTSIDE_SETTINGS = re.compile(r"STREAMSCHED_(URL|TOKEN|CONTEXT|CONFIG_DIR|SPOOL|ARG_\w*|KAFKA_CACHE|TEST_\w+)")
 
 
 #: A row of the table of stations: number, file, function, and what it opens next.
@@ -59,6 +59,11 @@ def check(words: list[str]) -> None:
     AssertionError: there is no such command, or it has no such option.
     """
     command: Any = COMMANDS
+    while words and words[0].startswith("--"):  # an option of the whole command line
+        name, equals, _ = words[0].partition("=")
+        flags = {option: each.is_flag for each in COMMANDS.params for option in each.opts} | {"--help": True}
+        assert name in flags, f"streamsched has no option {name}"
+        words = words[1 if flags[name] or equals else 2 :]
     while isinstance(command, click.Group) or hasattr(command, "commands"):
         if not words or command.name in {"emit"}:
             return  # a group is named

@@ -117,6 +117,7 @@ ALLOWED: Final = (
     Use("told", "streamsched/store/server/gauges.sql", r"told_at", "column of `shard_reports`"),
     Use("outlets", "streamsched/codec/records/layout.py", r"outlets", "member of the stored layout"),
     Use("outlets", "docs/how-to/migrate.md", r"outlets", "Airflow's word"),
+    Use("outlets", "streamsched/codec/airflow/dag_file.py", r"outlets", "Airflow's word"),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 #: Folders and modules below `tests`.
 LONG: Final = (
+    "acceptance/test_apply.py",
     "acceptance/test_bad_input.py",
     "acceptance/test_changes.py",
     "acceptance/test_dapr_example.py",

@@ -92,6 +92,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         f"DELETE {_SCHEDULE}": Rule(_DEPLOY),
         f"GET {_SCHEDULE}/keys": Rule(_VIEW),
         f"GET {_SCHEDULE}/history": Rule(_VIEW),
+        f"GET {_SCHEDULE}/versions": Rule(_VIEW),
         f"GET {_SCHEDULE}/why-not": Rule(_VIEW),
         f"POST {_SCHEDULE}/enable": Rule(_OPERATE),
         f"POST {_SCHEDULE}/disable": Rule(_OPERATE),

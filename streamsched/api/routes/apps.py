@@ -4,6 +4,7 @@ schedules of an app."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -88,6 +89,9 @@ async def deploy(
         ),
     ] = None,
     keep: KeepQuery = None,
+    prune: Annotated[
+        bool, Query(description="Whether programs, schedules and tasks that the body omits are deleted.")
+    ] = True,
     dry_run: DryRunQuery = False,
     wait: Annotated[
         float | None,
@@ -103,7 +107,8 @@ async def deploy(
     ] = None,
 ) -> Response:
     """Replaces the definition of the app and returns what changed. Programs and schedules that the body omits are
-    deleted; unchanged schedules keep their accumulated events. `origin` is stored, and plans show it as `deployedFrom`.
+    deleted, unless `prune` is false; unchanged schedules keep their accumulated events. `origin` is stored, and plans
+    show it as `deployedFrom`.
 
     Responds when the log has acknowledged the change. If `wait` seconds pass before that, the response is 202 with the
     number of `pending` records; `GET /v1/changes/{change}` shows the progress.
@@ -112,15 +117,17 @@ async def deploy(
     merged = {"namespace": namespace, "application": app, **body}
     update = services.update_schedules if update_schedules is None else update_schedules
     definition = await asyncio.to_thread(app_from_json, merged)  # takes seconds for thousands of schedules
+    definition = replace(definition, prunes=prune)
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
     check_programs(caller, definition.programs)
-    await services.graphs.check(definition.tasks)
+    tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
+    await services.graphs.check(tasks)
     if dry_run:
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
     applied = await catalog.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
-    await services.graphs.put(ref, definition.tasks)
+    await services.graphs.put(ref, tasks)
     view = {"app": str(ref), **change_view(applied.change)}
     if not applied.pending:
         return rendered(view)

@@ -34,6 +34,7 @@ from streamsched.api.views import (
     losses_view,
     preview_view,
     schedule_view,
+    version_view,
     why_not_view,
 )
 from streamsched.catalog.preview import Suspended
@@ -112,6 +113,15 @@ async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) ->
     """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
     entries = await catalog.history(ScheduleRef.parse(schedule), limit=limit)
     return rendered({"history": [decision_view(each) for each in entries]})
+
+
+@router.get("/{schedule}/versions", summary="List the versions of a schedule")
+async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
+    """The definitions that the schedule has had, newest first, at most 50. `generation` is the first one with the
+    definition. `PUT /v1/schedules/{schedule}` with such a definition changes the schedule back to it.
+    """
+    found = await catalog.planner.versions(ScheduleRef.parse(schedule), limit=limit)
+    return rendered({"versions": [version_view(each) for each in found]})
 
 
 @router.get("/{schedule}/why-not", summary="Explain why a schedule started nothing")

@@ -22,7 +22,7 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_name, short
-from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, escaped, print_json, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask, find_url, folder_here
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import ConfigurationError, InvalidError
@@ -46,20 +46,21 @@ DirectOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("doctor")(doctor)
-    app.command("resync")(resync)
-    app.command("reshard")(reshard)
+def topics_commands() -> typer.Typer:
+    """The commands of `streamsched topics`."""
     topics = new_group("Checks and creates the topics of the log.")
     topics.command("check")(topics_check)
     topics.command("create")(topics_create)
-    app.add_typer(topics, name="topics")
+    return topics
+
+
+def state_commands() -> typer.Typer:
+    """The commands of `streamsched state`."""
     state = new_group("Shows, exports and imports the shards' state of schedules.")
     state.command("show")(state_show)
     state.command("export")(state_export)
     state.command("import")(state_import)
-    app.add_typer(state, name="state")
+    return state
 
 
 def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
@@ -81,8 +82,8 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
         location = _database_here()
         findings = [finding_json(each) for each in administer(run)]
     findings = [{"check": "installation", "health": "ok", "found": location, "advice": ""}, *findings]
-    if output is Format.JSON:
-        print_json(findings)
+    if output.structured:
+        print_structured(findings, output)
     else:
         out = console()
         for each in findings:
@@ -135,7 +136,7 @@ def resync(
         return len(sent), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
 
     sent, faults = administer(run)
-    if output is Format.JSON:
+    if output.structured:
         rows = [{"schedule": str(f.schedule), "fault": f.text, "curable": bool(f.repair)} for f in faults]
         print_json({"told": sent, "faults": rows})
     else:
@@ -247,11 +248,11 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         }
         for report in reports
     ]
-    if output is Format.JSON:
-        print_json(rows)
+    if output.structured:
+        print_structured(rows, output)
     else:
         columns = (Column("topic", kind=ColumnKind.ID), "partitions", "cleanup", Column("wrong", kind=ColumnKind.TEXT))
-        print_table(rows, columns, empty="no topics")
+        print_table(rows, columns, wide=output.wide, empty="no topics")
     if any(report.wrong for report in reports):
         raise typer.Exit(WRONG)
 

@@ -10,15 +10,16 @@ import typer
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, short, without_default
-from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.shell.completion import app_names
 from streamsched.cli.table import Column, ColumnKind
 
 #: Most programs and schedules that `show` lists, of each.
 _SHOWN: Final = 100
 
-AppArgument = Annotated[str, typer.Argument(metavar="APP", help="App, [namespace.]app.")]
+AppArgument = Annotated[str, typer.Argument(metavar="APP", autocompletion=app_names, help="App, [namespace.]app.")]
 
 
 def commands() -> typer.Typer:
@@ -41,8 +42,8 @@ def list_apps(
     """Lists apps with the number of their programs and schedules, ordered by id."""
     query = {"namespace": namespace}
     apps, more = listed("/v1/apps", "apps", url=url, output=output, after=after, limit=limit, params=query)
-    if output is Format.JSON:
-        print_json(apps)
+    if output.structured:
+        print_structured(apps, output)
         return
     rows = [{**each, "id": short(each["id"]), "schedules": _schedules(each["schedules"])} for each in apps]
     columns = (
@@ -53,7 +54,7 @@ def list_apps(
         Column("deployedFrom", "from", ColumnKind.ID, optional=1),
     )
     empty = "no apps in this namespace" if namespace else "no apps yet: `streamsched deploy FILE`"
-    print_table(rows, columns, empty=empty)
+    print_table(rows, columns, wide=output.wide, empty=empty)
     print_more(more)
 
 
@@ -64,8 +65,8 @@ def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOptio
     query = {"app": ref, "limit": _SHOWN}
     programs = ask("GET", "/v1/programs", url=url, params=query)
     schedules = ask("GET", "/v1/schedules", url=url, params=query)
-    if output is Format.JSON:
-        print_json({**found, "programs": programs["programs"], "schedules": schedules["schedules"]})
+    if output.structured:
+        print_structured({**found, "programs": programs["programs"], "schedules": schedules["schedules"]}, output)
         return
     out = console()
     where = f" from {found['deployedFrom']}" if found["deployedFrom"] else ""
@@ -110,8 +111,8 @@ def delete(
     )
     if changed is None:
         return
-    if output is Format.JSON:
-        print_json(changed)
+    if output.structured:
+        print_structured(changed, output)
         return
     programs, schedules = len(changed["programs"]), len(changed["schedules"])
     console().print(

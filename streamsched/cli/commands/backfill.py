@@ -13,10 +13,19 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_backfill, full_name, short
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_record, print_table, state_style
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    print_record,
+    print_structured,
+    print_table,
+    state_style,
+)
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.progress_bar import bar
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
@@ -46,7 +55,9 @@ def commands() -> typer.Typer:
 
 
 def start(
-    schedule: Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")],
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
+    ],
     *,
     begin: Annotated[
         str,
@@ -127,8 +138,8 @@ def start(
     params = {"dry_run": "true", "limit": limit} if dry_run else None
     path = f"/v1/schedules/{full_name(schedule)}/backfills"
     found = ask("POST", path, url=url, body=body, params=params, headers=headers)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     elif dry_run:
         _print_plan(found)
     else:
@@ -139,7 +150,9 @@ def start(
 
 def list_backfills(
     *,
-    schedule: Annotated[str, typer.Option(help="Only backfills of this schedule, [namespace.]app.name.")] = "",
+    schedule: Annotated[
+        str, typer.Option(autocompletion=schedule_names, help="Only backfills of this schedule, [namespace.]app.name.")
+    ] = "",
     after: AfterOption = "",
     limit: LimitOption = None,
     output: FormatOption = Format.TABLE,
@@ -148,8 +161,8 @@ def list_backfills(
     """Lists backfills, newest first."""
     params = {"schedule": full_name(schedule)}
     found, more = listed("/v1/backfills", "backfills", url=url, output=output, after=after, limit=limit, params=params)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     columns = (
         Column("id", "backfill", ColumnKind.ID),
@@ -160,7 +173,7 @@ def list_backfills(
         Column("failed", optional=1),
         Column("createdAt", "started", optional=2),
     )
-    print_table((_row(each) for each in found), columns, empty="no backfills")
+    print_table((_row(each) for each in found), columns, wide=output.wide, empty="no backfills")
     print_more(more)
 
 
@@ -168,8 +181,8 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
     """Shows a backfill with its progress, and its active and failed jobs."""
     path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}"
     found = ask("GET", path, url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     console().print(progress(found["counts"]), markup=False)
     first = ("id", "schedule", "state", "stateReason", "from", "to")
@@ -185,7 +198,7 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
             Column("outcome", style=state_style),
             Column("reason", kind=ColumnKind.TEXT, breakable=True, optional=1),
         )
-        print_table(({**each, "job": short(each["job"])} for each in jobs["jobs"]), columns, empty="")
+        print_table(({**each, "job": short(each["job"])} for each in jobs["jobs"]), columns, wide=output.wide, empty="")
         if "next" in jobs:
             console().print("and more", style="dim")
 

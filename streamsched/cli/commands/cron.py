@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
@@ -68,8 +68,8 @@ def next_ticks(
     check_cron(leaf)
     since = _instant(after) if after else SystemClock().now()
     found = {"when": str(leaf), **forecast_codec.to_json(forecast(leaf, since, count, created_at=since))}
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         print_forecast(found)
 
@@ -90,7 +90,11 @@ def print_forecast(found: Mapping[str, Any]) -> None:
     used = [column for column in columns if column.name == "local" or any(row.get(column.name) for row in rows)]
     console().print(found["when"], markup=False, style="bold")
     if rows:
-        print_table([{column.name: row.get(column.name) or "" for column in used} for row in rows], used, empty="")
+        print_table(
+            [{column.name: row.get(column.name) or "" for column in used} for row in rows],
+            used,
+            empty="",
+        )
     if not found["ticks"]:
         console().print("no further ticks", style="dim")
 

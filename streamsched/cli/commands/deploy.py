@@ -12,7 +12,7 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, describe_server
 from streamsched.domain.errors import InvalidDefinitionError, UnavailableError
@@ -21,8 +21,8 @@ from streamsched.domain.errors import InvalidDefinitionError, UnavailableError
 DIFFERS: Final = 6
 
 #: Seconds: longest request that stores an app; longest wait for the log in one request; longest time without progress.
-_STORE_TIMEOUT: Final = 600.0
-_WAIT: Final = 2.0
+STORE_TIMEOUT: Final = 600.0
+WAIT: Final = 2.0
 _STALLED: Final = 30.0
 
 Target = Annotated[
@@ -70,27 +70,27 @@ def deploy(
     app = load_app(target)
     body = app_to_json(app)
     if not elsewhere:
-        _require_mains(body)
+        require_mains(body)
     path, origin = f"/v1/apps/{app.ref.namespace}/{app.ref.app}", origin_of(target)
     params = {"updateSchedules": update_schedules, "keep": keep}
 
     def plan() -> Any:
-        return ask("PUT", path, url=url, params={**params, "dry_run": True}, body=body, timeout=_STORE_TIMEOUT)
+        return ask("PUT", path, url=url, params={**params, "dry_run": True}, body=body, timeout=STORE_TIMEOUT)
 
     def change(token: str) -> Any:
-        query = {**params, "plan": token, "origin": origin, "wait": _WAIT}
-        return ask("PUT", path, url=url, params=query, body=body, timeout=_STORE_TIMEOUT)
+        query = {**params, "plan": token, "origin": origin, "wait": WAIT}
+        return ask("PUT", path, url=url, params=query, body=body, timeout=STORE_TIMEOUT)
 
     def show(planned: Mapping[str, Any]) -> None:
-        _print_plan(planned, origin, url)
+        print_plan(planned, origin, url)
 
     changed = confirmed_change(plan, change, yes=yes, dry_run=dry_run, output=output, show=show, always_shown=True)
     if changed is None:
         return
     if changed.get("pending"):
-        _await_log(short(str(app.ref)), changed, url)
-    if output is Format.JSON:
-        print_json(changed)
+        await_log(short(str(app.ref)), changed, url)
+    if output.structured:
+        print_structured(changed, output)
         return
     counts = [f"{len(changed[kind])} {kind}" for kind in ("programs", "schedules") if changed[kind]]
     done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
@@ -116,10 +116,10 @@ def diff(
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
     path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
     preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
-    if output is Format.JSON:
-        print_json(preview)
+    if output.structured:
+        print_structured(preview, output)
     else:
-        _print_plan(preview, origin_of(target), url)
+        print_plan(preview, origin_of(target), url)
     if preview["differs"]:
         raise typer.Exit(DIFFERS)
 
@@ -131,13 +131,24 @@ def origin_of(target: str) -> str:
     return f"{socket.gethostname()}:{path.resolve() if path.is_file() else source}"
 
 
-def _print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
+def print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
     """Prints the server and the plan, and warns when the app was last deployed from another file."""
-    out, app = console(), short(planned["app"])
-    out.print(f"{app} at {describe_server(url)}", markup=False)
+    print_server(short(planned["app"]), planned, url)
+    print_preview(planned)
+    print_former_origin(planned, origin)
+
+
+def print_server(what: str, planned: Mapping[str, Any], url: str) -> None:
+    """Prints what the plan is about, and its server and installation."""
+    out = console()
+    out.print(f"{what} at {describe_server(url)}", markup=False)
     if planned.get("installation"):
         out.print(f"  installation: {planned['installation']}", markup=False)
-    print_preview(planned)
+
+
+def print_former_origin(planned: Mapping[str, Any], origin: str) -> None:
+    """Warns when the app was last deployed from another file."""
+    out, app = console(), short(planned["app"])
     before = planned.get("deployedFrom")
     if before and before != origin:
         out.print(f"{app} was last deployed from another file: {before}", style="yellow", markup=False)
@@ -149,7 +160,7 @@ def _print_plan(planned: Mapping[str, Any], origin: str, url: str) -> None:
             out.print("if this is another app, give it another name: App(...)", style="yellow", markup=False)
 
 
-def _await_log(app: str, changed: dict[str, Any], url: str) -> None:
+def await_log(app: str, changed: dict[str, Any], url: str) -> None:
     """Waits until the log has acknowledged the change; shows the progress on a terminal.
 
     Raises:
@@ -160,7 +171,7 @@ def _await_log(app: str, changed: dict[str, Any], url: str) -> None:
     with console(stderr=True).status("") as status:
         while left:
             status.update(f"{app} is stored; the log has acknowledged {total - left} of {total} records")
-            pending = int(ask("GET", f"/v1/changes/{changed['change']}", url=url, params={"wait": _WAIT})["pending"])
+            pending = int(ask("GET", f"/v1/changes/{changed['change']}", url=url, params={"wait": WAIT})["pending"])
             if pending < left:
                 stalls_at = time.monotonic() + _STALLED
             elif time.monotonic() > stalls_at:
@@ -174,7 +185,7 @@ def _await_log(app: str, changed: dict[str, Any], url: str) -> None:
         changed.pop(name, None)
 
 
-def _require_mains(body: dict[str, Any]) -> None:
+def require_mains(body: dict[str, Any]) -> None:
     """Checks the main files of Spark programs.
 
     Raises:

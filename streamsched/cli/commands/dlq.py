@@ -9,7 +9,7 @@ import typer
 from streamsched.cli.commands.admin import DirectOption, administer, through_api
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path
-from streamsched.cli.output import Format, FormatOption, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, print_json, print_structured, print_table
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
@@ -58,11 +58,11 @@ def list_letters(
         found = ask("GET", _PATH, url=url, params={"after": after, "limit": limit})
     else:
         found = administer(read)
-    if output is Format.JSON:
-        print_json(found["letters"])
+    if output.structured:
+        print_structured(found["letters"], output)
     else:
         rows = [{**each, "path": field_path(each.get("path") or "") or None} for each in found["letters"]]
-        print_table(rows, _COLUMNS, empty="no dead letters")
+        print_table(rows, _COLUMNS, wide=output.wide, empty="no dead letters")
         print_more(found.get("next", ""))
 
 

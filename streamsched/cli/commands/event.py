@@ -16,7 +16,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path
-from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
+from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import plain
 from streamsched.domain.errors import InvalidError
@@ -120,8 +120,8 @@ def why(
     Exit code 3: no verdict is known.
     """
     found = ask("GET", f"/v1/events/{quote(event, safe='')}/verdicts", url=url, params={"source": source})
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         out = console()
         out.print(found["summary"], markup=False)
@@ -160,8 +160,8 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
     Raises:
         typer.Exit: some events were refused (exit code 2).
     """
-    if output is Format.JSON:
-        print_json(result)
+    if output.structured:
+        print_structured(result, output)
     else:
         count = result["accepted"]
         console().print(f"{count} event{'s' if count != 1 else ''} accepted: {', '.join(result['ids'])}")

@@ -17,13 +17,14 @@ from streamsched.cli.output import (
     duration,
     escaped,
     moment,
-    print_json,
     print_record,
+    print_structured,
     print_table,
     state_style,
 )
 from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.shell.completion import app_names, job_names, schedule_names
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.ports.clock import SystemClock
 
@@ -38,7 +39,7 @@ _COLUMNS: Final = (
     Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
 )
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names, help="Id of the job.")]
 
 
 def commands() -> typer.Typer:
@@ -54,8 +55,12 @@ def commands() -> typer.Typer:
 
 def list_jobs(
     *,
-    schedule: Annotated[str, typer.Option(help="Only jobs of this schedule, [namespace.]app.name.")] = "",
-    app: Annotated[str, typer.Option("--app", help="Only jobs of this app, [namespace.]app.")] = "",
+    schedule: Annotated[
+        str, typer.Option(autocompletion=schedule_names, help="Only jobs of this schedule, [namespace.]app.name.")
+    ] = "",
+    app: Annotated[
+        str, typer.Option("--app", autocompletion=app_names, help="Only jobs of this app, [namespace.]app.")
+    ] = "",
     state: Annotated[
         list[str] | None,
         typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT or LAUNCHED; can be repeated."),
@@ -70,11 +75,11 @@ def list_jobs(
     params = {"schedule": full_name(schedule), "app": full_app(app), "state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/jobs", url=url, params=params)
     jobs = found["jobs"]
-    if output is Format.JSON:
-        print_json(jobs)
+    if output.structured:
+        print_structured(jobs, output)
     else:
         empty = "no such jobs" if schedule or app or state else "no jobs yet: no schedule has been satisfied"
-        print_table(map(_row, jobs), _COLUMNS, empty=empty)
+        print_table(map(_row, jobs), _COLUMNS, wide=output.wide, empty=empty)
         print_more(found.get("next", ""))
 
 
@@ -95,8 +100,8 @@ def _row(job: Mapping[str, Any]) -> dict[str, Any]:
 def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a job."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         print_record(found)
 
@@ -104,8 +109,8 @@ def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") 
 def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains the state of a job: its constraints, and the earliest time at which it can start."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}/why", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out = console()
     out.print(f"[bold]{short(found['job'])}[/] is {coloured(found['state'])}")

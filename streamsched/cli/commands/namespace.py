@@ -9,7 +9,7 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, moment, print_json
+from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import plain
 from streamsched.domain.errors import InvalidError
@@ -77,8 +77,8 @@ def _path(namespace: str) -> str:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out = console()
     for name, value in found["arguments"].items():

@@ -10,9 +10,10 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.shell.completion import app_names, program_names
 from streamsched.cli.table import Column, ColumnKind
 
 #: The member that describes what a program runs, for each type of program.
@@ -31,7 +32,9 @@ def commands() -> typer.Typer:
 def list_programs(
     *,
     namespace: Annotated[str, typer.Option(help="Only programs of this namespace.")] = "",
-    app: Annotated[str, typer.Option("--app", help="Only programs of this app, [namespace.]app.")] = "",
+    app: Annotated[
+        str, typer.Option("--app", autocompletion=app_names, help="Only programs of this app, [namespace.]app.")
+    ] = "",
     after: AfterOption = "",
     limit: LimitOption = None,
     output: FormatOption = Format.TABLE,
@@ -40,8 +43,8 @@ def list_programs(
     """Lists programs, ordered by id."""
     query = {"namespace": namespace, "app": full_app(app)}
     programs, more = listed("/v1/programs", "programs", url=url, output=output, after=after, limit=limit, params=query)
-    if output is Format.JSON:
-        print_json(programs)
+    if output.structured:
+        print_structured(programs, output)
     else:
         rows = [
             {**each, "id": short(each["id"]), "runs": next((each[kind] for kind in _RUNS if kind in each), None)}
@@ -49,13 +52,18 @@ def list_programs(
         ]
         empty = "no such programs" if namespace or app else "no programs yet: `streamsched deploy FILE`"
         print_table(
-            rows, (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.ID)), empty=empty
+            rows,
+            (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.ID)),
+            wide=output.wide,
+            empty=empty,
         )
         print_more(more)
 
 
 def start(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Program, [namespace.]app.name.")],
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", autocompletion=program_names, help="Program, [namespace.]app.name.")
+    ],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Arguments of the run.")] = None,
     *,
     at_most: Annotated[
@@ -70,14 +78,16 @@ def start(
     """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
     body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
     found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         console().print(f"{short(found['run'])} is starting; see `streamsched run show {short(found['run'])}`")
 
 
 def delete(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Program, [namespace.]app.name.")],
+    program: Annotated[
+        str, typer.Argument(metavar="PROGRAM", autocompletion=program_names, help="Program, [namespace.]app.name.")
+    ],
     *,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -100,8 +110,8 @@ def delete(
     )
     if changed is None:
         return
-    if output is Format.JSON:
-        print_json(changed)
+    if output.structured:
+        print_structured(changed, output)
         return
     out = console()
     for kind in ("programs", "schedules"):

@@ -20,14 +20,6 @@ HealthPort = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds a command for each role."""
-    app.command("worker")(worker)
-    app.command("launcher")(launcher)
-    app.command("api")(api)
-    app.command("migrate")(migrate)
-
-
 def worker(*, broker: Broker = None, health_port: HealthPort = None) -> None:
     """Runs a worker: owns shards of the log and folds their events into satisfactions.
 

@@ -16,7 +16,7 @@ from streamsched.cli.output import (
     FormatOption,
     console,
     duration,
-    print_json,
+    print_structured,
     print_table,
     state_style,
 )
@@ -24,6 +24,7 @@ from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
+from streamsched.cli.shell.completion import app_names, program_names, run_names
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.run import RunState
@@ -38,7 +39,7 @@ _COLUMNS: Final = (
     Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
 )
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", autocompletion=run_names, help="Id of the run.")]
 
 
 def commands() -> typer.Typer:
@@ -116,8 +117,8 @@ def start(
     path = f"/v1/schedules/{full_name(schedule)}/runs" if schedule else f"/v1/programs/{full_name(program)}/runs"
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     found = ask("POST", path, url=url, body=body, headers=headers)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         console().print(_started(found), markup=False)
     if wait and "run" in found:
@@ -137,8 +138,12 @@ def _started(found: Mapping[str, Any]) -> str:
 
 def list_runs(
     *,
-    program: Annotated[str, typer.Option(help="Only runs of this program, [namespace.]app.name.")] = "",
-    app: Annotated[str, typer.Option("--app", help="Only runs of this app, [namespace.]app.")] = "",
+    program: Annotated[
+        str, typer.Option(autocompletion=program_names, help="Only runs of this program, [namespace.]app.name.")
+    ] = "",
+    app: Annotated[
+        str, typer.Option("--app", autocompletion=app_names, help="Only runs of this app, [namespace.]app.")
+    ] = "",
     state: Annotated[
         list[str] | None, typer.Option(help="Only runs in this state, such as RUNNING or FAILED; can be repeated.")
     ] = None,
@@ -152,10 +157,15 @@ def list_runs(
     params = {"program": full_name(program), "app": full_app(app), "state": states, "after": after, "limit": limit}
     found = ask("GET", "/v1/runs", url=url, params=params)
     runs = found["runs"]
-    if output is Format.JSON:
-        print_json(runs)
+    if output.structured:
+        print_structured(runs, output)
     else:
-        print_table(map(_row, runs), _COLUMNS, empty="no such runs" if program or app or state else "no runs yet")
+        print_table(
+            map(_row, runs),
+            _COLUMNS,
+            wide=output.wide,
+            empty="no such runs" if program or app or state else "no runs yet",
+        )
         print_more(found.get("next", ""))
 
 
@@ -174,8 +184,8 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
 def show(run: Run, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
     found = ask("GET", f"/v1/runs/{full_run(run)}", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         print_run(found)
 
@@ -195,7 +205,7 @@ def logs(
     answer = request("GET", path, url=url, params={"tail": tail})
     typer.echo(answer.text, nl=False)
     if follow:
-        state = follow_log(path, answer.headers["Streamsched-Log-Offset"], url)
+        state = follow_log(path, answer.headers["streamsched-log-offset"], url)
         if state is not RunState.COMPLETED:
             raise typer.Exit(1)
 

@@ -11,6 +11,7 @@ import typer
 from streamsched.cli.commands import schedule_changes
 from streamsched.cli.commands.cron import print_forecast, print_since_last_run
 from streamsched.cli.commands.schedule_changes import state_in_words
+from streamsched.cli.commands.schedules import versions
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short, without_default
 from streamsched.cli.output import (
@@ -19,12 +20,13 @@ from streamsched.cli.output import (
     console,
     escaped,
     moment,
-    print_json,
+    print_structured,
     print_table,
     progress_tree,
 )
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.time.duration import parse_duration
 from streamsched.ports.clock import SystemClock
@@ -51,7 +53,9 @@ _MOST_TICKS: Final = 200
 #: Seconds between requests for the result of a replay.
 _POLL_INTERVAL: Final = 0.3
 
-Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")]
+Schedule = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
+]
 AppFilter = Annotated[str, typer.Option("--app", help="Only schedules of this app, [namespace.]app.")]
 
 
@@ -74,6 +78,7 @@ def commands() -> typer.Typer:
     app.command("next")(next_ticks)
     app.command("keys")(keys)
     app.command("replay")(replay)
+    versions.register(app)
     schedule_changes.register(app)
     return app
 
@@ -95,18 +100,23 @@ def list_schedules(
     schedules, more = listed(
         "/v1/schedules", "schedules", url=url, output=output, after=after, limit=limit, params=params
     )
-    if output is Format.JSON:
-        print_json(schedules)
+    if output.structured:
+        print_structured(schedules, output)
         return
     filtered = namespace or app or state
     empty = "no such schedules" if filtered else "no schedules yet: `streamsched deploy FILE`"
-    print_table(map(_row, schedules), _COLUMNS, empty=empty)
+    print_table(map(_row, schedules), _COLUMNS, wide=output.wide, empty=empty)
     print_more(more)
 
 
 def next_ticks(
     schedule: Annotated[
-        str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name. Default: all schedules.")
+        str,
+        typer.Argument(
+            metavar="SCHEDULE",
+            autocompletion=schedule_names,
+            help="Schedule, [namespace.]app.name. Default: all schedules.",
+        ),
     ] = "",
     *,
     app: AppFilter = "",
@@ -131,8 +141,8 @@ def next_ticks(
     if app or within:
         raise typer.BadParameter("--app and --within need the ticks of all schedules; omit SCHEDULE")
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/next", url=url, params={"count": count})
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     if not found["leaves"] and not found["sinceLastRun"]:
         console().print("the schedule has no time trigger", style="dim")
@@ -152,21 +162,23 @@ def _print_all_ticks(app: str, within: str, count: int, output: Format, url: str
         "until": until.isoformat().replace("+00:00", "Z") if until else None,
     }
     ticks = ask("GET", "/v1/ticks", url=url, params=params)["ticks"]
-    if output is Format.JSON:
-        print_json(ticks)
+    if output.structured:
+        print_structured(ticks, output)
         return
     rows = [
         {**each, "schedule": short(each["schedule"]), "program": short(each["program"]), "at": each["firesAt"]}
         for each in ticks
     ]
-    print_table(rows, _TICKS, empty=f"no schedule ticks within {within}" if within else "no schedule ticks")
+    print_table(
+        rows, _TICKS, wide=output.wide, empty=f"no schedule ticks within {within}" if within else "no schedule ticks"
+    )
 
 
 def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a schedule: state, trigger, next tick, waiting jobs, verdicts and progress."""
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out, name = console(), short(found["id"])
     colour = "green" if found["enabled"] else "yellow"
@@ -201,8 +213,8 @@ def keys(
     """Lists the open keys of a correlating schedule (`per`) with their progress."""
     params = {"after": after, "limit": limit}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out = console()
     if not found["keys"]:
@@ -232,8 +244,8 @@ def why_not(
     """Explains why a schedule did not start its program between two instants."""
     params = {name: value for name, value in (("since", since), ("until", until)) if value}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out = console()
     out.print(f"{short(found['schedule'])}: {found['summary']}", markup=False)
@@ -288,12 +300,12 @@ def history(
 ) -> None:
     """Lists the changes of a schedule with their reasons, newest first. Also works for a deleted schedule."""
     lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
-    if output is Format.JSON:
-        print_json(lines)
+    if output.structured:
+        print_structured(lines, output)
     else:
         rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
         columns = ("at", "action", "generation", Column("reason", kind=ColumnKind.TEXT))
-        print_table(rows, columns, empty="no changes")
+        print_table(rows, columns, wide=output.wide, empty="no changes")
 
 
 def _print_error(found: dict[str, Any]) -> None:

@@ -10,13 +10,19 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import full_app, full_name, short
-from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_json
+from streamsched.cli.output import Format, FormatOption, console, escaped, moment, print_structured
 from streamsched.cli.preview import dropped_lines
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.shell.completion import schedule_names
 from streamsched.domain.schedules.pause import PauseMode
 
-Schedule = Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")]
-Schedules = Annotated[list[str] | None, typer.Argument(metavar="SCHEDULE", help="Schedules, [namespace.]app.name.")]
+Schedule = Annotated[
+    str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
+]
+Schedules = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedules, [namespace.]app.name."),
+]
 AppOption = Annotated[str, typer.Option("--app", help="All schedules of this app, [namespace.]app.")]
 
 
@@ -147,8 +153,8 @@ def update(
     )
     if found is None:
         return
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         _report(found, "update")
 
@@ -178,8 +184,8 @@ def delete(
     )
     if found is None:
         return
-    if output is Format.JSON:
-        print_json({"id": name, "action": "deleted"})
+    if output.structured:
+        print_structured({"id": name, "action": "deleted"}, output)
     else:
         console().print(f"{short(name)} is deleted")
 
@@ -222,8 +228,8 @@ def _change(path: str, body: object, verb: str, *, yes: bool, dry_run: bool, out
     )
     if found is None:
         return
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         _report(found, verb)
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from streamsched.cli.overview import Read
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("top")(top)
-
-
 def top(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
@@ -39,7 +34,7 @@ def top(
 
     from streamsched.cli.overview import watch
 
-    as_json = output is Format.JSON
+    as_json = output.structured
     asyncio.run(watch(_source(url, direct=direct), once=once or as_json, every=every, as_json=as_json))
 
 

@@ -25,6 +25,7 @@ class AppDefinition:
         enabled: names of the schedules that are created enabled.
         keeping: names of those that keep compatible accumulations when they are changed.
         tasks: tasks of the app's graph; each has a schedule of its name.
+        prunes: whether what the app has besides is deleted when this is deployed.
     """
 
     ref: AppRef
@@ -33,6 +34,7 @@ class AppDefinition:
     enabled: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
     tasks: tuple[TaskTemplate, ...] = ()
+    prunes: bool = True
 
     def __post_init__(self) -> None:
         for kind, things in (("programs", self.programs), ("schedules", self.schedules)):

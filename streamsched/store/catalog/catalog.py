@@ -34,6 +34,7 @@ from streamsched.ports.catalog import (
 )
 from streamsched.store.catalog import outbox
 from streamsched.store.catalog.history import record_all
+from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -149,6 +150,7 @@ async def _write_schedules(connection: Any, changes: Sequence[ScheduleChange]) -
     ]
     if len(await connection.fetch(_SQL["put_schedules"], *_columns(rows))) < len(rows):
         raise _Overtaken
+    await record_versions(connection, changes)
     await connection.execute(
         _SQL["ring_graphs"], [ref for ref, each in zip(refs, changes, strict=True) if each.after.enabled]
     )

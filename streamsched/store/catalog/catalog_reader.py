@@ -15,8 +15,15 @@ from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.ticks.since_last_run import NO_RUN, RunActivity, next_tick
 from streamsched.domain.triggers.leaf import since_last_run_of
-from streamsched.ports.catalog import AppRecord, AppSummary, HistoryEntry, ScheduleRecord, ScheduleStatus
-from streamsched.store.catalog import history
+from streamsched.ports.catalog import (
+    AppRecord,
+    AppSummary,
+    HistoryEntry,
+    ScheduleRecord,
+    ScheduleStatus,
+    ScheduleVersion,
+)
+from streamsched.store.catalog import history, versions
 from streamsched.store.catalog.catalog import (
     app_record,
     awaiting,
@@ -106,6 +113,11 @@ class PostgresCatalogReader:
         self, *, namespace: str | None = None, app: AppRef | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[Program]:
         return await self._programs(namespace, app and str(app), None, after, limit)
+
+    async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
+        with translated():
+            async with self._pool.acquire() as connection:
+                return await versions.versions(connection, str(ref), limit)
 
     async def history(self, subject_kind: str, subject: str, *, limit: int = 100) -> Sequence[HistoryEntry]:
         with translated():

@@ -148,6 +148,8 @@ def settings_page() -> str:
             (
                 ("`STREAMSCHED_URL`", "commands, emitters", "the API"),
                 ("`STREAMSCHED_TOKEN`", "commands", "sent as a bearer token, for a proxy that authenticates"),
+                ("`STREAMSCHED_CONTEXT`", "commands", "the context whose server and token they use"),
+                ("`STREAMSCHED_CONFIG_DIR`", "commands", "the folder of the contexts, in place of the user's"),
                 ("`STREAMSCHED_EMIT_URL`", "emitters, file sets", "where events are sent; set in every run"),
                 ("`STREAMSCHED_SPOOL`", "emitters, file sets", "folder for events that could not be sent"),
                 ("`STREAMSCHED_NAMESPACE`", "emitters, file sets", "namespace of names without one; set in every run"),

@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from streamsched.catalog.change import create, delete, update
-from streamsched.catalog.preview import Difference, PotentialLoss, foreseen
+from streamsched.catalog.deployment import deploy
+from streamsched.catalog.preview import Difference, PotentialLoss, foreseen, program_differences
 from streamsched.codec.views import explanation
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.fold.fold import fold
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.signals.signal import Occurred, Put
 from streamsched.domain.triggers.trigger import Partitions
@@ -70,3 +72,15 @@ def test_a_new_schedule_has_nothing_to_lose_and_an_equal_one_is_no_difference() 
 
     assert (seen.action, seen.fields, seen.stakes) == (Action.CREATED, (), ())
     assert not foreseen(update(APP, WEEKLY, keep=False, now=NOW), {}).differs
+
+
+def test_a_program_that_is_updated_has_its_changed_fields() -> None:
+    wanted = replace(JOIN, executable=BashJob("false"), arguments={"day": "1"})
+    definition = AppDefinition(APP.ref, (wanted,), (), prunes=False)
+
+    (change,) = foreseen(deploy(APP, definition, update_schedules=False, now=NOW), {}).programs
+
+    assert list(program_differences(change)) == [
+        Difference("command", "true", "false"),
+        Difference("defaults", {}, {"day": "1"}),
+    ]

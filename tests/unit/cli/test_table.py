@@ -79,7 +79,7 @@ def test_omitted_columns_are_named_unless_they_are_empty() -> None:
         "                         flights",
     ]
     row["next"] = "2026-03-01 06:00:00Z"
-    assert lines([row], 45)[-1] == "columns not shown: next tick; use a wider terminal or `-o json`"
+    assert lines([row], 45)[-1] == "columns not shown: next tick; use `-o wide`"
 
 
 def test_rows_with_long_ids_become_blocks() -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, moment, print_json, print_record, print_table
+from streamsched.cli.output import Format, FormatOption, console, moment, print_record, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError, UnavailableError
@@ -77,8 +77,8 @@ def schedule(
     if overwrite:
         body["overwrite"] = True
     found = ask("POST", _path(namespace, app_id, "jobs", name), url=url, body=body)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     console().print(f"{name}: first delivery {moment(found['nextFire'])}", markup=False)
 
@@ -93,8 +93,8 @@ def get(
 ) -> None:
     """Shows a job with its next and last deliveries."""
     found = ask("GET", _path(namespace, app_id, "jobs", name), url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     shown = {key: value for key, value in found.items() if key not in ("task", "history", "data", "failurePolicy")}
     for key in ("nextFire", "lastFire"):
@@ -117,8 +117,8 @@ def list_jobs(
 ) -> None:
     """Lists the jobs of an app."""
     jobs = ask("GET", _path(namespace, app_id, "jobs"), url=url, params={"prefix": prefix})["jobs"]
-    if output is Format.JSON:
-        print_json(jobs)
+    if output.structured:
+        print_structured(jobs, output)
         return
     columns = (
         Column("name", kind=ColumnKind.TEXT, breakable=True),
@@ -130,7 +130,7 @@ def list_jobs(
         Column("error", kind=ColumnKind.TEXT, optional=1),
     )
     rows = [{**each, "next": moment(each["nextFire"])} for each in jobs]
-    print_table(rows, columns, empty="no jobs")
+    print_table(rows, columns, wide=output.wide, empty="no jobs")
 
 
 def delete(

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_record, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
@@ -31,19 +31,19 @@ def list_bookmarks(
 ) -> None:
     """Lists bookmarks and when each was last set."""
     found, more = listed("/v1/bookmarks", "bookmarks", url=url, output=output, after=after, limit=limit)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     columns = (Column("name", kind=ColumnKind.ID), "revision", Column("changedAt", "changed"))
-    print_table(found, columns, empty="no bookmarks yet: no table is watched")
+    print_table(found, columns, wide=output.wide, empty="no bookmarks yet: no table is watched")
     print_more(more)
 
 
 def show(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a bookmark with its value, in the format of its reader."""
     found = ask("GET", _path(name), url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         print_record(found)
 
@@ -56,8 +56,8 @@ def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlO
     found = ask("DELETE", _path(name), url=url)
     if not found["deleted"]:
         raise NotFoundError("bookmark", name)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         console().print(f"bookmark {name} is deleted", markup=False)
 

@@ -28,7 +28,16 @@ from streamsched.cli.commands.graphs.repetition import rerun
 from streamsched.cli.confirmation import DryRunOption, YesOption
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, coloured, console, escaped, print_json, print_table
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    coloured,
+    console,
+    escaped,
+    print_json,
+    print_structured,
+    print_table,
+)
 from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -101,8 +110,8 @@ def submit(
     confirm_size(plans.values(), yes=yes, output=output)
     for each, body in bodies.items():
         done = ask_graph("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, body=body)
-        if output is Format.JSON:
-            print_json(done)
+        if output.structured:
+            print_structured(done, output)
         else:
             print_made(done["jobs"])
     if wait and any(await_end(each, known, url) != "COMPLETED" for each in bodies for known in job_id or ()):
@@ -112,8 +121,8 @@ def submit(
 def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
     found = ask_graph("GET", f"/v1/graphs/{app_path(app)}", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     rows = [
         {
@@ -124,14 +133,14 @@ def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
         for each in found["tasks"]
     ]
     columns = (Column("task", kind=ColumnKind.ID), Column("job_id", "job id"), Column("nodes", kind=ColumnKind.TEXT))
-    print_table(rows, columns, empty="no tasks")
+    print_table(rows, columns, wide=output.wide, empty="no tasks")
 
 
 def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains the state of a node: what it lacks, by group of parents. A queued node waits or runs as its job does."""
     found = ask_graph("GET", node_path(task, job_id), url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     out = console()
     if found["awaits"] is not None:
@@ -185,8 +194,8 @@ def cancel(
     app, name = task_path(task)
     body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
     found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     for number, what in (
         (found["failed"], "waited and failed"),

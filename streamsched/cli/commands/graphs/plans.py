@@ -13,6 +13,7 @@ from streamsched.cli.confirmation import confirm
 from streamsched.cli.naming import full_app, full_name, short
 from streamsched.cli.output import Format, console, print_json
 from streamsched.cli.server import ask
+from streamsched.cli.shell.completion import app_names
 from streamsched.domain.errors import NotFoundError
 
 #: Nodes that a command runs without confirmation.
@@ -20,7 +21,7 @@ UNCONFIRMED: Final = 1000
 #: Seconds between two looks at a node.
 _POLL_S: Final = 0.5
 
-App = Annotated[str, typer.Argument(metavar="APP", help="The app, [namespace.]app.")]
+App = Annotated[str, typer.Argument(metavar="APP", autocompletion=app_names, help="The app, [namespace.]app.")]
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="The task, [namespace.]app.task.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB_ID", help="The job id, such as 20140101_client1.")]
 
@@ -112,14 +113,14 @@ def confirm_size(plans: Iterable[Mapping[str, Any]], *, yes: bool, output: Forma
     size = sum(sum(plan["created"].values()) + sum(plan["reset"].values()) for plan in found)
     if size <= UNCONFIRMED or yes:
         return
-    if output is Format.JSON:
+    if output.structured:
         for plan in found:
             print_json(plan)
     confirm(
         f"Submit {size} nodes?",
         declined="nothing was submitted",
         refused=f"not submitted: {size} nodes are more than {UNCONFIRMED}; `--yes` runs them, a shorter --range fewer",
-        quiet=output is Format.JSON,
+        quiet=output.structured,
     )
 
 

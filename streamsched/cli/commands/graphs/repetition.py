@@ -17,7 +17,7 @@ from streamsched.cli.commands.graphs.plans import (
     task_path,
 )
 from streamsched.cli.confirmation import NOT_CONFIRMED, DryRunOption, YesOption
-from streamsched.cli.output import Format, FormatOption, console, print_json
+from streamsched.cli.output import Format, FormatOption, console, print_json, print_structured
 from streamsched.cli.server import UrlOption
 
 
@@ -61,8 +61,8 @@ def rerun(
         raise typer.Exit(NOT_CONFIRMED)
     confirm_size([{**plan, "downstream": {}}], yes=yes, output=output)
     done = ask_graph("POST", path, url=url, body=body)
-    if output is Format.JSON:
-        print_json(done)
+    if output.structured:
+        print_structured(done, output)
     else:
         print_made(done["jobs"])
     if wait and any(await_end(task, each, url) != "COMPLETED" for each in job_id):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, moment, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, moment, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import UrlOption
 from streamsched.cli.table import Column, ColumnKind
@@ -35,11 +35,11 @@ def list_clusters(
 ) -> None:
     """Lists clusters with their probe, its last reading, and whether that reading lets the waiting jobs start."""
     clusters, more = listed("/v1/clusters", "clusters", url=url, output=output, after=after, limit=limit)
-    if output is Format.JSON:
-        print_json(clusters)
+    if output.structured:
+        print_structured(clusters, output)
     else:
         empty = "no clusters: STREAMSCHED_CLUSTERS has none, and no job has waited for one"
-        print_table([_row(each) for each in clusters], _COLUMNS, empty=empty)
+        print_table([_row(each) for each in clusters], _COLUMNS, wide=output.wide, empty=empty)
         print_more(more)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
@@ -28,14 +28,15 @@ def list_groups(
 ) -> None:
     """Lists groups with their limits and the runs that hold their slots."""
     groups, more = listed("/v1/groups", "groups", url=url, output=output, after=after, limit=limit)
-    if output is Format.JSON:
-        print_json(groups)
+    if output.structured:
+        print_structured(groups, output)
     else:
         rows = [{**each, "heldBy": "\n".join(short(slot["run"]) for slot in each["slots"]) or None} for each in groups]
         held = Column("heldBy", "held by", ColumnKind.ID, optional=1)
         print_table(
             rows,
             (Column("name", kind=ColumnKind.ID), "limit", "taken", "waiting", held),
+            wide=output.wide,
             empty="no groups yet: no job has used one",
         )
         print_more(more)
@@ -56,8 +57,8 @@ def set_limit(
     if (limit is None) != unset:
         raise typer.BadParameter("give either LIMIT or --unset")
     found = ask("PUT", f"/v1/groups/{quote(name, safe='')}", url=url, body={"limit": limit, "reason": reason})
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         shown = "that of its schedules" if found["limit"] is None else found["limit"]
         console().print(f"limit of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)

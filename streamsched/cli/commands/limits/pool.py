@@ -9,9 +9,10 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_name, short
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
 
 
@@ -29,8 +30,8 @@ def list_pools(
 ) -> None:
     """Lists pools with the runs that hold their slots, the number of waiting jobs, and their schedules by priority."""
     pools, more = listed("/v1/pools", "pools", url=url, output=output, after=after, limit=limit)
-    if output is Format.JSON:
-        print_json(pools)
+    if output.structured:
+        print_structured(pools, output)
         return
     rows = [
         {
@@ -49,7 +50,7 @@ def list_pools(
         Column("heldBy", "held by", ColumnKind.ID, optional=2),
         Column("schedules", kind=ColumnKind.ID, optional=1),
     )
-    print_table(rows, columns, empty="no pools yet: no job has used one")
+    print_table(rows, columns, wide=output.wide, empty="no pools yet: no job has used one")
     print_more(more)
 
 
@@ -75,15 +76,17 @@ def set_pool(
         raise typer.BadParameter("give either SIZE or --unset")
     body = {"size": size, "reason": reason, **({"age": age} if age else {})}
     found = ask("PUT", f"/v1/pools/{quote(name, safe='')}", url=url, body=body)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         shown = "that of its schedules" if found["size"] is None else found["size"]
         console().print(f"size of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)
 
 
 def prioritize(
-    schedule: Annotated[str, typer.Argument(metavar="SCHEDULE", help="Schedule, [namespace.]app.name.")],
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
+    ],
     priority: Annotated[
         int | None,
         typer.Argument(min=-1000, max=1000, metavar="PRIORITY", help="Priority, from -1000 to 1000; higher first."),

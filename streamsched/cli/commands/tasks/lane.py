@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.commands.tasks.task import print_reasons
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, coloured, console, print_json
+from streamsched.cli.output import Format, FormatOption, coloured, console, print_structured
 from streamsched.cli.server import UrlOption, ask
 
 
@@ -35,8 +35,8 @@ def why(
 ) -> None:
     """Explains why a lane waits: its head, the attempts so far, the next one, and how many tasks are behind."""
     found = ask("GET", f"/v1/queues/{quote(queue, safe='')}/lane", url=url, params={"name": lane})
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     head = found["head"]
     if head is None:

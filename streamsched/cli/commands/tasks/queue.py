@@ -12,7 +12,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.tasks.resharding import reshard
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_json, print_record, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
@@ -41,8 +41,8 @@ def list_queues(
 ) -> None:
     """Lists queues with their targets, tasks, and when the first lane is ready."""
     queues, more = listed("/v1/queues", "queues", url=url, output=output, after=after, limit=limit)
-    if output is Format.JSON:
-        print_json(queues)
+    if output.structured:
+        print_structured(queues, output)
         return
     rows = [{**each, "target": target_text(each["target"]), "paused": each["paused"] or None} for each in queues]
     columns = (
@@ -53,7 +53,7 @@ def list_queues(
         Column("readyAt", "ready"),
         "paused",
     )
-    print_table(rows, columns, empty="no queues yet: make one with `streamsched queue set`")
+    print_table(rows, columns, wide=output.wide, empty="no queues yet: make one with `streamsched queue set`")
     print_more(more)
 
 
@@ -139,8 +139,8 @@ def target_text(target: Mapping[str, Any]) -> str:
 
 def _command(queue: str, order: str, reason: str, output: Format, url: str) -> None:
     found = ask("POST", f"{_path(queue)}/{order}", url=url, body={"reason": reason} if reason else {})
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         state = "paused" if found["paused"] else "not paused"
         console().print(
@@ -153,8 +153,8 @@ def _path(queue: str) -> str:
 
 
 def _print(found: Mapping[str, Any], output: Format) -> None:
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     else:
         shown = {**found, "target": target_text(found["target"])}
         shown["retry"] = ", ".join(f"{name} {value}" for name, value in found["retry"].items() if name != "type")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.output import Format, FormatOption, print_json
+from streamsched.cli.output import Format, FormatOption, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.domain.tasks.layout import MOST_PARTITIONS, LayoutStep
 
@@ -39,8 +39,8 @@ def reshard(
             noted = note
         time.sleep(_POLL_S)
         found = ask("GET", _PATH, url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
     elif found["wanted"] != partitions:
         typer.echo(f"another change was asked for meanwhile: to {found['wanted']} partitions")
     elif found["settled"]:

@@ -17,8 +17,8 @@ from streamsched.cli.output import (
     coloured,
     console,
     moment,
-    print_json,
     print_record,
+    print_structured,
     print_table,
 )
 from streamsched.cli.paging import AfterOption, LimitOption, listed, print_more
@@ -86,8 +86,8 @@ def add(
     if overwrite:
         body["onExisting"] = "overwrite"
     (found,) = ask("POST", f"/v1/queues/{quote(queue, safe='')}/tasks", url=url, body=body)["tasks"]
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     note = {
         "made": "",
@@ -112,8 +112,8 @@ def list_tasks(
     params = {"lane": lane, "ended": "true" if ended else ""}
     path = f"/v1/queues/{quote(queue, safe='')}/tasks"
     tasks, more = listed(path, "tasks", url=url, output=output, after=after, limit=limit, params=params)
-    if output is Format.JSON:
-        print_json(tasks)
+    if output.structured:
+        print_structured(tasks, output)
         return
     columns = (
         Column("id", kind=ColumnKind.ID),
@@ -125,15 +125,15 @@ def list_tasks(
         Column("reason", kind=ColumnKind.TEXT, optional=2),
     )
     rows = [{**each, "failures": each["failures"] or None, "reason": each["reason"] or None} for each in tasks]
-    print_table(rows, columns, empty="no such tasks")
+    print_table(rows, columns, wide=output.wide, empty="no such tasks")
     print_more(more)
 
 
 def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a task with its latest attempts."""
     found = ask("GET", _path(task), url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     _print(found)
     for each in found["attempts"]:
@@ -144,8 +144,8 @@ def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
 def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains why a task waits, and until when."""
     found = ask("GET", f"{_path(task)}/why", url=url)
-    if output is Format.JSON:
-        print_json(found)
+    if output.structured:
+        print_structured(found, output)
         return
     console().print(f"[bold]{found['id']}[/] is {coloured(found['state'])}")
     print_reasons(found["reasons"])

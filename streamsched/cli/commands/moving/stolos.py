@@ -1,4 +1,4 @@
-"""`streamsched import`: definitions of other systems."""
+"""`streamsched import stolos`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,9 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
-from streamsched.cli.group import new_group
 from streamsched.cli.naming import field_path, full_app, short
 from streamsched.cli.output import console, terminal_width
 from streamsched.cli.server import UrlOption, ask
-
-
-def commands() -> typer.Typer:
-    """The commands of `streamsched import`."""
-    app = new_group("Imports definitions of other systems.")
-    app.command()(stolos)
-    return app
 
 
 def stolos(

@@ -1,0 +1,1 @@
+"""Commands about files of apps: plan, apply and validate."""

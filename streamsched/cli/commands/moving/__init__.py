@@ -1,0 +1,1 @@
+"""Commands that import definitions of other systems."""

@@ -1,0 +1,125 @@
+"""`streamsched schedule versions` and `rollback`: the definitions that a schedule has had."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.naming import full_name, short
+from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
+from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.shell.completion import schedule_names
+from streamsched.cli.table import Column, ColumnKind
+from streamsched.domain.errors import NotFoundError
+
+#: Versions that a server keeps of a schedule, and a little more.
+_MOST: Final = 100
+_COLUMNS: Final = (
+    Column("generation"),
+    Column("at", "since"),
+    Column("changed", kind=ColumnKind.TEXT),
+    Column("reason", kind=ColumnKind.TEXT, optional=1),
+)
+#: Members that say which schedule it is.
+_NAMES: Final = frozenset({"namespace", "application", "name"})
+
+Schedule = Annotated[
+    str,
+    typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("versions")(versions)
+    app.command("rollback")(rollback)
+
+
+def versions(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+    """Lists the definitions that a schedule has had, newest first, and which fields each changed.
+
+    A server keeps the newest 50 of each schedule, also of a deleted one.
+    """
+    found = _versions(schedule, url)
+    if output.structured:
+        rows = [{"name": str(each["generation"]), **each} for each in found]
+        print_structured(rows, output)
+        return
+    former = [each["definition"] for each in found[1:]]
+    rows = [
+        {**each, "changed": _changed(each["definition"], before)}
+        for each, before in zip(found, [*former, None], strict=True)
+    ]
+    print_table(rows, _COLUMNS, wide=output.wide, empty="no versions")
+
+
+def rollback(
+    schedule: Schedule,
+    *,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="Generation of the version. Default: the one before the newest.")
+    ] = None,
+    keep: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep/--reset", help="Keep the accumulated events and waiting jobs that fit, or drop them (default)."
+        ),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
+    """Changes a schedule back to an earlier definition (`schedule versions`). This makes a new generation.
+
+    Its state (enabled, paused, disabled) does not change. The command shows the plan; if something would be lost, it
+    asks for confirmation at a terminal; without a terminal it needs --yes (otherwise exit code 7).
+    """
+    version = _chosen(schedule, _versions(schedule, url), to)
+    path, body = f"/v1/schedules/{full_name(schedule)}", version["definition"]
+    changed = confirmed_change(
+        lambda: ask("PUT", path, url=url, params={"dry_run": True, "keep": keep}, body=body),
+        lambda plan: ask("PUT", path, url=url, params={"plan": plan, "keep": keep}, body=body),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+        always_shown=True,
+    )
+    if changed is None:
+        return
+    if output.structured:
+        print_structured(changed, output)
+        return
+    console().print(
+        f"{short(changed['id'])} has the definition of generation {version['generation']}; it is now generation"
+        f" {changed['generation']}",
+        markup=False,
+    )
+
+
+def _versions(schedule: str, url: str) -> list[dict[str, Any]]:
+    return ask("GET", f"/v1/schedules/{full_name(schedule)}/versions", url=url, params={"limit": _MOST})["versions"]
+
+
+def _chosen(schedule: str, found: list[dict[str, Any]], to: int | None) -> dict[str, Any]:
+    """Raises:
+    NotFoundError: there is no such version.
+    """
+    if to is None:
+        if len(found) < 2:
+            raise NotFoundError("earlier version of schedule", schedule)
+        return found[1]
+    for each in found:
+        if each["generation"] == to:
+            return each
+    raise NotFoundError("version", f"{schedule} of generation {to}")
+
+
+def _changed(definition: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """The names of the fields that differ."""
+    if before is None:
+        return "first known"
+    names = [name for name in definition if name not in _NAMES and definition[name] != before.get(name)]
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,1 @@
+"""DAG files of Airflow, read without executing them."""

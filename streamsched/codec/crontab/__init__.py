@@ -1,0 +1,1 @@
+"""Crontabs of users and of the system."""

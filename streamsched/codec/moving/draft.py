@@ -1,0 +1,142 @@
+"""An app that is made from definitions of another system, piece by piece, with the report about them.
+
+Each program and schedule is decoded when it is added. One that is invalid is left out, and the report says why; so the
+finished app is always valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from streamsched.codec.schedules.schedule import program_from_json, submitted_schedule_from_json
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.names import AppRef
+from streamsched.domain.ticks.fire_times import check_cron
+from streamsched.domain.triggers.trigger import Cron, ProgramStatus, leaves
+
+_ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
+#: Most characters of a made name.
+_LONGEST_NAME: Final = 60
+
+
+class NoteKind(StrEnum):
+    """What a note says about a part of a definition."""
+
+    CARRIES_OVER = "carries over"
+    CHANGES_MEANING = "changes meaning"
+    CANNOT = "cannot"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportNote:
+    """A note about the part of the input at `path`, such as `line 12`."""
+
+    kind: NoteKind
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The apps that definitions become, each as the JSON of an app file, and the notes in the order of the input."""
+
+    apps: tuple[dict[str, Any], ...]
+    notes: tuple[ImportNote, ...]
+
+    def noted(self, kind: NoteKind) -> Iterator[ImportNote]:
+        """The notes of one kind."""
+        return (note for note in self.notes if note.kind is kind)
+
+
+class Report:
+    """The notes so far."""
+
+    def __init__(self) -> None:
+        self.notes: list[ImportNote] = []
+
+    def carries(self, path: str, text: str) -> None:
+        self.notes.append(ImportNote(NoteKind.CARRIES_OVER, path, text))
+
+    def differs(self, path: str, text: str) -> None:
+        self.notes.append(ImportNote(NoteKind.CHANGES_MEANING, path, text))
+
+    def cannot(self, path: str, text: str) -> None:
+        self.notes.append(ImportNote(NoteKind.CANNOT, path, text))
+
+
+@dataclass
+class AppDraft:
+    """An app in the making."""
+
+    ref: AppRef
+    report: Report
+    programs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    schedules: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    def name(self, wanted: str, taken: Mapping[str, object]) -> str:
+        """A valid name like the wanted one that is not taken."""
+        base = valid_name(wanted)
+        number, found = 1, base
+        while found in taken:
+            number += 1
+            found = f"{base}-{number}"
+        return found
+
+    def add_program(self, wanted: str, program: Mapping[str, Any], path: str) -> str | None:
+        """Adds a program and returns its name; None if it is invalid."""
+        name = self.name(wanted, self.programs)
+        try:
+            program_from_json({"name": name, **program}, app=self.ref)
+        except InvalidError as exc:
+            self.report.cannot(path, f"its program is left out: {_reason(exc)}")
+            return None
+        self.programs[name] = dict(program)
+        return name
+
+    def add_schedule(self, wanted: str, schedule: Mapping[str, Any], path: str) -> str | None:
+        """Adds a schedule and returns its name; None if it is invalid, or starts or waits for no program of the app."""
+        name = self.name(wanted, self.schedules)
+        try:
+            decoded = submitted_schedule_from_json({"name": name, **schedule}, app=self.ref).schedule
+            for leaf in leaves(decoded.trigger):
+                if isinstance(leaf, Cron):
+                    check_cron(leaf)
+        except InvalidError as exc:
+            self.report.cannot(path, f"its schedule is left out: {_reason(exc)}")
+            return None
+        waits_for = {leaf.program for leaf in leaves(decoded.trigger) if isinstance(leaf, ProgramStatus)}
+        needed = {decoded.program, *(program for program in waits_for if program.owner == self.ref)}
+        missing = sorted(program.name for program in needed if program.name not in self.programs)
+        if missing:
+            self.report.cannot(path, f"its schedule is left out, because there is no program {', '.join(missing)}")
+            return None
+        self.schedules[name] = dict(schedule)
+        return name
+
+    def document(self) -> dict[str, Any]:
+        """The app as the JSON of an app file."""
+        return {
+            "namespace": self.ref.namespace,
+            "application": self.ref.app,
+            "programs": self.programs,
+            "schedules": self.schedules,
+        }
+
+
+def valid_name(wanted: str) -> str:
+    """A valid name like the wanted one."""
+    return _ODD.sub("-", wanted).strip("-")[:_LONGEST_NAME] or "unnamed"
+
+
+def placeholder(what: str) -> dict[str, Any]:
+    """A program that fails with a message until it is replaced."""
+    quoted = what.replace("'", "'\\''")
+    return {"type": "bash", "command": f"echo 'replace this program: {quoted}' >&2; exit 1"}
+
+
+def _reason(exc: InvalidError) -> str:
+    return exc.reason if exc.path == "$" else f"{exc.path.removeprefix('$').removeprefix('.')}: {exc.reason}"
