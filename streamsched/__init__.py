@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streamsched.define.combinators import TriggerExpression, at_least, silence, then
     from streamsched.define.deadlines import finish_by, start_by, takes_at_most
     from streamsched.define.limits import catch_up, group, load, plugin, pool, rate, window
+    from streamsched.define.needs import secret
     from streamsched.define.retries import failures, retry
     from streamsched.define.triggers import (
         at,
@@ -64,6 +65,7 @@ __all__ = [
     "program",
     "rate",
     "retry",
+    "secret",
     "silence",
     "since_last_run",
     "start_by",
@@ -102,6 +104,7 @@ _LAZY: Final = {
     "program": "streamsched.define.triggers",
     "rate": "streamsched.define.limits",
     "retry": "streamsched.define.retries",
+    "secret": "streamsched.define.needs",
     "silence": "streamsched.define.combinators",
     "since_last_run": "streamsched.define.triggers",
     "start_by": "streamsched.define.deadlines",

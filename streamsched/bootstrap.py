@@ -40,7 +40,6 @@ from streamsched.launcher import plugins
 from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
-from streamsched.launcher.inline_executor import InlineExecutor
 from streamsched.launcher.intake import Intake
 from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.loop import Launcher
@@ -61,7 +60,7 @@ from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.health import ProcessHealth, measure_installation
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
-from streamsched.program_services import program_services
+from streamsched.program_services import make_inline, program_services, removal_of_bundles
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.processes import LocalRunners, this_process
 from streamsched.spark.run_file_store import LocalRunFileStore
@@ -88,7 +87,6 @@ from streamsched.store.limits.groups import PostgresGroupStore
 from streamsched.store.limits.pools import PostgresPoolStore
 from streamsched.store.runs.deadlines import PostgresDeadlineStore
 from streamsched.store.runs.launchers import PostgresLauncherLeases
-from streamsched.store.runs.run_batch import PostgresRunBatch
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.runs.run_queries import PostgresRunQueries
 from streamsched.store.server.clock import PostgresClock
@@ -212,7 +210,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
     pool, broker, notifier, clock = services.pool, services.broker, services.notifier, services.clock
     settings = services.settings
     theirs = PostgresClock(pool, clock)
-    inline = InlineExecutor(PostgresRunBatch(pool), this_process(), theirs, heartbeat=settings.heartbeat)
+    inline = make_inline(pool, this_process(), theirs, settings, environ)
     runners = LocalRunners(settings.data_dir.absolute(), {**environ, **settings.variables()}, warm=settings.warm_starts)
     leases = PostgresLauncherLeases(pool)
     recovery = Recovery(leases, runners, inline.runner, theirs, ttl=settings.lease, attempts=settings.run_attempts)
@@ -263,6 +261,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
             lambda: Timers(store=PostgresTimers(pool), wakes=wakes, notifier=notifier, clock=theirs).run()
         ),
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
+        "bundles": alone("bundles", removal_of_bundles(pool, clock)),
         "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
         "clock": theirs.run,
         "broker_health": services.broker_health.run,

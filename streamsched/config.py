@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
 from streamsched.domain.names import DatasetRef
+from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 PREFIX: Final = "STREAMSCHED_"
@@ -79,6 +80,9 @@ class Settings:
         dapr_strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
         warm_starts: whether launchers keep processes with imported libraries, from which runners and Python programs
             are forked (Linux): `true` or `false`.
+        bundle_limit: largest bundle of a program's folder, in bytes.
+        secrets: which secrets programs may refer to: comma-separated `namespace=reference`, such as
+            `shop=env:SHOP_*,*=file:/run/secrets/`; `*` is any namespace. Programs do not inherit these variables.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
@@ -124,6 +128,8 @@ class Settings:
     dapr_strict: bool = False
     update_schedules: bool = True
     warm_starts: bool = True
+    secrets: str = ""
+    bundle_limit: int = 64 * 1024 * 1024
     spark_metrics: bool = True
     task_topics: str = ""
     task_log_url: str = ""
@@ -157,7 +163,8 @@ class Settings:
         _check_locations(self.lineage_datasets)
         _require(self.launches_per_second >= 0, "launches_per_second", "must be at least 0 (unlimited)")
         _require(self.launch_burst >= 1, "launch_burst", "must be at least 1")
-        _require(self.body_limit >= 1024, "body_limit", "must be at least 1024 bytes")
+        for limit in ("body_limit", "bundle_limit"):
+            _require(getattr(self, limit) >= 1024, limit, "must be at least 1024 bytes")
         _require(self.api_access in _ACCESS, "api_access", f"must be one of {', '.join(_ACCESS)}")
         _require(
             self.api_access == "tokens" or self.api_host in _LOOPBACK,
@@ -169,6 +176,10 @@ class Settings:
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
             _require(bare, "api_allowed_hosts", f"must be comma-separated host names without ports: '{listed}'")
         _require(not self.task_log_url or "://" in self.task_log_url, "task_log_url", "must be a URL such as kafka://…")
+        try:
+            self.secret_rules()
+        except InvalidDefinitionError as exc:
+            raise ConfigurationError(f"{_variable('secrets')} {exc.reason}") from exc
         for topic, queue in self.task_queues().items():
             _require(bool(topic and queue), "task_topics", "must be topic=queue,topic=queue")
         for name in (
@@ -206,6 +217,10 @@ class Settings:
                 "(`streamsched dev` brings its own)"
             )
         return cls(**values)
+
+    def secret_rules(self) -> Sequence[SecretRule]:
+        """Which secrets programs may refer to."""
+        return parse_rules(self.secrets)
 
     def cluster_urls(self) -> dict[str, str]:
         """The URL of each cluster's probe, by cluster name."""

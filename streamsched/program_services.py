@@ -1,16 +1,35 @@
 """Composition of what programs and people keep beside schedules: preferences of a namespace, bookmarks of readers,
-names of datasets in OpenLineage.
+profiles, bundles and names of datasets in OpenLineage; and of what executes programs in the process of a launcher.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+import structlog
 
 from streamsched.config import Settings
+from streamsched.launcher.inline_executor import InlineExecutor
+from streamsched.ports.clock import Clock
+from streamsched.ports.runner import RunnerId
+from streamsched.process.run_forever import run_forever
+from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
+from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.profiles import PostgresProfileStore
+from streamsched.store.runs.run_batch import PostgresRunBatch
+
+log = structlog.get_logger()
+
+#: How long a bundle is kept to which nothing refers: a deployment follows its upload.
+_KEEP: Final = timedelta(days=1)
+#: Seconds between two removals of unused bundles.
+_EVERY_S: Final = 600.0
 
 
 def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
@@ -18,5 +37,29 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
     return {
         "preferences": PostgresPreferenceStore(pool),
         "bookmarks": PostgresBookmarkStore(pool),
+        "profiles": PostgresProfileStore(pool),
+        "bundles": PostgresBundleStore(pool),
+        "bundle_limit": settings.bundle_limit,
         "lineage_datasets": settings.datasets_by_location(),
     }
+
+
+def make_inline(
+    pool: Pool, me: RunnerId, clock: Clock, settings: Settings, environ: Mapping[str, str]
+) -> InlineExecutor:
+    """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
+    secrets = Secrets(settings.secret_rules(), environ, installed())
+    return InlineExecutor(PostgresRunBatch(pool), me, clock, heartbeat=settings.heartbeat, secrets=secrets)
+
+
+def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:
+    """The loop that removes unused bundles."""
+    return lambda: run_forever(partial(remove_bundles, PostgresBundleStore(pool), clock), called="bundles")
+
+
+async def remove_bundles(store: PostgresBundleStore, clock: Clock) -> float:
+    """Removes bundles to which nothing refers; returns the seconds until the next call."""
+    removed = await store.remove_unused(before=clock.now() - _KEEP)
+    if removed:
+        log.info("bundles.removed", bundles=len(removed), first=removed[0])
+    return _EVERY_S

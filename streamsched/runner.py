@@ -18,12 +18,17 @@ from streamsched.config import Settings
 from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
+from streamsched.secrets.resolver import Secrets, installed
 from streamsched.spark.command import RunEnvironment
+from streamsched.spark.needs.bundle_cache import BundleCache
+from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
 from streamsched.spark.warm.child import Starts
 from streamsched.spark.warm.fork_server import serve
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import open_pool
+from streamsched.store.programs.bundles import PostgresBundleStore
+from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
@@ -49,17 +54,22 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
         await clock.compare()
     clock_task = asyncio.create_task(clock.run())
     try:
+        secrets = Secrets(settings.secret_rules(), environ, installed())
         runtime = RunEnvironment(
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
-            environ=environ,
+            environ=secrets.inherited(environ),
             spark_metrics=settings.spark_metrics,
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
         )
         cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"
         timing, starts = Timing(heartbeat=settings.heartbeat), Starts(server, cold=cold)
-        runner = Runner(PostgresRunStore(pool), clock, runtime, timing, starts=starts)
+        cache = BundleCache(
+            PostgresBundleStore(pool), settings.data_dir.absolute() / "bundles", most_bytes=settings.bundle_limit
+        )
+        preparation = Preparation(secrets, PostgresProfileStore(pool), cache.folder)
+        runner = Runner(PostgresRunStore(pool), clock, runtime, timing, starts=starts, preparation=preparation)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop, f"its runner got {number.name}")

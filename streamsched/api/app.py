@@ -39,6 +39,7 @@ from streamsched.api.routes import (
     verdicts,
 )
 from streamsched.api.routes.limits import clusters, groups, pools
+from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 
 
@@ -66,6 +67,8 @@ def make_api(services: ApiServices) -> FastAPI:
         changes,
         programs,
         preferences,
+        profiles,
+        bundles,
         bookmarks,
         schedules,
         ticks,

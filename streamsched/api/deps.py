@@ -28,6 +28,8 @@ from streamsched.ports.datasets.bookmarks import BookmarkStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
+from streamsched.ports.programs.bundles import BundleStore
+from streamsched.ports.programs.profiles import ProfileStore
 from streamsched.ports.runs import RunQueries
 from streamsched.ports.submissions import BackfillStore, PreferenceStore, SubmissionStore
 from streamsched.ports.tasks.delivery import StreamAddresses
@@ -56,6 +58,7 @@ class ApiServices:
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
         update_schedules: whether a deployment that does not say so updates schedules that exist.
+        bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
@@ -68,6 +71,8 @@ class ApiServices:
     submissions: SubmissionStore
     preferences: PreferenceStore
     bookmarks: BookmarkStore
+    profiles: ProfileStore
+    bundles: BundleStore
     backfills: BackfillStore
     graphs: GraphDesk
     queues: QueueStore
@@ -95,6 +100,7 @@ class ApiServices:
     audit_entries: AuditStore
     lineage_datasets: Mapping[str, DatasetRef]
     installation_name: str = ""
+    bundle_limit: int = 64 * 1024 * 1024
     update_schedules: bool = True
 
     @property
@@ -122,6 +128,8 @@ KeysDep = Annotated[OpenKeyReader, _service("keys")]
 RunsDep = Annotated[RunQueries, _service("runs")]
 SubmissionsDep = Annotated[SubmissionStore, _service("submissions")]
 PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
+ProfilesDep = Annotated[ProfileStore, _service("profiles")]
+BundlesDep = Annotated[BundleStore, _service("bundles")]
 BookmarksDep = Annotated[BookmarkStore, _service("bookmarks")]
 BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]

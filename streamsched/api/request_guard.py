@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
@@ -34,6 +35,9 @@ _DAPR_PREFIX: Final = "/v1.0"
 #: Of the pages, whose forms browsers send. A page of another origin is refused before (`_cross_site`), and each form
 #: has a token of its session.
 _PAGES: Final = "/ui/"
+#: The content type of a bundle, and the paths that read it.
+_ARCHIVE: Final = "application/x-tar"
+_BUNDLES: Final = re.compile(r"/v1/namespaces/[^/]+/bundles/")
 #: Of the paths that read lines of JSON.
 _IMPORTS: Final = "/v1/dapr/"
 
@@ -149,6 +153,8 @@ def _unreadable(scope: Scope, headers: _Headers) -> _Refused | None:
             return None  # the default of Java's HttpURLConnection, which CDAP's clients use, and of curl
         if only == _FORM and path.startswith(_PAGES):
             return None
+        if only == _ARCHIVE and _BUNDLES.match(path):
+            return None  # browsers send a preflight for it, which is refused
         if only == LINES and path.startswith(_IMPORTS):
             return None  # browsers send a preflight for it, which is refused
     given = f"Content-Type {', '.join(sorted(types))}" if types else "no Content-Type"

@@ -42,8 +42,13 @@ def load_app(target: str) -> AppDefinition:
         NotFoundError: the file or module does not exist.
         InvalidError: it defines no app or several, or the definition is invalid; the path starts with the file.
     """
+    return load_app_and_folder(target)[0]
+
+
+def load_app_and_folder(target: str) -> tuple[AppDefinition, Path]:
+    """As `load_app`, with the folder of the defining file."""
     if Path(target).suffix.lower() in _DATA:
-        return _from_data(Path(target))
+        return _from_data(Path(target)), Path(target).resolve().parent
     source, _, attribute = target.partition(":")
     if source.endswith(".py") or "/" in source:
         path = Path(source)
@@ -53,7 +58,8 @@ def load_app(target: str) -> AppDefinition:
     else:
         module, path = _from_import(source)
     with _prefixed(source):
-        return _app_of(module, attribute, source).definition(path.resolve().parent)
+        folder = path.resolve().parent
+        return _app_of(module, attribute, source).definition(folder), folder
 
 
 def read_data(path: Path) -> Any:

@@ -11,10 +11,13 @@ from typing import Any, assert_never
 import orjson
 
 from streamsched.codec.json.reading import anchored, below
+from streamsched.define.needs import divided, driver_size, executor_size, listed, located_path, located_spark
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
+from streamsched.domain.programs.secret import Secret
+from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
@@ -35,10 +38,19 @@ class ProgramBuilder:
         pymodule: str | None = None,
         arguments: Iterable[str] = (),
         master: str | None = None,
-        conf: Mapping[str, str] | None = None,
-        env: Mapping[str, str] | None = None,
+        conf: Mapping[str, str | Secret] | None = None,
+        env: Mapping[str, str | Secret] | None = None,
         env_from_os: Iterable[str] = (),
         uris: Iterable[str] = (),
+        py_files: Iterable[str | Path] = (),
+        packages: Iterable[str] = (),
+        jars: Iterable[str | Path] = (),
+        files: Iterable[str | Path] = (),
+        archives: Iterable[str | Path] = (),
+        requirements: str | Path | None = None,
+        driver: Mapping[str, Any] | None = None,
+        executors: Mapping[str, Any] | None = None,
+        profile: str | None = None,
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
         """Adds a PySpark application, run by `spark-submit`.
@@ -53,26 +65,52 @@ class ProgramBuilder:
                 `--read_fp`, `--write_fp`, `--sample`, `--mapjson`, `--minPartitions`, `--spark_conf`, `--spark_env`,
                 and those of its `build_arg_parser`.
             master: Spark master URL. Default: the installation's.
-            conf: `--conf` settings; `spark.submit.deployMode` must be `client`.
-            env: environment variables of the driver and the executors.
+            conf: settings of Spark; `spark.submit.deployMode` must be `client`. A value may be a `secret(…)`.
+            env: environment variables of the driver and the executors. A value may be a `secret(…)`.
             env_from_os: names of variables of the launcher that the executors get too; the driver has all of them.
             uris: files for driver and executors. `.py`, `.zip`, `.egg` and `.whl` can be imported there.
+            py_files: Python files, and `.zip`, `.egg` and `.whl` files, that can be imported there.
+            packages: Maven coordinates `group:artifact:version`; Spark fetches them with what they depend on.
+            jars: Java archives.
+            files: files in the working folder of each executor.
+            archives: archives that executors unpack; `env.tar.gz#environment` is their Python environment.
+            requirements: a requirements file of pip. The launcher's machine installs it once into an environment of its
+                own, which driver and local executors use.
+            driver: its size: `cores`, `memory` (`"2g"`).
+            executors: their number and size: `instances`, `cores`, `memory`.
+            profile: name of a profile (`streamsched profile set`) with settings that those given here override.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
         if pymodule is None and not str(main or "").strip():
             raise InvalidDefinitionError(f"{path}.main", "is empty")
         with anchored(path):
+            settings, secret_conf = divided(conf, "$.conf")
+            variables, secret_env = divided(env, "$.env")
+            needs = SparkNeeds(
+                profile=profile or "",
+                py_files=listed(py_files, "$.py_files"),
+                packages=listed(packages, "$.packages"),
+                jars=listed(jars, "$.jars"),
+                files=listed(files, "$.files"),
+                archives=listed(archives, "$.archives"),
+                requirements=str(requirements or ""),
+                driver=driver_size(driver),
+                executors=executor_size(executors),
+                secret_conf=secret_conf,
+                secret_env=secret_env,
+            )
             job = SparkJob(
                 str(main or ""),
-                _listed(arguments, "$.arguments"),
+                listed(arguments, "$.arguments"),
                 master,
-                texts(conf, "$.conf"),
+                settings,
                 pymodule,
                 "" if pymodule is None else ".",
-                texts(env, "$.env"),
-                _listed(env_from_os, "$.env_from_os"),
-                _listed(uris, "$.uris"),
+                variables,
+                listed(env_from_os, "$.env_from_os"),
+                listed(uris, "$.uris"),
+                needs,
             )
         require_client_mode(job, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
@@ -101,7 +139,7 @@ class ProgramBuilder:
         target: str,
         *,
         arguments: Iterable[str] = (),
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | Secret] | None = None,
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
         """Adds Python code that runs in a process of its own. Modules are searched first in the folder of the file that
@@ -114,12 +152,13 @@ class ProgramBuilder:
                 `build_arg_parser`.
             arguments: for a `main(ns)`, the command line that `build_arg_parser` parses; `{name}` is replaced by the
                 run's argument of that name.
-            env: environment variables of the process.
+            env: environment variables of the process. A value may be a `secret(…)`.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
         with anchored(path):
-            job = PythonJob(target, _listed(arguments, "$.arguments"), ".", texts(env, "$.env"))
+            variables, secret_env = divided(env, "$.env")
+            job = PythonJob(target, listed(arguments, "$.arguments"), ".", variables, secret_env)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def http(
@@ -128,8 +167,8 @@ class ProgramBuilder:
         url: str,
         *,
         method: str = "POST",
-        headers: Mapping[str, str] | None = None,
-        body: str | None = None,
+        headers: Mapping[str, str | Secret] | None = None,
+        body: str | Secret | None = None,
         timeout: Duration = "30s",
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
@@ -137,7 +176,8 @@ class ProgramBuilder:
 
         Args:
             name: unique among the app's programs.
-            url: `{name}` is replaced by the run's argument of that name, percent-encoded.
+            url: `{name}` is replaced by the run's argument of that name, percent-encoded. A `secret(…)` may be in its
+                text, as in `f"https://host/{secret('env:PATH_OF_HOOK')}"`, and so in headers and body.
             method: GET, HEAD, POST, PUT, PATCH or DELETE.
             headers: headers of the request. Retries of a run have the same `Idempotency-Key`.
             body: `{name}` is replaced. Default: the run as JSON: `run`, `job`, `attempt`, `program`, `schedule`,
@@ -147,8 +187,10 @@ class ProgramBuilder:
         """
         path = below("$.programs", name)
         with anchored(path):
-            request_headers = texts(headers, "$.headers")
-            job = HttpJob(url, method.upper(), request_headers, body, duration(timeout, "$.timeout"))
+            plain, secrets = divided(headers, "$.headers")
+            request_headers = {**plain, **{each: str(secret) for each, secret in secrets.items()}}
+            content = None if body is None else str(body)
+            job = HttpJob(str(url), method.upper(), request_headers, content, duration(timeout, "$.timeout"))
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def publish(
@@ -228,29 +270,13 @@ def located(program: Program, base: Path) -> Program:
     """The program with the paths of its files and folders resolved against `base`; URLs are not changed."""
     match program.executable:
         case SparkJob() as job:
-            main = _located(job.main, base) if job.module is None else ""
-            folder = "" if job.module is None else _located(job.folder or ".", base)
-            uris = tuple(_located(each, base) for each in job.uris)
-            return replace(program, executable=replace(job, main=main, folder=folder, uris=uris))
+            return replace(program, executable=located_spark(job, base))
         case PythonJob() as job:
-            return replace(program, executable=replace(job, folder=_located(job.folder or ".", base)))
+            return replace(program, executable=replace(job, folder=located_path(job.folder or ".", base)))
         case BashJob() | HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             return program
         case _:
             assert_never(program.executable)
-
-
-def _located(path: str, base: Path) -> str:
-    return path if "://" in path else str((base / path).resolve())
-
-
-def _listed(values: Iterable[str], path: str) -> tuple[str, ...]:
-    """Raises:
-    InvalidDefinitionError: it is one text.
-    """
-    if isinstance(values, str):
-        raise InvalidDefinitionError(path, "must be a list of texts but is one text")
-    return tuple(str(each) for each in values)
 
 
 def _text(data: Any) -> str | None:

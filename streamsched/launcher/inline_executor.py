@@ -35,13 +35,14 @@ from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, Program, PublishJob, Quick
 from streamsched.domain.schedules.template import filled
-from streamsched.launcher.request import arrived_node, enqueued_task, request, send
+from streamsched.launcher.request import arrived_node, enqueued_task, request, send, send_with_secrets
 from streamsched.ports.clock import Clock
 from streamsched.ports.runner import RunnerId
 from streamsched.ports.runs import ArrivedNode, Assignment, Product, RunBatch, RunEnd
 from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
+from streamsched.secrets.resolver import Secrets
 
 log = structlog.get_logger()
 
@@ -64,6 +65,7 @@ class InlineExecutor:
         me: the id of this process, stored as the runner of its runs.
         capacity: most runs with a request held at a time.
         heartbeat: the interval of heartbeats.
+        secrets: reads those that requests need.
     """
 
     def __init__(
@@ -74,8 +76,10 @@ class InlineExecutor:
         *,
         capacity: int = 1024,
         heartbeat: timedelta = timedelta(seconds=2),
+        secrets: Secrets | None = None,
     ) -> None:
         self.runner = me
+        self._secrets = secrets or Secrets()
         self._runs = batch
         self._clock = clock
         self._capacity = capacity
@@ -311,7 +315,11 @@ class InlineExecutor:
         job = run.program.executable
         assert isinstance(job, HttpJob)
         try:
-            task = asyncio.create_task(send(self._client, request(run, job), job.timeout, self._clock))
+            if job.secrets():
+                sending = send_with_secrets(self._client, run, job, self._secrets, self._clock)
+            else:
+                sending = send(self._client, request(run, job), job.timeout, self._clock)
+            task = asyncio.create_task(sending)
         except Exception as exc:  # noqa: BLE001 - as above
             self._fail(run, exc)
             return

@@ -5,8 +5,8 @@ arrival.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -18,6 +18,7 @@ from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.limits import later
+from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.arguments import LOGICAL_START_TIME
 from streamsched.domain.schedules.schedule import WITH_BODY, EnqueueJob, HttpJob
 from streamsched.domain.schedules.template import filled, filled_json, is_json
@@ -26,25 +27,38 @@ from streamsched.domain.tasks.task import TaskRequest
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import ArrivedNode, Assignment, EnqueuedTask, RunEnd
 from streamsched.process.http_client import HttpClient
+from streamsched.secrets.redaction import Redaction
+from streamsched.secrets.resolver import Secrets
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def request(run: Assignment, job: HttpJob) -> httpx.Request:
-    """The request of this attempt; `Idempotency-Key` is the same for all attempts of a job.
+class _SecretValue(str):
+    """The value of a secret, which the operator has written as its place needs it: in a URL it is not encoded."""
+
+    __slots__ = ()
+
+
+def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None = None) -> httpx.Request:
+    """The request of this attempt; `Idempotency-Key` is the same for all attempts of a job. `secrets`: the values of
+    those that the job refers to.
 
     Raises:
         ConfigurationError: the run lacks an argument of the template, or the filled URL or a header is invalid.
     """
+    values = {f"secret:{each.reference}": _SecretValue(value) for each, value in (secrets or {}).items()}
+    arguments = {**run.arguments, **values}
     headers = {"Idempotency-Key": run.job or run.run}
-    headers |= {name: filled(value, run.arguments, written=_one_line) for name, value in job.headers.items()}
+    headers |= {name: filled(value, arguments, written=_one_line) for name, value in job.headers.items()}
     kind = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
-    content = None if job.body is None else _body(job.body, kind, run.arguments)
+    content = None if job.body is None else _body(job.body, kind, arguments)
     if kind is None and job.method in WITH_BODY and (job.body is None or is_json(job.body)):
         headers = {"Content-Type": "application/json", **headers}
     if content is None and job.method in WITH_BODY:
         content = _default_body(run)
-    url = filled(job.url, run.arguments, written=partial(quote, safe=""))
+    url = filled(job.url, arguments, written=_in_url)
+    if not url.lower().startswith(("http://", "https://")):
+        raise ConfigurationError("no request can be made of it: the URL must begin with http:// or https://")
     try:
         encoded = {name.encode("ascii"): value.encode() for name, value in headers.items()}
         return httpx.Request(job.method, url, headers=encoded, content=content)
@@ -90,6 +104,25 @@ async def send(client: HttpClient, prepared: httpx.Request, timeout: timedelta, 
         return RunEnd(RunState.FAILED, answer.text, clock.now())
     state, code = (RunState.COMPLETED, 0) if answer.accepted else (RunState.FAILED, 1)
     return RunEnd(state, answer.text, clock.now(), code)
+
+
+async def send_with_secrets(
+    client: HttpClient, run: Assignment, job: HttpJob, secrets: Secrets, clock: Clock
+) -> RunEnd:
+    """As `send` of the job's request, whose secrets it reads first; no text of the end has their values."""
+    values: Mapping[Secret, str] = {}
+    try:
+        values = await secrets.read(run.program.ref.namespace, job.secrets())
+        prepared = request(run, job, values)
+    except ConfigurationError as exc:
+        reason = Redaction(values.values()).text(f"the program cannot be started: {exc}")
+        return RunEnd(RunState.FAILED, reason, clock.now())
+    ended = await send(client, prepared, job.timeout, clock)
+    return replace(ended, reason=Redaction(values.values()).text(ended.reason))
+
+
+def _in_url(value: str) -> str:
+    return value if isinstance(value, _SecretValue) else quote(value, safe="")
 
 
 def _body(template: str, kind: str | None, arguments: Mapping[str, str]) -> bytes:

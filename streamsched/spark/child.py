@@ -61,16 +61,26 @@ class Child(RunProcesses):
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, env: Mapping[str, str], output: int, inherited: Sequence[int] = ()
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        output: int,
+        inherited: Sequence[int] = (),
+        private: Path | None = None,
     ) -> Self:
         """Starts `argv` with its output appended to the file descriptor `output`, and with the descriptors `inherited`.
-        Call it in the main thread: the parent-death signal is bound to the thread that forks.
+        Call it in the main thread: the parent-death signal is bound to the thread that forks. `private`: a file that is
+        removed when the session has ended, also if this process is killed.
 
         Raises:
             OSError: the program cannot be executed.
         """
+        removed = () if private is None else (str(private),)
         guard = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(_GUARD)), stdin=asyncio.subprocess.PIPE, start_new_session=True
+            *(sys.executable, "-I", "-S", str(_GUARD), *removed),
+            stdin=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
         try:
             process = await asyncio.create_subprocess_exec(

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, assert_never
@@ -16,6 +16,7 @@ from typing import Final, assert_never
 from streamsched.domain.access.token import run_token_text
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import EnqueueJob, HttpJob, PublishJob
 from streamsched.domain.schedules.shell_command import variable_of
@@ -23,14 +24,17 @@ from streamsched.domain.schedules.template import filled
 from streamsched.ports.runs import Assignment
 from streamsched.spark.files import RunFiles
 from streamsched.spark.metrics.event_log_files import event_log_settings
+from streamsched.spark.needs.options import check_files, executor_python, file_options
+from streamsched.spark.needs.private_conf import properties, redaction
 
 JAVA_NEEDED: Final = 17
 
 #: Calls a PySpark module; `spark-submit` takes a path.
 _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
 _PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
-#: Files that Python code of Spark can import.
-_IMPORTABLE: Final = (".py", ".zip", ".egg", ".whl")
+_WITH_ENVIRONMENT: Final = "streamsched.spark.calls.with_environment"
+#: Below the data folder: Python environments made from requirements files.
+_ENVIRONMENTS: Final = "environments"
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
@@ -46,7 +50,8 @@ class RunEnvironment:
         emit_url: where programs send their events.
         spark_metrics: whether Spark programs write an event log, from which their metrics are read.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
-        environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets.
+        environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets; without the
+            variables that are secrets of some namespace.
     """
 
     data_dir: Path
@@ -59,18 +64,32 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`python`: of a Python program, its target and options, which another process may execute as well. `event_log`: of
-    a Spark program, the folder of its event log, which must exist when it starts; None: it writes none for us.
+    """How a run is executed.
+
+    Attributes:
+        python: of a Python program, its target and options, which another process may execute as well.
+        cold: why only a process that is started anew may execute it; empty: any.
+        private: a file with settings that are secrets, and its content; the caller writes it, readable for its owner
+            only, before the start, and removes it after the end.
+        event_log: of a Spark program, the folder of its event log, which must exist when it starts; None: it writes
+            none for us.
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     python: tuple[str, ...] = ()
+    cold: str = ""
+    private: tuple[Path, bytes] | None = field(default=None, repr=False)
     event_log: Path | None = None
 
 
-def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> Command:
-    """The command that executes the assignment.
+def command(
+    assignment: Assignment,
+    runtime: RunEnvironment,
+    run_file: Path,
+    secrets: Mapping[Secret, str] | None = None,
+) -> Command:
+    """The command that executes the assignment. `secrets`: the values of those that its program refers to.
 
     Raises:
         ConfigurationError: it cannot be executed here; the message becomes the run's reason.
@@ -81,11 +100,12 @@ def command(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> 
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
         case PythonJob() as job:
             options = (filled(each, assignment.arguments) for each in job.arguments)
-            own = _with_folder({**env, **job.env}, job.folder)
+            own = _with_folder({**env, **job.env, **_values(job.secret_env, secrets)}, job.folder)
             call = (job.target, *options)
-            return Command((sys.executable, "-m", _PYTHON_CALL, *call), own, call)
+            cold = "it is given secrets" if job.secret_env else ""
+            return Command((sys.executable, "-m", _PYTHON_CALL, *call), own, call, cold)
         case SparkJob() as job:
-            return _spark_submit(assignment, job, runtime, env)
+            return _spark_submit(assignment, job, runtime, env, secrets)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
             raise ConfigurationError("launchers execute such programs inline, without a command")
         case _:
@@ -125,13 +145,30 @@ def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path
     }
 
 
-def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, env: dict[str, str]) -> Command:
+def _values(references: Mapping[str, Secret], secrets: Mapping[Secret, str] | None) -> dict[str, str]:
+    """Raises:
+    ConfigurationError: the caller has not read one of them.
+    """
+    for secret in references.values():
+        if secret not in (secrets or {}):
+            raise ConfigurationError(f"secret {secret.reference} is read only by a launcher's runs")
+    return {name: (secrets or {})[secret] for name, secret in references.items()}
+
+
+def _spark_submit(
+    assignment: Assignment,
+    job: SparkJob,
+    runtime: RunEnvironment,
+    env: dict[str, str],
+    secrets: Mapping[Secret, str] | None,
+) -> Command:
     main = filled(job.main, assignment.arguments) if job.module is None else str(_SPARK_CALL)
     if "://" not in main and not Path(main).is_file():  # spark-submit downloads URLs
         raise ConfigurationError(f"the program's main file {main} does not exist (working directory: {Path.cwd()})")
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ConfigurationError("PySpark is not installed: pip install 'streamsched[spark]'")
+    check_files(job)
     find_java(runtime.environ)
     home = Path(spec.origin).parent
     master = job.master or runtime.spark_master
@@ -142,30 +179,41 @@ def _spark_submit(assignment: Assignment, job: SparkJob, runtime: RunEnvironment
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
+        **job.needs.sizes(),
         **job.conf,
     }
+    own, secret_env = job.env, _values(job.needs.secret_env, secrets)
+    private = {f"spark.executorEnv.{name}": value for name, value in secret_env.items()}
+    private |= _values(job.needs.secret_conf, secrets)
+    conf = {**redaction(private), **conf}
     _check_set(job.env_from_os, env)
-    env = _with_folder({**env, **job.env}, job.folder)
+    env = _with_folder({**env, **own, **secret_env}, job.folder)
     if job.env_from_os:  # by name: arguments of a process are visible to all users of its host
         env["STREAMSCHED_EXECUTOR_ENV"] = ",".join(job.env_from_os)
-    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    python = executor_python(job, master, sys.executable)
+    env |= {"SPARK_HOME": str(home), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if master.startswith("local"):
         env.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    importable = [each for each in job.uris if each.lower().endswith(_IMPORTABLE)]
-    others = [each for each in job.uris if each not in importable]
-    files = [
-        *(("--py-files", ",".join(importable)) if importable else ()),
-        *(("--files", ",".join(others)) if others else ()),
-    ]
     settings = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    file = None
+    if private:
+        path = RunFiles(runtime.data_dir, assignment.run).private_conf
+        file = path, properties(private, env, home)
+        settings += ["--properties-file", str(path)]
+    wrapped: tuple[str, ...] = ()
+    if job.needs.requirements:
+        folder = str(runtime.data_dir / _ENVIRONMENTS)
+        wrapped = (sys.executable, "-m", _WITH_ENVIRONMENT, folder, job.needs.requirements)
     return Command(
         (
+            *wrapped,
             *(str(home / "bin" / "spark-submit"), "--master", master, "--deploy-mode", "client"),
-            *("--name", assignment.run, *settings, *files, main),
+            *("--name", assignment.run, *settings, *file_options(job), main),
             *(() if job.module is None else (job.module,)),
             *(filled(argument, assignment.arguments) for argument in job.arguments),
         ),
         env,
+        private=file,
         event_log=event_log,
     )
 
@@ -174,7 +222,9 @@ def _event_log(assignment: Assignment, job: SparkJob, runtime: RunEnvironment, h
     """The folder of the run's event log; None when it is not to be measured, or Spark is to write one elsewhere."""
     defaults = Path(runtime.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     given = defaults.read_text(errors="replace").splitlines() if defaults.is_file() else ()
-    if not runtime.spark_metrics or any(name.strip().startswith(_EVENT_LOG) for name in (*job.conf, *given)):
+    if not runtime.spark_metrics or any(
+        name.strip().startswith(_EVENT_LOG) for name in (*job.conf, *job.needs.secret_conf, *given)
+    ):
         return None
     return RunFiles(runtime.data_dir, assignment.run).event_log
 

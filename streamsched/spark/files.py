@@ -24,8 +24,9 @@ _LOG: Final = ("logs", ".log")
 _RUNNER_LOG: Final = ("logs", ".runner.log")
 _RUN_FILE: Final = ("runs", ".json")
 _NOTE: Final = ("runs", ".exit")
+_PRIVATE_CONF: Final = ("runs", ".conf")
 #: Folder and suffix of each kind of file; a longer suffix precedes a shorter one that it ends with.
-_KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE)
+_KINDS: Final = (_RUNNER_LOG, _LOG, _RUN_FILE, _NOTE, _PRIVATE_CONF)
 #: All folders with files of runs.
 FOLDERS: Final = tuple(dict.fromkeys(folder for folder, _ in _KINDS))
 _TAIL: Final = 64 * 1024
@@ -62,6 +63,11 @@ class RunFiles:
     @property
     def note(self) -> Path:
         return self._at(_NOTE)
+
+    @property
+    def private_conf(self) -> Path:
+        """Settings of a Spark program that are secrets, while the run is active."""
+        return self._at(_PRIVATE_CONF)
 
     @property
     def event_log(self) -> Path:

@@ -2,7 +2,8 @@
 
 Reads the session id of the run's processes from standard input and waits for the end of that pipe, which the kernel
 closes when the runner dies. Then kills all remaining processes of the session, including process groups that children
-created, which neither a group signal nor a parent-death signal reaches.
+created, which neither a group signal nor a parent-death signal reaches. Then removes the file named by its argument, if
+there is one: the run's settings that are secrets.
 """
 
 import os
@@ -53,6 +54,9 @@ def main() -> None:
     sys.stdin.read()
     if session:
         kill(int(session))
+    for private in sys.argv[1:]:
+        with suppress(OSError):  # removed already
+            Path(private).unlink()
 
 
 if __name__ == "__main__":

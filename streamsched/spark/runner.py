@@ -28,6 +28,9 @@ from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
+from streamsched.spark.needs.log_output import LogOutput
+from streamsched.spark.needs.preparation import Preparation, Prepared
+from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
 from streamsched.spark.warm.child import Starts
 
@@ -74,12 +77,14 @@ class Runner:
         timing: Timing | None = None,
         *,
         starts: Starts | None = None,
+        preparation: Preparation | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._runtime = runtime
         self._timing = timing or Timing()
         self._starts = starts or Starts(cold="its runner has no fork server")
+        self._preparation = preparation or Preparation()
         self._id = str(this_process())
         self._metrics: MetricsReader | None = None
         self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
@@ -121,22 +126,33 @@ class Runner:
         return ending
 
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
+        prepared, output = Prepared(assignment), None
         try:
-            program = command(assignment, self._runtime, write_run_file(files, assignment))
+            prepared = await _retried(lambda: self._preparation.prepare(assignment), self._timing.claim)
+            run_file = write_run_file(files, assignment)
+            program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
             if program.event_log is not None:
                 program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with files.log.open("ab") as output:
-                child = await self._starts.start(program, output.fileno())
+            if program.private is not None:
+                write_private(*program.private)
+            output = LogOutput(files.log, prepared.redaction)
+            child = await self._starts.start(program, output.fileno())
         except (ConfigurationError, OSError) as exc:
-            why = f"the program cannot be started: {exc}"
+            why = prepared.redaction.text(f"the program cannot be started: {exc}")
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
+            if output is not None:
+                await output.close()
+            _remove_private(files)
             return RunEnd(RunState.FAILED, why, self._clock.now())
+        output.started()
         self._metrics = None if program.event_log is None else self._measuring(program.event_log, assignment.run)
         try:
-            ending = await self._supervised(child, files, assignment.run)
+            ending = await self._supervised(child, files, assignment.run, output)
         finally:
             await child.close()
+            await output.close()
+            _remove_private(files)
         if self._metrics is not None:
             measured = await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
             ending = None if ending is None else replace(ending, metrics=measured)
@@ -144,18 +160,20 @@ class Runner:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
 
-    async def _supervised(self, child: RunProcesses, files: RunFiles, run: str) -> RunEnd | None:
+    async def _supervised(self, child: RunProcesses, files: RunFiles, run: str, output: LogOutput) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
         heartbeat = asyncio.ensure_future(self._heartbeats(run))
         try:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
+                await _complete(output, child)
                 return self._ended(exited.result(), files)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
             await child.kill(grace=0.0 if request.at_once else self._timing.grace.total_seconds())
             code = await exited
+            await _complete(output, child)
             return RunEnd(RunState.KILLED, request.why, self._clock.now(), code, log_tail(files.log))
         finally:
             await cancel(exited, heartbeat)
@@ -194,6 +212,18 @@ class Runner:
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         cause = failure_reason(files.log)
         return RunEnd(RunState.FAILED, f"{how}: {cause}" if cause else how, now, code, log_tail(files.log))
+
+
+async def _complete(output: LogOutput, child: RunProcesses) -> None:
+    """Waits until the log is complete, if it is copied."""
+    if output.copied:
+        await child.close()
+        await output.close()
+
+
+def _remove_private(files: RunFiles) -> None:
+    with suppress(OSError):  # there is none
+        files.private_conf.unlink()
 
 
 async def _retried(call: Callable[[], Awaitable[_T]], patience: timedelta) -> _T:

@@ -27,6 +27,7 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
+from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.views import app_view, change_view, preview_view, suspension_view
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
@@ -121,6 +122,7 @@ async def deploy(
     if definition.ref != ref:
         raise DecodeError("$.application", f"is {definition.ref}, but the path has {ref}")
     check_programs(caller, definition.programs)
+    await check_needs(services, caller, ref, definition.programs, dry_run=dry_run)
     tasks = definition.tasks if prune else await services.graphs.with_others(ref, definition.tasks)
     await services.graphs.check(tasks)
     if dry_run:

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.commands.programs.bundle import bundled_app
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
 from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, describe_server
-from streamsched.domain.errors import InvalidDefinitionError, UnavailableError
+from streamsched.domain.errors import UnavailableError
 
 #: Exit code of `diff` when something would change.
 DIFFERS: Final = 6
@@ -44,6 +45,14 @@ KeepOption = Annotated[
         "`on_change` of each schedule.",
     ),
 ]
+BundleOption = Annotated[
+    bool,
+    typer.Option(
+        "--bundle",
+        help="Store the folder of the file with the app, so that launchers on other machines execute its Spark and "
+        "Python programs from a copy.",
+    ),
+]
 
 
 def deploy(
@@ -51,8 +60,9 @@ def deploy(
     *,
     update_schedules: UpdateOption = None,
     keep: KeepOption = None,
+    bundle: BundleOption = False,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Do not check that the Spark main files exist on this machine.")
+        bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
     ] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -65,12 +75,15 @@ def deploy(
     terminal; without a terminal it needs --yes (otherwise exit code 7).
     """
     from streamsched.codec.schedules.schedule import app_to_json
-    from streamsched.define.loading import load_app
+    from streamsched.define.bundling import missing_files
+    from streamsched.define.loading import load_app_and_folder
 
-    app = load_app(target)
-    body = app_to_json(app)
+    app, folder = load_app_and_folder(target)
     if not elsewhere:
-        require_mains(body)
+        missing_files(app)
+    if bundle:
+        app = bundled_app(app, folder, url, upload=not dry_run, quiet=output.structured)
+    body = app_to_json(app)
     path, origin = f"/v1/apps/{app.ref.namespace}/{app.ref.app}", origin_of(target)
     params = {"updateSchedules": update_schedules, "keep": keep}
 
@@ -102,6 +115,7 @@ def diff(
     *,
     update_schedules: UpdateOption = None,
     keep: KeepOption = None,
+    bundle: BundleOption = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
@@ -110,9 +124,11 @@ def diff(
     Exit code 0: nothing would change; 6: something would change.
     """
     from streamsched.codec.schedules.schedule import app_to_json
-    from streamsched.define.loading import load_app
+    from streamsched.define.loading import load_app_and_folder
 
-    app = load_app(target)
+    app, folder = load_app_and_folder(target)
+    if bundle:
+        app = bundled_app(app, folder, url, upload=False, quiet=True)
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
     path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
     preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
@@ -183,18 +199,3 @@ def await_log(app: str, changed: dict[str, Any], url: str) -> None:
             left = pending
     for name in ("change", "pending", "acknowledged"):
         changed.pop(name, None)
-
-
-def require_mains(body: dict[str, Any]) -> None:
-    """Checks the main files of Spark programs.
-
-    Raises:
-        InvalidDefinitionError: one does not exist on this machine.
-    """
-    for index, program in enumerate(body["programs"]):
-        main = program.get("main")
-        if main is not None and "://" not in main and not Path(main).is_file():
-            raise InvalidDefinitionError(
-                f"$.programs[{index}].main",
-                f"{main} does not exist; if it exists on the machine that runs it, deploy with `--elsewhere`",
-            )

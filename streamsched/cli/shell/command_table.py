@@ -62,6 +62,12 @@ COMMANDS: Final = {
     "schedule": Source("schedule", "commands", "Lists, explains and changes schedules."),
     "event": Source("event", "commands", "Emits events and shows what schedules made of them."),
     "program": Source("program", "commands", "Lists, starts and deletes programs."),
+    "profile": Source(
+        "programs.profile", "commands", "Sets Spark profiles: settings in one place, which Spark programs name."
+    ),
+    "bundle": Source(
+        "programs.bundle", "commands", "Shows the bundles of programs, which `streamsched deploy --bundle` stores."
+    ),
     "job": Source("job", "commands", "Lists, explains and controls jobs: satisfied schedules, waiting or launched."),
     "run": Source("run", "commands", "Starts, repeats, lists, shows and kills runs: executions of programs."),
     "backfill": Source(

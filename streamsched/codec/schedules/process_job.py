@@ -1,9 +1,12 @@
 """Executables that run as a process, as JSON:
 
 {"type": "spark", "main": "join.py" | "pymodule": "tasks.flow", "arguments"?: […], "master"?: text, "conf"?: {…},
- "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …]}
+ "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …],
+ and the fields of `codec.schedules.spark_needs`}
 {"type": "bash", "command": text, "fill"?: true}
-{"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}}
+{"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}, "bundle"?: SHA-256}
+
+Values of `conf` and `env` are texts, or secrets by reference: {"secret": "env:NAME"}.
 
 With `fill` the placeholders of a command are replaced when it is read; its canonical JSON has variables instead.
 """
@@ -13,6 +16,8 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from streamsched.codec.json.reading import Fields, anchored
+from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
+from streamsched.codec.schedules.spark_needs import needs_from_json, needs_to_json
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -27,13 +32,20 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                 **code,
                 "arguments": list(job.arguments),
                 **({} if job.master is None else {"master": job.master}),
-                "conf": dict(job.conf),
-                **_some(folder=job.folder, env=dict(job.env), env_from_os=list(job.env_from_os), uris=list(job.uris)),
+                "conf": with_secrets(job.conf, job.needs.secret_conf),
+                **_some(
+                    folder=job.folder,
+                    env=with_secrets(job.env, job.needs.secret_env),
+                    env_from_os=list(job.env_from_os),
+                    uris=list(job.uris),
+                    **needs_to_json(job.needs),
+                ),
             }
         case BashJob(command=command):
             return {"type": "bash", "command": command}
         case PythonJob():
-            own = _some(arguments=list(job.arguments), folder=job.folder, env=dict(job.env))
+            env = with_secrets(job.env, job.secret_env)
+            own = _some(arguments=list(job.arguments), folder=job.folder, env=env, bundle=job.bundle)
             return {"type": "python", "target": job.target, **own}
         case _:
             assert_never(job)
@@ -45,11 +57,13 @@ def spark_from_json(fields: Fields) -> SparkJob:
     """
     module = fields.optional_text("pymodule")
     main = fields.text("main") if module is None else fields.optional_text("main") or ""
-    arguments, master, conf = fields.text_list("arguments"), fields.optional_text("master"), fields.texts("conf")
-    folder, env = fields.optional_text("folder") or "", fields.texts("env")
+    arguments, master = fields.text_list("arguments"), fields.optional_text("master")
+    conf, env = plain_and_secret(fields, "conf"), plain_and_secret(fields, "env")
+    folder = fields.optional_text("folder") or ""
     inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
+    needs = needs_from_json(fields, conf.secret, env.secret)
     with anchored(fields.path):
-        return SparkJob(main, arguments, master, conf, module, folder, env, inherited, uris)
+        return SparkJob(main, arguments, master, conf.plain, module, folder, env.plain, inherited, uris, needs)
 
 
 def bash_from_json(fields: Fields) -> BashJob:
@@ -67,9 +81,10 @@ def python_from_json(fields: Fields) -> PythonJob:
     DecodeError, InvalidDefinitionError: the path is that of the field.
     """
     target, arguments = fields.text("target"), fields.text_list("arguments")
-    folder, env = fields.optional_text("folder") or "", fields.texts("env")
+    folder, env = fields.optional_text("folder") or "", plain_and_secret(fields, "env")
+    bundle = fields.optional_text("bundle") or ""
     with anchored(fields.path):
-        return PythonJob(target, arguments, folder, env)
+        return PythonJob(target, arguments, folder, env.plain, env.secret, bundle)
 
 
 def _some(**fields: Any) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from streamsched.codec.schedules.process_job import (
     python_from_json,
     spark_from_json,
 )
+from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob
@@ -326,7 +327,8 @@ def _enqueue(fields: Fields) -> EnqueueJob:
 
 def _http(fields: Fields) -> HttpJob:
     plain = HttpJob("http://host")
-    url, headers, body = fields.text("url"), fields.texts("headers"), fields.optional_text("body")
+    headers, body = templates(fields, "headers"), optional_template(fields, "body")
+    url = optional_template(fields, "url") or fields.text("url")
     method = fields.optional_text("method") or plain.method
     text = fields.optional_text("timeout")
     timeout = plain.timeout if text is None else parse_duration(text, fields.at("timeout"))

@@ -9,6 +9,9 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged, check_most
+from streamsched.domain.programs.bundle import check_digest, check_path
+from streamsched.domain.programs.secret import Secret, refuse_secrets
+from streamsched.domain.programs.spark_needs import SparkNeeds
 
 DEPLOY_MODE: Final = "spark.submit.deployMode"
 #: Most entries of an environment, and most files of a Spark job.
@@ -33,6 +36,7 @@ class SparkJob:
         env: variables of the driver and the executors.
         env_from_os: names of the launcher's variables that the executors get too.
         uris: files for driver and executors; Python files and archives of them can be imported there.
+        needs: packages, files, sizes, secrets and the like.
     """
 
     main: str
@@ -44,6 +48,7 @@ class SparkJob:
     env: Mapping[str, str] = field(default_factory=dict)
     env_from_os: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
+    needs: SparkNeeds = field(default_factory=SparkNeeds)
 
     def __post_init__(self) -> None:
         if self.module is not None:
@@ -55,7 +60,11 @@ class SparkJob:
                 )
         elif self.env_from_os:
             raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has all variables anyhow")
-        _check_environment(self.env, self.env_from_os)
+        _check_environment(self.env, self.env_from_os, self.needs.secret_env)
+        _check_command_line(self.arguments)
+        self.needs.check_conf(self.conf)
+        if self.needs.bundle:
+            _check_in_bundle(self)
         check_most(len(self.uris), MOST_ENTRIES, "$.uris", "files")
         for number, each in enumerate(self.uris):
             if not each.strip() or "," in each:
@@ -96,12 +105,16 @@ class PythonJob:
             name.
         folder: where the module is searched first; empty: nowhere else than on the import path.
         env: variables of the process.
+        secret_env: variables whose values are secrets.
+        bundle: digest of the bundle in which the folder is; empty: none.
     """
 
     target: str
     arguments: tuple[str, ...] = ()
     folder: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    secret_env: Mapping[str, Secret] = field(default_factory=dict)
+    bundle: str = ""
 
     def __post_init__(self) -> None:
         if not (_TARGET if ":" in self.target else _KIND).fullmatch(self.target):
@@ -112,13 +125,51 @@ class PythonJob:
             raise InvalidDefinitionError(
                 "$.arguments", "are for a main(ns); a function is called with the run's arguments by name"
             )
-        _check_environment(self.env, ())
+        _check_environment(self.env, (), self.secret_env)
+        _check_command_line(self.arguments)
+        if self.bundle:
+            check_digest(self.bundle)
+            check_folder_in_bundle(self.folder)
 
 
-def _check_environment(env: Mapping[str, str], inherited: tuple[str, ...]) -> None:
-    check_most(len(env), MOST_ENTRIES, "$.env", "variables")
+def check_folder_in_bundle(folder: str) -> None:
+    """Raises:
+    InvalidDefinitionError: it is not absolute, nor the bundle's folder (`.`), nor a relative path within it.
+    """
+    if folder not in ("", ".") and not folder.startswith("/"):
+        check_path(folder, "$.folder")
+
+
+def paths_of(job: SparkJob) -> dict[str, str]:
+    """The files that a Spark program names, by the paths of their fields: of lists without the `#name` of an entry."""
+    needs = job.needs
+    listed = {"uris": job.uris, "py_files": needs.py_files, "jars": needs.jars, "files": needs.files}
+    listed |= {"archives": needs.archives}
+    found = {
+        f"$.{name}[{at}]": each.partition("#")[0] for name, values in listed.items() for at, each in enumerate(values)
+    }
+    single = {"$.main": job.main, "$.requirements": needs.requirements}
+    return {path: text for path, text in {**single, **found}.items() if text}
+
+
+def _check_in_bundle(job: SparkJob) -> None:
+    check_folder_in_bundle(job.folder)
+    for path, text in paths_of(job).items():
+        if "://" not in text and not text.startswith("/"):
+            check_path(text, path)
+
+
+def _check_command_line(arguments: tuple[str, ...]) -> None:
+    refuse_secrets(
+        {f"$.arguments[{at}]": each for at, each in enumerate(arguments)},
+        "all users of a host can read the command lines of its processes; give it as a variable, by env",
+    )
+
+
+def _check_environment(env: Mapping[str, str], inherited: tuple[str, ...], secrets: Mapping[str, Secret]) -> None:
+    check_most(len(env) + len(secrets), MOST_ENTRIES, "$.env", "variables")
     check_most(len(inherited), MOST_ENTRIES, "$.env_from_os", "variables")
-    for path, names in (("$.env", env), ("$.env_from_os", inherited)):
+    for path, names in (("$.env", {**env, **secrets}), ("$.env_from_os", inherited)):
         for name in names:
             if not _VARIABLE.fullmatch(name) or name.startswith("STREAMSCHED_"):
                 raise InvalidDefinitionError(

@@ -20,6 +20,7 @@ from streamsched.domain.events.lateness import Late
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.limits import MOST_PARTS, check_duration, check_most
 from streamsched.domain.names import EventName, ProgramRef, ScheduleRef, check_queue_name
+from streamsched.domain.programs.secret import Secret, refuse_secrets, secrets_in
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.overlap import Overlap
@@ -31,7 +32,8 @@ from streamsched.domain.triggers.trigger import Trigger
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-_URL: Final = re.compile(r"https?://[^/\s]", re.IGNORECASE)
+_URL: Final = re.compile(r"https?://[^/\s]|\{secret:", re.IGNORECASE)
+_STORED: Final = "what it makes is stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class HttpJob:
     again with the same `Idempotency-Key`: the job id, or the run id of a run without a job.
 
     Attributes:
-        url: `http` or `https`; `{name}` is replaced by the run's argument of that name, percent-encoded.
+        url: `http` or `https`; `{name}` is replaced by the run's argument of that name, percent-encoded; `{secret:…}`
+            by the secret, as it is. So in headers and body.
         body: `{name}` is replaced unescaped; None sends a JSON description of the run if the method has a body.
         timeout: for the whole response.
     """
@@ -59,6 +62,17 @@ class HttpJob:
         if self.body is not None and self.method not in WITH_BODY:
             raise InvalidDefinitionError("$.body", f"is not sent by method {self.method}")
         check_duration(self.timeout, "$.timeout")
+        self.secrets()
+
+    def secrets(self) -> Mapping[Secret, str]:
+        """The secrets that its request needs, each with the path of a field that refers to it.
+
+        Raises:
+            InvalidDefinitionError: a reference is malformed.
+        """
+        headers = {f"$.headers.{name}": value for name, value in self.headers.items()}
+        texts = {"$.url": self.url, "$.body": self.body or "", **headers}
+        return {secret: path for path, text in texts.items() for secret in secrets_in(text, path)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,9 @@ class PublishJob:
 
     event: EventName
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_secrets({f"$.attributes.{name}": value for name, value in self.attributes.items()}, _STORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +110,7 @@ class EnqueueJob:
     def __post_init__(self) -> None:
         check_queue_name(self.queue, "$.queue")
         check_duration(self.after, "$.after", zero=True)
+        refuse_secrets({"$.lane": self.lane, "$.key": self.key, "$.data": self.data or ""}, _STORED)
 
 
 Executable = SparkJob | BashJob | PythonJob | HttpJob | PublishJob | EnqueueJob | ArrivalJob

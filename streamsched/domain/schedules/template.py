@@ -13,7 +13,9 @@ from typing import Final
 
 from streamsched.domain.errors import ConfigurationError
 
-_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+)\}")
+#: A placeholder of an argument, or of a secret (`domain.programs.secret`), whose value is passed as the argument
+#: `secret:<reference>`.
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.\-]+|secret:[^{}\s\"\\]+)\}")
 
 
 #: PostgreSQL rejects NUL, UTF-8 rejects lone surrogates, and terminals interpret the other control characters.

@@ -92,9 +92,10 @@ class Starts:
             OSError: it cannot be started.
         """
         if not program.python:
-            return await Child.start(program.argv, env=program.env, output=output)
-        if self._server is None:
-            self.how = f"cold: {self._cold}"
+            private = None if program.private is None else program.private[0]
+            return await Child.start(program.argv, env=program.env, output=output, private=private)
+        if self._server is None or program.cold:
+            self.how = f"cold: {program.cold or self._cold}"
             return await Child.start(program.argv, env=program.env, output=output)
         key, described = _described(program)
         answer = await self._asked(self._server, key, program, output)

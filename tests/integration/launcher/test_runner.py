@@ -18,7 +18,7 @@ import orjson
 import psutil
 import pytest
 
-from streamsched.domain.schedules.schedule import BashJob, SparkJob
+from streamsched.domain.schedules.schedule import BashJob, Executable, SparkJob
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.ports.clock import SystemClock
@@ -64,7 +64,7 @@ class Place:
         self.run_monitor = RunMonitor(world.run_store, self.runners, SystemClock(), patience)
         self.launcher = Launcher(world.decisions, self.run_monitor, world.notifier, SystemClock())
 
-    async def launch(self, executable: BashJob | SparkJob, **properties: str) -> None:
+    async def launch(self, executable: Executable, **properties: str) -> None:
         await self.world.define(schedule("plain", properties=properties))
         await self.world.execute(executable)
         await self.world.satisfy(self.world.ready(PLAIN, 1))
@@ -73,13 +73,13 @@ class Place:
     async def run(self, run: str = RUN) -> RunRecord:
         return await self.world.runs.get(run)
 
-    async def reaches(self, *states: str, run: str = RUN) -> RunRecord:
+    async def reaches(self, *states: str, run: str = RUN, within: float = 120.0) -> RunRecord:
         async def reached() -> RunRecord | None:
             record = await self.run(run)
             return record if record.state in states else None
 
         try:
-            return await eventually(reached)
+            return await eventually(reached, seconds=within)
         except TimeoutError:
             pytest.fail(f"{await self.run(run)}\n{(self.data_dir / 'logs' / f'{run}.runner.log').read_text()}")
 
@@ -339,6 +339,7 @@ async def test_a_run_that_ends_while_postgresql_is_away_is_stored_when_it_is_bac
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 async def test_a_pyspark_program_runs_on_what_it_is_given(place: Place, tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text(
@@ -351,7 +352,7 @@ async def test_a_pyspark_program_runs_on_what_it_is_given(place: Place, tmp_path
     )
     await place.launch(SparkJob(str(main), ("{rows}",)), rows="100")
 
-    run = await place.reaches(*ENDED)
+    run = await place.reaches(*ENDED, within=500.0)  # a busy machine takes minutes to start Spark
 
     assert run.state == "COMPLETED", run.reason
     assert f"COUNT 50 {RUN} default.app.plain.1.1" in Path(run.log_path or "").read_text()

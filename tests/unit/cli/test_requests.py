@@ -42,6 +42,10 @@ class Server:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}"
+
     def close(self) -> None:
         self._http.shutdown()
         self._thread.join()
@@ -49,8 +53,7 @@ class Server:
 
     def run(self, *arguments: str, **environ: str) -> str:
         """The output of a command that uses this server."""
-        url = f"http://127.0.0.1:{self._http.server_port}"
-        found = CliRunner().invoke(make_app(), [*arguments, "--url", url], env=environ)
+        found = CliRunner().invoke(make_app(), [*arguments, "--url", self.url], env=environ)
         assert found.exit_code == 0, found.output
         return found.output
 

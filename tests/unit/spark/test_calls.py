@@ -127,17 +127,18 @@ def test_a_spark_module_is_submitted_with_its_files_and_environment(tmp_path: Pa
     java.parent.mkdir(parents=True)
     java.write_text("")
     java.chmod(0o755)
+    files = (str(tmp_path / "x.zip"), str(tmp_path / "words.txt"))
+    for each in files:
+        Path(each).touch()
     environ = {"JAVA_HOME": str(tmp_path / "jdk"), "PATH": "/bin", "TOKEN": "secret", "PYTHONPATH": "/lib"}
     site = RunEnvironment(data_dir=tmp_path, spark_master="local[1]", emit_url="", environ=environ)
-    job = SparkJob(
-        "", ("--read_fp", "{date}"), None, {}, "tasks.flow", "/code", {"A": "b"}, ("TOKEN",), ("x.zip", "words.txt")
-    )
+    job = SparkJob("", ("--read_fp", "{date}"), None, {}, "tasks.flow", "/code", {"A": "b"}, ("TOKEN",), files)
     made = command(
         Assignment("j.r1", 1, Program(ProgramRef("default", "s", "m"), job), {"date": "1"}), site, Path("/told")
     )
     text = " ".join(made.argv)
     assert "spark.executorEnv.A=b" in text
-    assert "--py-files x.zip --files words.txt" in text
+    assert f"--py-files {files[0]} --files {files[1]}" in text
     assert text.endswith("spark_call.py tasks.flow --read_fp 1")
     assert "secret" not in text
     assert (made.env["PYTHONPATH"], made.env["A"]) == (f"/code{os.pathsep}/lib", "b")

@@ -17,7 +17,6 @@ from streamsched.cli.commands.deploy import (
     origin_of,
     print_former_origin,
     print_server,
-    require_mains,
 )
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.connection.waiting import notice
@@ -33,7 +32,7 @@ PruneOption = Annotated[
     ),
 ]
 ElsewhereOption = Annotated[
-    bool, typer.Option("--elsewhere", help="Do not check that the Spark main files exist on this machine.")
+    bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
 ]
 #: Members of a plan that list changes.
 _KINDS: Final = ("programs", "schedules")
@@ -139,12 +138,14 @@ def apply(
 
 
 def _apps(targets: list[str], *, prune: bool, keep: bool | None, elsewhere: bool, url: str) -> list[AppFile]:
+    from streamsched.define.bundling import missing_files
+
     files = files_of(targets)
     with notice(f"reading {counted(len(files), 'file')}"):
-        found = [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in loaded(files)]
-    for each in found if not elsewhere else ():
-        require_mains(each.body)
-    return found
+        apps = list(loaded(files))
+    for _, app in apps if not elsewhere else ():
+        missing_files(app)
+    return [AppFile(file, app, prune=prune, keep=keep, url=url) for file, app in apps]
 
 
 def _planned(apps: list[AppFile]) -> dict[str, Any]:

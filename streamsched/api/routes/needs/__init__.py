@@ -1,0 +1,1 @@
+"""Routes of what programs need: profiles and bundles."""

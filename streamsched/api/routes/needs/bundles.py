@@ -1,0 +1,91 @@
+"""Bundles: folders of apps as tar archives, named by the SHA-256 of the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from hashlib import sha256
+from typing import Any, BinaryIO
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response
+
+from streamsched.api.deps import BundlesDep, ClockDep, ServicesDep
+from streamsched.api.rendering import rendered
+from streamsched.api.routes.preferences import NamespaceDep
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.programs.bundle import check_digest
+from streamsched.ports.programs.bundles import BundleRecord
+from streamsched.process.bundle_archive import chunks_of, listed
+
+router = APIRouter(prefix="/v1/namespaces/{namespace}/bundles", tags=["programs"])
+
+#: Bytes of an archive in memory; a larger one is on the disk while it is received.
+_IN_MEMORY = 1024 * 1024
+
+
+@router.get("", summary="List bundles")
+async def list_bundles(namespace: NamespaceDep, bundles: BundlesDep) -> Response:
+    """The bundles of the namespace, the newest first, at most 1000. `programs`: how many refer to it."""
+    return rendered({"bundles": [_view(each) for each in await bundles.list(namespace)]})
+
+
+@router.post("/{digest}/use", summary="Ask for a bundle")
+async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep, clock: ClockDep) -> Response:
+    """Whether the bundle `exists`; it need not be uploaded then, and is kept for at least a day from now. `limit`: most
+    bytes of an upload.
+    """
+    check_digest(digest, "$.digest")
+    exists = await services.bundles.use(namespace, digest, now=clock.now())
+    return rendered({"namespace": namespace, "digest": digest, "exists": exists, "limit": services.bundle_limit})
+
+
+@router.put("/{digest}", summary="Upload a bundle")
+async def put_bundle(
+    namespace: NamespaceDep,
+    digest: str,
+    request: Request,
+    services: ServicesDep,
+    clock: ClockDep,
+) -> Response:
+    """The body is a tar archive (`application/x-tar`) without compression, of regular files only, at most
+    `STREAMSCHED_BUNDLE_LIMIT` bytes; `digest` is its SHA-256. `new`: whether it was not there yet. A bundle to which no
+    program refers is removed a day after its upload.
+    """
+    check_digest(digest, "$.digest")
+    limit = services.bundle_limit
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise _too_large(limit)
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
+        archive: BinaryIO = spooled  # type: ignore[assignment]
+        size, found = 0, sha256()
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            found.update(chunk)
+            await asyncio.to_thread(archive.write, chunk)
+        if found.hexdigest() != digest:
+            raise DecodeError("$", f"has digest {found.hexdigest()}, but the path has {digest}")
+        files = await asyncio.to_thread(listed, archive, most_bytes=limit)
+        new = await services.bundles.put(
+            namespace, digest, chunks_of(archive), size=size, files=len(files), now=clock.now()
+        )
+    return rendered({"namespace": namespace, "digest": digest, "bytes": size, "files": len(files), "new": new})
+
+
+def _too_large(limit: int) -> HTTPException:
+    return HTTPException(413, f"the bundle is larger than {limit} bytes; see STREAMSCHED_BUNDLE_LIMIT")
+
+
+def _view(found: BundleRecord) -> dict[str, Any]:
+    return {
+        "namespace": found.namespace,
+        "digest": found.digest,
+        "bytes": found.bytes,
+        "files": found.files,
+        "createdAt": found.created_at,
+        "usedAt": found.used_at,
+        "programs": found.programs,
+    }

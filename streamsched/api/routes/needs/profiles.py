@@ -1,0 +1,98 @@
+"""Spark profiles: settings in one place, which Spark programs name. Those of namespace `*` are for all namespaces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+
+from streamsched.api.access.authorise import CallerDep, require
+from streamsched.api.body import BodyObject, reasoned
+from streamsched.api.deps import ClockDep, ProfilesDep, ServicesDep
+from streamsched.api.rendering import rendered
+from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.names import check_namespace
+from streamsched.domain.programs.spark_profile import EVERYWHERE
+from streamsched.ports.programs.profiles import ProfileRecord
+
+router = APIRouter(prefix="/v1/namespaces/{namespace}/spark-profiles", tags=["programs"])
+
+
+def profile_namespace(namespace: str, caller: CallerDep) -> str:
+    """The namespace of the path.
+
+    Raises:
+        InvalidError: it is neither a name of a namespace nor `*`.
+    """
+    if namespace != EVERYWHERE:
+        check_namespace(namespace)
+    return namespace
+
+
+NamespaceDep = Annotated[str, Depends(profile_namespace)]
+
+
+@router.get("", summary="List Spark profiles")
+async def list_profiles(namespace: NamespaceDep, profiles: ProfilesDep) -> Response:
+    """The profiles of the namespace, and those of the installation (namespace `*`)."""
+    return rendered({"profiles": [_view(each) for each in await profiles.list(namespace)]})
+
+
+@router.get("/{profile}", summary="Get a Spark profile")
+async def get_profile(namespace: NamespaceDep, profile: str, profiles: ProfilesDep) -> Response:
+    """The profile of the namespace itself, with the programs that get it (`users`, at most 100)."""
+    return rendered(_view(await profiles.get(namespace, profile)))
+
+
+@router.put("/{profile}", summary="Set a Spark profile")
+async def set_profile(
+    namespace: NamespaceDep, profile: str, body: BodyObject, caller: CallerDep, services: ServicesDep
+) -> Response:
+    """Replaces the profile by `{"master"?, "conf"?, "driver"?: {"cores"?, "memory"?}, "executors"?: {"instances"?,
+    "cores"?, "memory"?}, "reason"?}`. Runs that start afterwards have its settings; those of their program override
+    them. Namespace `*`: for programs of all namespaces that have no profile of this name; needs the role admin.
+    """
+    _require_admin(caller, namespace)
+    reason, rest = reasoned(body)
+    wanted = profile_from_json(profile, rest)
+    if wanted.master is not None and namespace != EVERYWHERE:
+        require(caller.may_use_master(namespace, wanted.master))
+    stored = await services.profiles.set(namespace, wanted, reason, now=services.clock.now())
+    return rendered(_view(stored))
+
+
+@router.delete("/{profile}", summary="Delete a Spark profile")
+async def delete_profile(
+    namespace: NamespaceDep,
+    profile: str,
+    caller: CallerDep,
+    profiles: ProfilesDep,
+    clock: ClockDep,
+    *,
+    force: Annotated[bool, Query(description="Delete it although programs use it; their runs then fail.")] = False,
+    reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
+) -> Response:
+    """Deletes the profile and returns what it was. 409 names the programs that use it and would have no profile of this
+    name; with `force` it is deleted all the same.
+    """
+    _require_admin(caller, namespace)
+    deleted = await profiles.delete(namespace, profile, force=force, reason=reason, now=clock.now())
+    return rendered(_view(deleted))
+
+
+def _require_admin(caller: CallerDep, namespace: str) -> None:
+    if namespace == EVERYWHERE:
+        require(caller.may(Permission.ADMINISTER, None))
+
+
+def _view(found: ProfileRecord) -> dict[str, Any]:
+    return {
+        "namespace": found.namespace,
+        "name": found.profile.name,
+        **profile_to_json(found.profile),
+        "reason": found.reason,
+        "changedAt": found.changed_at,
+        "users": [str(each) for each in found.users],
+    }

@@ -1,0 +1,1 @@
+"""Commands about what programs need: profiles and bundles."""

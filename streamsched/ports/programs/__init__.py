@@ -1,0 +1,1 @@
+"""What programs need that is stored: profiles and bundles."""

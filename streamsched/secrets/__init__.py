@@ -1,0 +1,1 @@
+"""Secrets: reading what references name, and keeping the values out of texts."""

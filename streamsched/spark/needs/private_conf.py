@@ -1,0 +1,57 @@
+"""Settings of Spark whose values are secrets: in a file that only the user of the launcher can read, never in argv."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+#: Spark's own pattern of names whose values it does not show.
+_SPARKS: Final = "(?i)secret|password|token|access[.]?key"
+_DEFAULTS: Final = "spark-defaults.conf"
+_REDACTION: Final = "spark.redaction.regex"
+
+
+def redaction(names: Iterable[str]) -> dict[str, str]:
+    """The setting by which Spark shows none of these settings in its pages and event logs."""
+    listed = "|".join(re.escape(name) for name in sorted(names))
+    return {_REDACTION: f"{_SPARKS}|{listed}"} if listed else {}
+
+
+def properties(conf: Mapping[str, str], environ: Mapping[str, str], home: Path) -> bytes:
+    """The content of a file for `--properties-file`: the installation's own `spark-defaults.conf`, which Spark does not
+    read beside such a file, and then these settings.
+    """
+    folder = Path(environ.get("SPARK_CONF_DIR") or home / "conf")
+    try:
+        defaults = (folder / _DEFAULTS).read_text()
+    except OSError:
+        defaults = ""
+    lines = [f"{_written(name)} {_written(value)}" for name, value in conf.items()]
+    return "\n".join([defaults, *lines, ""]).encode()
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that only its owner can read.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def _written(text: str) -> str:
+    """As Java's `Properties` reads it."""
+    return "".join(_character(each) for each in text)
+
+
+def _character(each: str) -> str:
+    if each.isascii() and (each.isalnum() or each in "._-/"):
+        return each
+    units = each.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
