@@ -10,8 +10,8 @@ visible and announces those that were. The commit id is the event id, so repeate
 `spark.commit`.
 
 A path is a folder of a POSIX filesystem, whose commits need its locks and renames (`spark.commit`). A URL, such as
-`s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage, whose commits need only files that are created if
-they are absent (`spark.object_store`).
+`s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage (`spark.object_store`): commits are files that are
+created if they are absent, or, where the storage cannot do that, rows behind the API.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class PartitionedFileSet:
 
         Raises:
             InvalidError: the dataset's name is invalid, or the path is a URL with one slash.
-            ConfigurationError: a URL's storage is unknown, cannot create a file only if it is absent, or a package is
-                missing.
+            ConfigurationError: a URL's storage is unknown, a package is missing, or the storage cannot create a file
+                only if it is absent, so that the API is needed, and its URL is not known.
         """
         self._environ = os.environ if environ is None else environ
         self.dataset = (
@@ -123,7 +123,7 @@ class PartitionedFileSet:
         if "://" in str(path):
             storage = FolderStorage(str(path), storage_options)
             self.path: Path | str = storage.location
-            self._store = ObjectStore(storage, dataset=self.dataset, clock=clock, watch=watch)
+            self._store = ObjectStore(storage, dataset=self.dataset, clock=clock, watch=watch, environ=environ)
             return
         if _URL.match(str(path)):
             raise InvalidError("$.path", f"must be a folder, or a URL such as s3://lake/flights, but is '{path}'")
