@@ -28,11 +28,14 @@ class NumberedManifests:
         """Raises:
         NotFoundError: a manifest was deleted that later ones follow.
         """
+        if self._known:
+            self._follow()
+            return self._in_order()
         listed = {_number(file.path) for file in self._storage.files(MANIFESTS)}
         self._read(number for number in listed if number is not None)
         # a listing is no snapshot: it may have a file and not the one before it, which was created first
         self._read(range(1, max(self._known, default=0)))
-        return [self._known[number] for number in sorted(self._known)]
+        return self._in_order()
 
     def add(self, draft: Manifest) -> Manifest:
         """A writer whose number is taken reads that manifest and tries the next."""
@@ -47,6 +50,20 @@ class NumberedManifests:
 
     def strays(self) -> list[StoredFile]:
         return []
+
+    def _in_order(self) -> list[Manifest]:
+        return [self._known[number] for number in range(1, len(self._known) + 1)]
+
+    def _follow(self) -> None:
+        """Reads the manifests after the last known one by their names: one request when there is none, however many
+        there are before.
+        """
+        while True:
+            number = len(self._known) + 1
+            try:
+                self._known[number] = Manifest.decode(self._storage.read(_path(number)))
+            except NotFoundError:
+                return
 
     def _read(self, numbers: Iterable[int]) -> None:
         new = [number for number in numbers if number not in self._known]

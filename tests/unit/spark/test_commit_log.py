@@ -47,3 +47,31 @@ def test_a_deleted_manifest_is_an_error_and_not_a_missing_row(tmp_path: Path) ->
 
     with pytest.raises(NotFoundError, match=r"0000000000000002.json.*lost"):
         NumberedManifests(storage).manifests()
+
+
+class CountingStorage(FolderStorage):
+    """Counts its requests."""
+
+    requests = 0
+
+    def files(self, folder: str = "") -> list[StoredFile]:
+        self.requests += 1
+        return super().files(folder)
+
+    def read(self, path: str) -> bytes:
+        self.requests += 1
+        return super().read(path)
+
+
+def test_what_is_known_is_not_listed_again(tmp_path: Path) -> None:
+    writer = NumberedManifests(FolderStorage(f"file://{tmp_path}/flights"))
+    for number in range(50):
+        writer.add(draft(f"c{number}"))
+    storage = CountingStorage(f"file://{tmp_path}/flights")
+    reader = NumberedManifests(storage)
+    assert len(reader.manifests()) == 50
+    storage.requests = 0
+    writer.add(draft("new"))
+
+    assert [each.commit for each in reader.manifests()][-1] == "new"
+    assert storage.requests == 2
