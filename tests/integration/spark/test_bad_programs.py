@@ -23,7 +23,7 @@ from tests.support.services import need
 RUN = "default.app.plain.1.1.r1"
 
 
-class Book:
+class OneRunStore:
     """The store of one run."""
 
     def __init__(self, executable: BashJob | SparkJob) -> None:
@@ -44,9 +44,9 @@ class Book:
 
 async def ended(executable: BashJob | SparkJob, data_dir: Path) -> RunEnd:
     site = RunEnvironment(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
-    book = Book(executable)
-    await Runner(book, SystemClock(), site).execute(RUN)
-    [ending] = book.ended
+    run_store = OneRunStore(executable)
+    await Runner(run_store, SystemClock(), site).execute(RUN)
+    [ending] = run_store.ended
     return ending
 
 
