@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre writers restore upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ datacentre: $(VENV)/.dev ## SEED=s: lose a Kafka broker, the PostgreSQL primary 
 
 writers: $(VENV)/.dev ## STORE=s3|file|plain|delta|iceberg KILLS=n SEED=s: kill writers of a file set, or watchers of a table: no half commit, each one event
 	@$(BIN)/python -m tests.faults.writers --store $(or $(STORE),s3) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(ARGS)
+
+newest-spark: $(VENV)/.dev ## read and write file sets with the newest Spark of all, in an environment of its own (450 MB, once)
+	@$(BIN)/python -m compose.lakes.newest $(ARGS)
 
 restore: $(VENV)/.dev ## SEED=s: back PostgreSQL up under load, kill everything, restore elsewhere, replay the rest from Kafka
 	@$(BIN)/python -m tests.faults.restore --seed $(or $(SEED),1) $(ARGS)

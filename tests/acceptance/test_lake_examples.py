@@ -31,12 +31,12 @@ def dev(tmp_path: Path) -> Iterator[DevProcess]:
         process.close()
 
 
-def python(dev: DevProcess, script: Path, *arguments: str) -> str:
+def python(dev: DevProcess, script: Path, *arguments: str, **environ: str) -> str:
     """A program that finds the installation of its folder."""
     done = subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=dev.folder,
-        env=dev.environ(),
+        env=dev.environ(**environ),
         capture_output=True,
         text=True,
         check=False,
@@ -67,6 +67,29 @@ def test_a_growing_stream_is_compacted_and_no_row_is_lost(dev: DevProcess) -> No
     files = [*data.glob("compacted/upto=*/*.parquet"), *data.glob("raw/batch=*/*.parquet")]
     values = [value for file in files for value in pq.read_table(file, columns=["value"])["value"].to_pylist()]
     assert sorted(values) == list(range(len(values)))
+
+
+def test_two_commits_to_an_iceberg_table_start_a_job_that_reads_both(dev: DevProcess) -> None:
+    need_java()
+    need_module("pyiceberg", "iceberg")
+    data = dev.folder / "readings"
+    catalog = {"PYICEBERG_CATALOG__LAKE__TYPE": "sql", "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{data}/catalog.db"}
+    watch = ("watch", "iceberg", "weather.readings", "--catalog", "lake", "--dataset", "readings", "--once")
+    done = dev.run("deploy", str(EXAMPLES / "iceberg" / "app.py"), ICEBERG_DATA=str(data))
+    assert done.code == 0, done
+
+    python(dev, EXAMPLES / "iceberg" / "land.py", "2026-01-01", "2026-01-02", ICEBERG_DATA=str(data))
+    seen = dev.run(*watch, "--begin", "start", **catalog)
+    assert seen.code == 0, seen
+    assert [line.split(",")[0] for line in seen.out.splitlines() if "rows" in line] == [
+        f"default.readings: day=2026-01-0{day}" for day in (1, 2)
+    ]
+    assert "nothing new" in dev.run(*watch, **catalog).out
+    (run,) = dev.until(lambda: _completed(dev, "readings.mean"), within=200)
+
+    lines = (data / "means" / f"{run}.csv").read_text().splitlines()
+    assert lines == ["station,rows,celsius", "EWR,48,7.75", "JFK,48,5.75", "LGA,48,6.75"]
+    assert f"run {run}: 144 rows of day=2026-01-01, day=2026-01-02" in dev.run("run", "logs", run).out
 
 
 def test_a_thousand_feeds_start_by_priority_and_in_their_window(dev: DevProcess) -> None:

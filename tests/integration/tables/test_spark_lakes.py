@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compose.lakes.distribution import NEWEST_SPARK, SPARK, MissingError, cache_folder, conf, spark_folder
+from compose.lakes.distribution import SPARK, MissingError, cache_folder, conf
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.spark.tables.commit import TableSource
@@ -23,48 +24,46 @@ from streamsched.spark.tables.iceberg_source import IcebergSource
 from tests.integration.tables.conftest import FLIGHTS, emitted, run_of
 from tests.support.services import need, need_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 WRITER = Path(__file__).with_name("spark_writer.py")
-ROOT = Path(__file__).parents[3]
+FORMS = ("delta", "iceberg")
 
 
-def environ(version: str) -> dict[str, str]:
-    """Of a process with PySpark of this version: the installed one, or one of the cache."""
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of each form, which one Spark wrote; see `spark_writer`."""
     import pyspark
 
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    if pyspark.__version__ == version:
-        return {**kept, "PYTHONPATH": str(ROOT)}
-    try:
-        folder = spark_folder(version, cache_folder(os.environ))
-    except MissingError as error:
-        need(f"PySpark {version}", False, str(error))
-        raise
-    return {**kept, "PYTHONPATH": f"{folder}:{ROOT}"}
-
-
-def written(form: str, folder: Path) -> tuple[TableSource, list[dict[str, Any]]]:
-    """A table that Spark wrote, and what each commit did."""
     need_java()
-    place, said = folder / "warehouse" / "db" / "flights", folder / "said"
+    need(f"PySpark {SPARK}", pyspark.__version__ == SPARK, f"it is {pyspark.__version__}")
+    folder = tmp_path_factory.mktemp("warehouse")
     try:
-        options = conf(form, cache_folder(os.environ), str(folder / "warehouse"))
+        options = [conf(form, cache_folder(os.environ), str(folder)) for form in FORMS]
     except MissingError as error:
-        need(f"the jars of {form}", False, str(error))
+        need("the jars of Delta Lake and Iceberg", False, str(error))
         raise
+    both = {name: value for each in options for name, value in each.items()}
+    for name in ("spark.jars", "spark.sql.extensions"):
+        both[name] = ",".join(each[name] for each in options)
     done = subprocess.run(
-        [sys.executable, str(WRITER), form, json.dumps(options), str(place), str(said)],
+        [sys.executable, str(WRITER), json.dumps(both), str(folder)],
         cwd=folder,
-        env=environ(SPARK),
+        env={name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    source = DeltaSource(str(place)) if form == "delta" else IcebergSource(str(place))
-    return source, [json.loads(line) for line in said.read_text().splitlines()]
+    return folder
+
+
+def written(warehouse: Path, form: str) -> tuple[TableSource, list[dict[str, Any]]]:
+    """The table of a form, and what each commit did."""
+    place = str(warehouse / form / "flights")
+    source = DeltaSource(place) if form == "delta" else IcebergSource(place)
+    return source, [json.loads(line) for line in (warehouse / f"{form}.jsonl").read_text().splitlines()]
 
 
 def rows(event: Event) -> dict[str, int | None]:
@@ -78,9 +77,9 @@ def version(event: Event) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_each_commit_of_spark_with_new_data_is_one_event(form: str, tmp_path: Path) -> None:
-    source, commits = written(form, tmp_path)
+@pytest.mark.parametrize("form", FORMS)
+def test_each_commit_of_spark_with_new_data_is_one_event(form: str, warehouse: Path) -> None:
+    source, commits = written(warehouse, form)
 
     events = emitted(source)
 
@@ -105,10 +104,10 @@ def test_each_commit_of_spark_with_new_data_is_one_event(form: str, tmp_path: Pa
             dataset.to_arrow(run_of(events[:1]))
 
 
-@pytest.mark.parametrize("form", ["delta"])
-def test_versions_that_spark_cleaned_up_are_not_lost(form: str, tmp_path: Path) -> None:
+def test_versions_that_spark_cleaned_up_are_not_lost(warehouse: Path, tmp_path: Path) -> None:
     """Delta's log clean-up deletes JSON files before a checkpoint."""
-    source, commits = written(form, tmp_path)
+    _, commits = written(warehouse, "delta")
+    source = DeltaSource(str(shutil.copytree(warehouse / "delta" / "flights", tmp_path / "flights")))
     log = Path(source.location) / "_delta_log"
     third = commits[2]["version"]
     seen = next(step.position for step in source.after("") if step.position and f'"version":{third}' in step.position)
@@ -124,41 +123,3 @@ def test_versions_that_spark_cleaned_up_are_not_lost(form: str, tmp_path: Path) 
 
     assert gap.id.startswith(f"delta-{third + 1}-{whole.version()}-")
     assert "day=2026-01-05" in rows(gap)
-
-
-SMOKE = """
-import sys
-from pyspark.sql import SparkSession
-from streamsched.spark.pfs import PartitionedFileSet
-import pyspark
-
-assert pyspark.__version__ == sys.argv[1], pyspark.__version__
-spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-         .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate())
-
-class Nowhere:
-    def emit(self, *what): pass
-
-for place in (sys.argv[2] + "/folder", "file://" + sys.argv[2] + "/url"):
-    flights = PartitionedFileSet("flights", place, emitter=Nowhere())
-    frame = spark.createDataFrame([("2026-01-01", 1), ("2026-01-02", 2)], "day string, n int")
-    flights.write(frame, partition_by=["day"])
-    flights.write(frame.where("n = 1"), partition_by=["day"], mode="overwrite_partitions")
-    assert sorted(row.n for row in flights.read(spark).collect()) == [1, 2]
-    assert [row.n for row in flights.read_partitions(spark, ["day=2026-01-02"]).collect()] == [2]
-print("read and written with", spark.version)
-"""
-
-
-def test_file_sets_on_the_newest_spark_of_all(tmp_path: Path) -> None:
-    need_java()
-    done = subprocess.run(
-        [sys.executable, "-c", SMOKE, NEWEST_SPARK, str(tmp_path)],
-        env=environ(NEWEST_SPARK),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert f"read and written with {NEWEST_SPARK}" in done.stdout
