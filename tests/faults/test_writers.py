@@ -1,4 +1,4 @@
-"""A short run of `writers` on each store, and what its judge finds."""
+"""A short run of `writers` on one store of each kind, and what its judge finds. `make writers` has the others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.faults.writers.judge import judge
 @pytest.mark.torture
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("store", ["s3", "plain", "delta", "iceberg"])
+@pytest.mark.parametrize("store", ["s3", "delta"])
 def test_killed_writers_and_watchers_leave_no_half_commit(store: str, tmp_path: Path) -> None:
-    line, well = run(tmp_path, store=store, kills=4, seed=1)
+    line, well = run(tmp_path, store=store, kills=3, seed=1)
 
     assert well, line
 

@@ -24,7 +24,7 @@ from streamsched.spark.tables.iceberg_source import IcebergSource
 from tests.integration.tables.conftest import FLIGHTS, emitted, run_of
 from tests.support.services import need, need_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 WRITER = Path(__file__).with_name("spark_writer.py")
 FORMS = ("delta", "iceberg")
@@ -52,7 +52,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
