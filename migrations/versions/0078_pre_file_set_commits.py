@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0078_pre"
-down_revision = "0077_pre"
+down_revision = "0075_pre"
 
 
 def upgrade() -> None:
