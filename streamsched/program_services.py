@@ -1,6 +1,6 @@
 """Composition of what programs and people keep beside schedules: preferences of a namespace, bookmarks of readers,
-commits of file sets, profiles, bundles and names of datasets in OpenLineage; and of what executes programs in the process
-of a launcher.
+commits of file sets, profiles, bundles and names of datasets in OpenLineage; and of what executes programs in the
+process of a launcher.
 """
 
 from __future__ import annotations

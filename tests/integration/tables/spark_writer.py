@@ -1,9 +1,9 @@
-"""Writes a Delta and an Iceberg table with one real Spark, one commit of each kind, and says what each did.
+"""Writes a Delta and an Iceberg table with one real Spark, one commit of each kind, and writes what each did.
 
     python spark_writer.py <conf as JSON> <warehouse>
 
 The tables are `<warehouse>/<form>/flights`, and what was done is in `<warehouse>/<form>.jsonl`, a line for each
-commit: {"what", "version", "added": {partition key: rows} or null}. `added` is what a reader must be told, null for a
+commit: {"what", "version", "added": {partition key: rows} or null}. `added` is what a reader must get, null for a
 commit without new data.
 """
 
