@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre restore upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: $(VENV)/.demo ## a real pipeline on real data: flights and weather of New York 2013, on Spark
-	@$(BIN)/python examples/flights/demo.py
+demo: $(VENV)/.demo$(if $(filter delta,$(LAKE)),-delta) ## a real pipeline on real data: flights and weather of New York 2013, on Spark; LAKE=delta: in Delta tables
+	@$(BIN)/python examples/flights/demo.py --lake $(or $(LAKE),files)
 
 cluster: $(VENV)/.dev ## a whole installation on this machine, until Ctrl-C; ARGS=--check: drive jobs and kills through it, and stop
 	@$(BIN)/python -m compose.cluster $(ARGS)
@@ -52,6 +52,12 @@ outages: $(VENV)/.dev ## KIND=one|three|cut|apart TRIALS=n SEED=s: kill Kafka's 
 datacentre: $(VENV)/.dev ## SEED=s: lose a Kafka broker, the PostgreSQL primary and a launcher under load (as root), and promote the standby
 	@$(BIN)/python -m tests.faults.datacentre --seed $(or $(SEED),1) $(ARGS)
 
+writers: $(VENV)/.dev ## STORE=s3|file|plain|delta|iceberg KILLS=n SEED=s: kill writers of a file set, or watchers of a table: no half commit, each one event
+	@$(BIN)/python -m tests.faults.writers --store $(or $(STORE),s3) --kills $(or $(KILLS),50) --seed $(or $(SEED),1) $(ARGS)
+
+newest-spark: $(VENV)/.dev ## read and write file sets with the newest Spark of all, in an environment of its own (450 MB, once)
+	@$(BIN)/python -m compose.lakes.newest $(ARGS)
+
 restore: $(VENV)/.dev ## SEED=s: back PostgreSQL up under load, kill everything, restore elsewhere, replay the rest from Kafka
 	@$(BIN)/python -m tests.faults.restore --seed $(or $(SEED),1) $(ARGS)
 
@@ -80,6 +86,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) --editable '.[demo]'
 	@touch $@
 
+$(VENV)/.demo-delta: pyproject.toml constraints.txt | $(BIN)/python
+	@$(PIP_INSTALL) --editable '.[demo,delta]'
+	@touch $@ $(VENV)/.demo
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) --editable '.[dev]'
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.demo-delta

@@ -1,5 +1,6 @@
 """Composition of what programs and people keep beside schedules: preferences of a namespace, bookmarks of readers,
-profiles, bundles and names of datasets in OpenLineage; and of what executes programs in the process of a launcher.
+commits of file sets, profiles, bundles and names of datasets in OpenLineage; and of what executes programs in the
+process of a launcher.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from streamsched.ports.runner import RunnerId
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets, installed
 from streamsched.store.catalog.bookmarks import PostgresBookmarkStore
+from streamsched.store.catalog.file_set_commits import PostgresFileSetCommitStore
 from streamsched.store.catalog.preferences import PostgresPreferenceStore
 from streamsched.store.connections import Pool
 from streamsched.store.programs.bundles import PostgresBundleStore
@@ -41,6 +43,7 @@ def program_services(pool: Pool, settings: Settings) -> Mapping[str, Any]:
         "bundles": PostgresBundleStore(pool),
         "bundle_limit": settings.bundle_limit,
         "lineage_datasets": settings.datasets_by_location(),
+        "file_set_commits": PostgresFileSetCommitStore(pool),
     }
 
 

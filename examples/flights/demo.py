@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from streamsched.spark.manifest import Manifest
 
 HERE = Path(__file__).resolve().parent
 PATIENCE = 600.0
+#: What the first line says of a lake.
+IN = {"files": "", "delta": " and Delta Lake"}
 
 
 class DemoError(Exception):
@@ -59,8 +62,10 @@ def observed(api: Api, since: datetime) -> Moment:
     return Moment(counted(schedules["weekly-join"]), tuple(jobs), tuple(sorted(runs, key=lambda run: run["createdAt"])))
 
 
-def landed(data: Path) -> list[Commit]:
-    """The commits of the upstream job, from the manifests."""
+def landed(data: Path, lake: str) -> list[Commit]:
+    """The commits of the upstream job: from the manifests, or from the logs of the tables."""
+    if lake == "delta":
+        return sorted(_in_tables(data), key=lambda commit: commit.at)
     manifests = [Manifest.decode(path.read_bytes()) for path in data.glob("[fw]*/_manifest/*.json")]
     return [
         Commit(m.at, m.dataset.name, tuple(p.values["day"] for p in m.partitions), sum(p.rows for p in m.partitions))
@@ -68,8 +73,18 @@ def landed(data: Path) -> list[Commit]:
     ]
 
 
+def _in_tables(data: Path) -> Iterator[Commit]:
+    from streamsched.spark.tables.delta_source import DeltaSource  # noqa: PLC0415 (comes with the extra `delta`)
+
+    for name in ("flights", "weather"):
+        if (data / name / "_delta_log" / f"{0:020d}.json").exists():
+            for commit in (step.commit for step in DeltaSource(str(data / name)).after("") if step.commit):
+                days = tuple(part.values["day"] for part in commit.partitions)
+                yield Commit(commit.at or datetime.now(UTC), name, days, commit.rows)
+
+
 def watch(
-    api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, *, weeks: int, since: datetime
+    api: Api, screen: Screen, upstream: subprocess.Popen[bytes], data: Path, *, lake: str, weeks: int, since: datetime
 ) -> Moment:
     """Shows the progress until the pipeline is complete; returns the last state.
 
@@ -80,7 +95,7 @@ def watch(
     with screen.watching():
         while time.monotonic() < deadline:
             moment = observed(api, since)
-            commits = landed(data)
+            commits = landed(data, lake)
             days = sum(len(commit.days) for commit in commits)
             screen.show(moment, landing=_landing(upstream, days))
             if upstream.poll():
@@ -93,19 +108,19 @@ def watch(
     raise DemoError(f"not complete after {PATIENCE:.0f} s; the scheduler's log is {data.parent / 'dev.log'}")
 
 
-def demo(screen: Screen, folder: Path, weeks: int) -> None:
+def demo(screen: Screen, folder: Path, weeks: int, lake: str) -> None:
     since = datetime.now(UTC)
     data = folder / since.strftime("data-%Y%m%d-%H%M%S")
     data.mkdir(parents=True)
-    screen.say("[bold]streamsched demo[/]: flights and hourly weather of New York, March 2013, on Spark")
+    screen.say(f"[bold]streamsched demo[/]: flights and hourly weather of New York, March 2013, on Spark{IN[lake]}")
     screen.say("  starting PostgreSQL, the log, a worker, a launcher and the API in one process …")
     with running(folder) as api:
         screen.say(f"  scheduler: {api.url}   state: {folder}")
-        deploy(HERE / "app.py", api, {"FLIGHTS_DATA": str(data)})
+        deploy(HERE / "app.py", api, {"FLIGHTS_DATA": str(data), "LAKE": lake})
         screen.say("  deployed:  7 new days of flights and 7 new days of weather → join;   join succeeded → report\n")
         with (data / "land.log").open("wb") as log:
             upstream = subprocess.Popen(
-                [sys.executable, str(HERE / "land.py"), "--data", str(data), "--weeks", str(weeks)],
+                [sys.executable, str(HERE / "land.py"), "--data", str(data), "--weeks", str(weeks), "--lake", lake],
                 env={
                     **os.environ,
                     "STREAMSCHED_EMIT_URL": api.url,
@@ -116,13 +131,13 @@ def demo(screen: Screen, folder: Path, weeks: int) -> None:
                 stderr=subprocess.STDOUT,
             )
         try:
-            moment = watch(api, screen, upstream, data, weeks=weeks, since=since)
+            moment = watch(api, screen, upstream, data, lake=lake, weeks=weeks, since=since)
         finally:
             if upstream.poll() is None:
                 upstream.terminate()
                 upstream.wait()
         screen.answer(pd.read_csv(data / "report.csv"))
-        screen.story(time_line(landed(data), moment))
+        screen.story(time_line(landed(data, lake), moment))
     where_next(screen, folder, data, moment)
 
 
@@ -153,13 +168,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weeks", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path(".streamsched/demo"))
+    parser.add_argument("--lake", choices=tuple(IN), default="files", help="where the datasets are")
     args = parser.parse_args()
     screen = Screen(Console())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that the scheduler is stopped too
     try:
         require_java()
-        demo(screen, args.folder.resolve(), args.weeks)
+        demo(screen, args.folder.resolve(), args.weeks, args.lake)
     except (DemoError, SchedulerError) as exc:
         screen.console.print(str(exc), style="red", markup=False, highlight=False, soft_wrap=True)
         screen.say(f"  its log: {args.folder / 'dev.log'}" if isinstance(exc, SchedulerError) else "")

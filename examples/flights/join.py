@@ -3,11 +3,11 @@
 import argparse
 from pathlib import Path
 
+from lake import LAKES, dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from streamsched.spark.context import current_run
-from streamsched.spark.pfs import PartitionedFileSet
 
 WIND = [("under 5 mph", 5), ("5 to 10", 10), ("10 to 15", 15), ("15 to 20", 20), ("over 20 mph", None)]
 VISIBILITY = [("under 1 mile", 1), ("1 to 3", 3), ("3 to 6", 6), ("6 to 10", 10), ("10 miles", None)]
@@ -54,22 +54,23 @@ def delays(flights: DataFrame, weather: DataFrame) -> DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the file sets")
-    data = parser.parse_args().data
+    parser.add_argument("--lake", choices=LAKES, default="files")
+    args = parser.parse_args()
 
     run = current_run()
     spark = SparkSession.builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    flights = PartitionedFileSet("flights", data / "flights").read_new(run)
-    weather = PartitionedFileSet("weather", data / "weather").read_new(run)
+    flights = dataset("flights", args.data, args.lake).read_new(run)
+    weather = dataset("weather", args.data, args.lake).read_new(run)
 
     days = sorted(partition.values["day"] for partition in run.new_partitions("flights"))
     print(f"run {run.run_id}: joining {days[0]} to {days[-1]}")
     result = delays(flights, weather).withColumn("week", f.lit(days[0]))
 
     # The run id as commit id makes the write idempotent: if this run is retried after it wrote, nothing changes.
-    commit = PartitionedFileSet("delays", data / "delays").write(
+    commit = dataset("delays", args.data, args.lake).write(
         result.coalesce(1), partition_by=["week"], mode="overwrite_partitions", commit_id=run.run_id
     )
-    print(f"wrote {', '.join(partition.key for partition in commit.partitions)}")
+    print(f"wrote {', '.join(partition.key for partition in commit.partitions) if commit else 'the week'}")
     spark.stop()
 
 

@@ -13,9 +13,8 @@ from importlib import resources
 from pathlib import Path
 
 import pandas as pd
+from lake import DELTA, LAKES, dataset
 from pyspark.sql import SparkSession
-
-from streamsched.spark.pfs import PartitionedFileSet
 
 FLIGHTS = ["day", "time_hour", "origin", "dest", "carrier", "flight", "sched_dep_time", "dep_delay", "arr_delay"]
 WEATHER = ["day", "time_hour", "origin", "temp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "visib"]
@@ -34,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the file sets")
     parser.add_argument("--weeks", type=int, default=2)
+    parser.add_argument("--lake", choices=LAKES, default="files")
     parser.add_argument("--since", type=date.fromisoformat, default=date(2013, 3, 1))
     args = parser.parse_args()
 
@@ -41,29 +41,30 @@ def main() -> None:
     flights = source("flights.csv.zip", FLIGHTS, args.since, until)
     weather = source("weather.csv", WEATHER, args.since, until)
 
-    spark = (
+    builder = (
         SparkSession.builder.appName("land")
         .master("local[1]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .getOrCreate()
     )
-    flights_set = PartitionedFileSet("flights", args.data / "flights")
-    weather_set = PartitionedFileSet("weather", args.data / "weather")
+    for option, value in DELTA.items() if args.lake == "delta" else ():
+        builder = builder.config(option, value)
+    spark = builder.getOrCreate()
 
-    def land(file_set: PartitionedFileSet, rows: pd.DataFrame, days: list[date]) -> None:
+    def land(name: str, rows: pd.DataFrame, days: list[date]) -> None:
         chosen = spark.createDataFrame(rows[rows["day"].isin(days)]).coalesce(1)
-        commit = file_set.write(chosen, partition_by=["day"])
-        print(f"{file_set.dataset}: " + ", ".join(f"{p.key} ({p.rows} rows)" for p in commit.partitions), flush=True)
+        commit = dataset(name, args.data, args.lake).write(chosen, partition_by=["day"])
+        landed = ", ".join(f"{p.key} ({p.rows} rows)" for p in commit.partitions) if commit else "not announced yet"
+        print(f"{name}: {landed}", flush=True)
 
     for week in range(args.weeks):
         days = [args.since + timedelta(days=7 * week + day) for day in range(7)]
         for arrived in (days[:3], days[3:]):
             for day in arrived:
-                land(flights_set, flights, [day])
-            land(weather_set, weather, arrived)
+                land("flights", flights, [day])
+            land("weather", weather, arrived)
     spark.stop()
 
 

@@ -10,10 +10,10 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+from lake import dataset
 from pyspark.sql import SparkSession
 
 from streamsched.spark.context import current_run
-from streamsched.spark.pfs import PartitionedFileSet
 
 UNITS = {"wind": "wind speed", "visibility": "visibility"}
 
@@ -47,9 +47,10 @@ def draw(table: pd.DataFrame, weeks: list[str], path: Path) -> None:
 def main() -> None:
     spark = SparkSession.builder.getOrCreate()
     # Successes that occurred while this run waited are coalesced; usually they have the same folder.
-    for folder in dict.fromkeys(join.arguments["data"] for join in current_run().programs()):
+    places = dict.fromkeys((j.arguments["data"], j.arguments.get("lake", "files")) for j in current_run().programs())
+    for folder, lake in places:
         data = Path(folder)
-        found = PartitionedFileSet("delays", data / "delays").read(spark).toPandas()
+        found = dataset("delays", data, lake).read(spark).toPandas()
         table, weeks = summed(found), sorted(found["week"].unique())
         draw(table, weeks, data / "report.png")
         table.to_csv(data / "report.csv", index=False)

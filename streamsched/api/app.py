@@ -25,7 +25,6 @@ from streamsched.api.routes import (
     admin,
     apps,
     backfills,
-    bookmarks,
     changes,
     events,
     graphs,
@@ -38,6 +37,7 @@ from streamsched.api.routes import (
     ticks,
     verdicts,
 )
+from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
@@ -70,6 +70,7 @@ def make_api(services: ApiServices) -> FastAPI:
         profiles,
         bundles,
         bookmarks,
+        file_sets,
         schedules,
         ticks,
         submissions,

@@ -25,6 +25,7 @@ from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.datasets.bookmarks import BookmarkStore
+from streamsched.ports.datasets.commits import FileSetCommitStore
 from streamsched.ports.intake import OpenKeyReader
 from streamsched.ports.jobs import JobStore
 from streamsched.ports.limits import ClusterStore, GroupStore, PoolStore
@@ -73,6 +74,7 @@ class ApiServices:
     bookmarks: BookmarkStore
     profiles: ProfileStore
     bundles: BundleStore
+    file_set_commits: FileSetCommitStore
     backfills: BackfillStore
     graphs: GraphDesk
     queues: QueueStore
@@ -131,6 +133,7 @@ PreferencesDep = Annotated[PreferenceStore, _service("preferences")]
 ProfilesDep = Annotated[ProfileStore, _service("profiles")]
 BundlesDep = Annotated[BundleStore, _service("bundles")]
 BookmarksDep = Annotated[BookmarkStore, _service("bookmarks")]
+FileSetCommitsDep = Annotated[FileSetCommitStore, _service("file_set_commits")]
 BackfillsDep = Annotated[BackfillStore, _service("backfills")]
 GraphsDep = Annotated[GraphDesk, _service("graphs")]
 QueuesDep = Annotated[QueueStore, _service("queues")]

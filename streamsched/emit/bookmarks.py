@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
-from streamsched.domain.errors import ConfigurationError, ConflictError, NotFoundError, UnavailableError
-from streamsched.emit.destination import URL, find_destination, token_for
-
-_TIMEOUT: Final = 30.0
+from streamsched.domain.errors import NotFoundError
+from streamsched.emit import api_client
+from streamsched.emit.api_client import ApiClient
 
 
 def api_url(environ: Mapping[str, str] | None = None) -> str:
-    """The URL of the API of this process's installation (`emit.destination`).
-
-    Raises:
-        ConfigurationError: there is none; a process that sends events to the log needs `STREAMSCHED_URL` besides.
-    """
-    env = os.environ if environ is None else environ
-    found = find_destination(env)
-    for url in (found.url if found else "", env.get(URL, "")):
-        if url.startswith(("http://", "https://")):
-            return url.rstrip("/")
-    raise ConfigurationError(f"bookmarks are kept by the API, and its URL is not known: set {URL}")
+    """The URL of the API that keeps the bookmarks. See `emit.api_client.api_url`."""
+    return api_client.api_url(environ, why="bookmarks")
 
 
 class BookmarkClient:
@@ -32,9 +21,7 @@ class BookmarkClient:
 
     def __init__(self, url: str, environ: Mapping[str, str] | None = None) -> None:
         """Opens no connection."""
-        self._url = url.rstrip("/")
-        token = token_for(url, os.environ if environ is None else environ)
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._api = ApiClient(url, environ)
 
     def get(self, name: str) -> tuple[str, int]:
         """Value and revision; "" and 0 when there is none.
@@ -67,7 +54,7 @@ class BookmarkClient:
 
     def cues(self, name: str) -> int:
         """The number of cues that readers of the bookmark were given. Raises as `get`."""
-        return int(self._ask("GET", name, None, below="/cue").get("cues", 0))
+        return int(self._ask("GET", name, None, below="/cue", has="cues").get("cues", 0))
 
     def _ask(
         self,
@@ -77,34 +64,18 @@ class BookmarkClient:
         params: Mapping[str, str] | None = None,
         *,
         below: str = "",
-    ) -> dict[str, Any]:
-        import httpx  # noqa: PLC0415 (takes a while, and most jobs have no bookmark)
-
-        try:
-            answer = httpx.request(
-                method,
-                f"{self._url}/v1/bookmarks/{quote(name, safe='')}{below}",
-                json=body,
-                params=params,
-                headers=self._headers,
-                timeout=_TIMEOUT,
-            )
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise UnavailableError(f"no streamsched API at {self._url} ({exc or type(exc).__name__})") from exc
-        try:
-            found = answer.json()
-        except ValueError:
-            found = None
-        if answer.is_success and isinstance(found, dict) and ("revision" in found or "cues" in found):
-            return found
-        detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
-        why = f"{self._url} answered {answer.status_code} to {method} of bookmark '{name}': {detail}".rstrip(": ")
-        if answer.status_code == 404 and isinstance(found, dict) and found.get("kind") == "bookmark":
-            return {}
-        if answer.status_code == 404 and isinstance(found, dict) and found.get("kind") == "run":
-            raise NotFoundError("run", str(found.get("name", "")), hint=f"at {self._url}")
-        if answer.status_code == 409:
-            raise ConflictError(why)
-        if answer.status_code >= 500 or answer.status_code in (408, 425, 429):
-            raise UnavailableError(why)
-        raise ConfigurationError(why)
+        has: str = "revision",
+    ) -> Mapping[str, Any]:
+        answer = self._api.ask(
+            method,
+            f"/v1/bookmarks/{quote(name, safe='')}{below}",
+            about=f"bookmark '{name}'",
+            has=has,
+            body=body,
+            params=params,
+        )
+        if answer.status != 404:
+            return answer.body
+        if answer.kind != "bookmark":
+            raise NotFoundError(answer.kind, str(answer.body.get("name", "")), hint=f"at {self._api.url}")
+        return {}

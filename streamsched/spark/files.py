@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ _PY4J: Final = re.compile(r"^(py4j\.protocol\.)?Py4JJavaError: An error occurred
 _CAUSES: Final = (": ", "Caused by: ")
 _REASON_LENGTH: Final = 500
 TAIL_LINES: Final = 20
+#: A disk with less room, in bytes, is full: the next block of a log does not fit.
+_ROOM: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,16 @@ def write_run_file(files: RunFiles, assignment: Assignment) -> Path:
         )
     _write(files.run_file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
     return files.run_file
+
+
+def full_disk(files: RunFiles) -> str:
+    """A sentence when the disk of the run's log is full, of which its program may have failed; "" when it has room."""
+    folder = files.log.parent
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return ""
+    return "" if found.f_bavail * found.f_frsize >= _ROOM else f"the disk with the log's folder, {folder}, is full"
 
 
 def write_note(files: RunFiles, ending: RunEnd) -> None:

@@ -1,21 +1,20 @@
-"""Commits of a file set on any storage: no rename and no lock, only files that are created if they are absent.
+"""Commits of a file set on any storage: no rename and no lock, only files, and a log that orders the commits.
 
     _data/_commit=<attempt>/day=2013-01-01/…    data, written in place
-    _manifest/<number>.json                     created if absent: the commit point
+    _manifest/…                                 see `commits.commit_log`: the commit point
     _announced/<commit>                         the event has been emitted
 
     STAGED ──▶ COMMITTED ──▶ EMITTED ──▶ ANNOUNCED
 
-Manifests are numbered without gaps, and a writer that finds its number taken reads the other one's manifest and takes
-the next. So commits have one order, a commit id is visible once, and no commit appears before one that was visible.
+Commits are numbered without gaps: they have one order, a commit id is visible once, and no commit appears before one
+that was visible.
 What a killed writer has written is in no manifest, so it is not read; `vacuum` deletes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -27,11 +26,11 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.draft import hive_values
 from streamsched.ports.clock import Clock
 from streamsched.spark.commit import Columns, Phase, PhaseCallback
+from streamsched.spark.commits.commit_log import commit_log
 from streamsched.spark.manifest import CommittedPartition, Manifest, Mode, visible
 from streamsched.spark.storage import FolderStorage, StoredFile
 
 _DATA: Final = "_data"
-_MANIFESTS: Final = "_manifest"
 _ANNOUNCED: Final = "_announced"
 
 
@@ -39,23 +38,24 @@ class ObjectStore:
     """The commits of one file set. Any number of processes on any number of machines may use it concurrently."""
 
     def __init__(
-        self, storage: FolderStorage, *, dataset: DatasetRef, clock: Clock, watch: PhaseCallback = lambda _: None
+        self,
+        storage: FolderStorage,
+        *,
+        dataset: DatasetRef,
+        clock: Clock,
+        watch: PhaseCallback = lambda _: None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Does no I/O.
+        """Does no I/O. `environ` names the API, for storages whose commits it keeps.
 
         Raises:
-            ConfigurationError: the storage cannot create a file only if it is absent.
+            ConfigurationError: the API is needed, and its URL is not known.
         """
-        if not storage.creates_if_absent:
-            raise ConfigurationError(
-                f"{storage.location}: commits need a storage that creates a file only if it is absent: a folder, S3, "
-                "Google Cloud Storage or Azure"
-            )
         self._storage = storage
+        self._log = commit_log(storage, dataset, environ)
         self._dataset = dataset
         self._clock = clock
         self._watch = watch
-        self._known: dict[str, Manifest] = {}
         self._attempts: dict[str, str] = {}
 
     @property
@@ -69,10 +69,7 @@ class ObjectStore:
 
     def manifests(self) -> list[Manifest]:
         """All commits, in commit order. Those that were read before are not read again."""
-        for file in self._storage.files(_MANIFESTS):
-            if file.path.endswith(".json") and file.path not in self._known:
-                self._known[file.path] = Manifest.decode(self._storage.read(file.path))
-        return sorted(self._known.values(), key=lambda manifest: manifest.sequence)
+        return self._log.manifests()
 
     def find(self, commit: str) -> Manifest | None:
         """The commit with this id; None if it is not visible."""
@@ -106,20 +103,16 @@ class ObjectStore:
         partitions = self._partitions(attempt)
         if not partitions:
             return None
+        if (found := self.find(commit)) is not None:
+            return found
         draft = Manifest(
             commit, 0, self._dataset, self._clock.now(), mode, columns.partition_by, columns.schema, partitions
         )
-        while True:
-            known = self.manifests()
-            if (found := next((each for each in known if each.commit == commit), None)) is not None:
-                return found
-            manifest = replace(draft, sequence=1 + max((each.sequence for each in known), default=0))
-            path = f"{_MANIFESTS}/{manifest.sequence:016d}.json"
-            self._attempts.pop(commit, None)
-            if self._storage.create(path, manifest.encode()):
-                self._known[path] = manifest
-                self._watch(Phase.COMMITTED)
-                return manifest
+        self._attempts.pop(commit, None)
+        manifest = self._log.add(draft)
+        if manifest.partitions == partitions:
+            self._watch(Phase.COMMITTED)
+        return manifest
 
     def announced(self, commit: str) -> None:
         """Stores that the commit's event has been emitted."""
@@ -172,6 +165,7 @@ class ObjectStore:
         used = {file for each in before.values() for file in each.files}
         used |= {file for manifest in manifests if manifest.at >= limit for file in _files_of(manifest)}
         old = [file.path for file in self._storage.files(_DATA) if file.at < limit and file.path not in used]
+        old += [file.path for file in self._log.strays() if file.at < limit]
         self._storage.delete(old)
         return len(old)
 

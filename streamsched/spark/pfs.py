@@ -10,8 +10,8 @@ visible and announces those that were. The commit id is the event id, so repeate
 `spark.commit`.
 
 A path is a folder of a POSIX filesystem, whose commits need its locks and renames (`spark.commit`). A URL, such as
-`s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage, whose commits need only files that are created if
-they are absent (`spark.object_store`).
+`s3://lake/flights` or `file:///mnt/lake/flights`, is on any storage (`spark.object_store`): commits are files that are
+created if they are absent, or, where the storage cannot do that, rows behind the API.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.emit.bookmarks import BookmarkClient, api_url
 from streamsched.emit.client import Emitted, Emitter
 from streamsched.emit.destination import NO_DESTINATION, find_destination, namespace
-from streamsched.emit.draft import EventDraft, listed, partitions_added
+from streamsched.emit.draft import EventDraft, listed
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.spark.commit import Columns, Phase, Store
 from streamsched.spark.consumed import Consumed
@@ -43,6 +43,7 @@ from streamsched.spark.context import RunContext
 from streamsched.spark.manifest import Manifest, Mode, Visible, checked_commit, visible
 from streamsched.spark.object_store import ObjectStore
 from streamsched.spark.storage import FolderStorage
+from streamsched.spark.tables.commit import TableCommit, drafts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,8 +112,8 @@ class PartitionedFileSet:
 
         Raises:
             InvalidError: the dataset's name is invalid, or the path is a URL with one slash.
-            ConfigurationError: a URL's storage is unknown, cannot create a file only if it is absent, or a package is
-                missing.
+            ConfigurationError: a URL's storage is unknown, a package is missing, or the storage cannot create a file
+                only if it is absent, so that the API is needed, and its URL is not known.
         """
         self._environ = os.environ if environ is None else environ
         self.dataset = (
@@ -123,7 +124,7 @@ class PartitionedFileSet:
         if "://" in str(path):
             storage = FolderStorage(str(path), storage_options)
             self.path: Path | str = storage.location
-            self._store = ObjectStore(storage, dataset=self.dataset, clock=clock, watch=watch)
+            self._store = ObjectStore(storage, dataset=self.dataset, clock=clock, watch=watch, environ=environ)
             return
         if _URL.match(str(path)):
             raise InvalidError("$.path", f"must be a folder, or a URL such as s3://lake/flights, but is '{path}'")
@@ -138,7 +139,8 @@ class PartitionedFileSet:
         mode: Mode | str = Mode.APPEND,
         commit_id: str | None = None,
     ) -> Commit:
-        """Commits the rows of `df`, then emits one event with all partition keys.
+        """Commits the rows of `df`, then emits one event with all partition keys; of more than 2,000, several events,
+        so that each fits into a record of the log.
 
         Args:
             mode: `append` adds files to existing partitions, `overwrite_partitions` replaces those that `df` contains.
@@ -298,15 +300,10 @@ class PartitionedFileSet:
         return True
 
     def _emit(self, manifest: Manifest) -> None:
-        event = partitions_added(
-            manifest.dataset,
-            [each.partition() for each in manifest.partitions],
-            event_id=manifest.commit,
-            time=manifest.at,
-            source=manifest.source,
-        )
+        partitions = tuple(each.partition() for each in manifest.partitions)
+        events = drafts(manifest.dataset, TableCommit(manifest.commit, manifest.at, partitions))
         with nullcontext(self._emitter) if self._emitter else self._from_environment() as emitter:
-            emitter.emit(event)
+            emitter.emit(*events)
 
     def _emit_late(self, manifest: Manifest) -> None:
         self._emit(manifest)

@@ -25,7 +25,7 @@ from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
-from streamsched.spark.files import RunFiles, failure_reason, log_tail, write_note, write_run_file
+from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
 from streamsched.spark.needs.log_output import LogOutput
@@ -210,8 +210,9 @@ class Runner:
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        cause = failure_reason(files.log)
-        return RunEnd(RunState.FAILED, f"{how}: {cause}" if cause else how, now, code, log_tail(files.log))
+        why = ": ".join(word for word in (how, failure_reason(files.log)) if word)
+        reason = "; ".join(word for word in (why, full_disk(files)) if word)
+        return RunEnd(RunState.FAILED, reason, now, code, log_tail(files.log))
 
 
 async def _complete(output: LogOutput, child: RunProcesses) -> None:

@@ -209,6 +209,8 @@ class DeltaSource:
             why = _STACK.split(" ".join(_COLOUR.sub("", str(exc)).split()))[0][:500]
             if isinstance(exc, PermissionError) or any(word in why.lower() for word in _DENIED):
                 raise ConfigurationError(f"access to {self._location} is denied: {why}") from exc
+            if "not a directory" in why.lower():
+                raise NotFoundError("Delta table", self._location, hint="it is a file") from exc
             if "json error" in why.lower():
                 raise DecodeError("$", f"the log of {self._location} is damaged: {why}") from exc
             if isinstance(exc, ValueError):

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-_DENIED: Final = ("permission", "forbidden", "accessdenied", "access denied", "403", "unauthorized", "401")
+_DENIED: Final = (
+    "permission",
+    "forbidden",
+    "accessdenied",
+    "access denied",
+    "access_denied",
+    "403",
+    "unauthorized",
+    "401",
+)
 _NOT_THERE: Final = ("NoSuchTableError", "NoSuchNamespaceError", "NoSuchIcebergTableError", "NotFoundException")
 
 
@@ -176,7 +185,7 @@ class IcebergSource:
             raise not_installed(exc) or exc from exc
         try:
             yield
-        except FileNotFoundError as exc:
+        except (FileNotFoundError, NotADirectoryError) as exc:
             hint = "without a catalog, give its folder with metadata/version-hint.text, or a file ….metadata.json"
             raise NotFoundError("Iceberg table", self.location, hint=f"{hint}: {exc}") from exc
         except Exception as exc:

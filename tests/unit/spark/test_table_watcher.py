@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streamsched.codec.events import native
 from streamsched.domain.errors import ConflictError, Refusal, RefusedError, UnavailableError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
 from streamsched.emit import Emitted, EventDraft
 from streamsched.emit.draft import stamped
-from streamsched.spark.tables.commit import MOST_PARTITIONS, AddedFile, LogStep, TableCommit, added_partitions
+from streamsched.spark.tables.commit import MOST_PARTITIONS, AddedFile, LogStep, TableCommit, added_partitions, drafts
 from streamsched.spark.tables.watcher import First, Watcher
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,3 +148,16 @@ def test_rows_are_unknown_when_one_file_has_none() -> None:
         Partition("a=2", {"a": "2"}, 1, 1),
         Partition("version=7", {"version": "7"}, 3, 3),
     )
+
+
+def test_a_commit_of_a_hundred_thousand_partitions_is_events_that_fit_into_records() -> None:
+    world = World()
+    partitions = tuple(Partition(f"day={n}", {"day": str(n)}, 1, 1) for n in range(100_000))
+
+    world.emit(*drafts(FLIGHTS, TableCommit("c", NOW, partitions)))
+
+    assert len(world.events) == 50
+    assert len({each.id for each in world.events}) == 50
+    assert max(len(native.encoded(each)) for each in world.events) < 1_000_000
+    keys = [part.key for each in world.events for part in each.fact.partitions]  # type: ignore[union-attr]
+    assert keys == [part.key for part in partitions]

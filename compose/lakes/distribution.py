@@ -1,0 +1,112 @@
+"""Delta Lake's and Iceberg's jars for Spark, and a Spark of another version, downloaded once into a cache folder.
+
+The newest Spark that both formats support is the one that `constraints.txt` pins. The jars of a format are for one
+minor version of Spark: with another one they fail at the first write.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+#: The newest Spark that both formats support.
+SPARK: Final = "4.1.4"
+#: The newest Spark of all.
+NEWEST_SPARK: Final = "4.3.0"
+ARTIFACTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+}
+_SECONDS: Final = 600.0
+
+
+class MissingError(Exception):
+    """Something cannot be downloaded; the message says why, and what to install."""
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """`STREAMSCHED_LAKES_CACHE`, or a folder in the user's cache folder."""
+    given = environ.get("STREAMSCHED_LAKES_CACHE")
+    if given:
+        return Path(given)
+    caches = environ.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path.home() / ".cache") / "streamsched" / "lakes"
+
+
+def jars(form: str, cache: Path) -> tuple[Path, ...]:
+    """The jars of `delta` (10 MB) or `iceberg` (48 MB), downloaded from Maven Central if they are not in the cache.
+
+    Raises:
+        MissingError: Maven is needed but not installed, or the download failed.
+    """
+    return tuple(_jar(artifact, cache) for artifact in ARTIFACTS[form])
+
+
+def conf(form: str, cache: Path, warehouse: str) -> dict[str, str]:
+    """What Spark needs to write tables of a format: its jars, its SQL, and its catalog, whose tables without a path are
+    in the folder `warehouse`. Delta's is Spark's own catalog, Iceberg's is called `lake`. Raises as `jars`.
+    """
+    found = {"spark.jars": ",".join(str(jar) for jar in jars(form, cache)), "spark.sql.warehouse.dir": warehouse}
+    if form == "delta":
+        return found | {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+    return found | {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "hadoop",
+        "spark.sql.catalog.lake.warehouse": warehouse,
+    }
+
+
+def spark_folder(version: str, cache: Path) -> Path:
+    """A folder that, first in `PYTHONPATH`, has PySpark of this version; downloaded if it is not in the cache (450 MB).
+
+    Raises:
+        MissingError: the download failed.
+    """
+    folder = cache / f"pyspark-{version}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".installing-") as scratch:
+            made = Path(scratch) / "pyspark"
+            command = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", f"--target={made}")
+            _run((*command, f"pyspark=={version}"), f"PySpark {version}")
+            _into_place(made, folder)
+    return folder
+
+
+def _jar(artifact: str, cache: Path) -> Path:
+    _, name, version = artifact.split(":")
+    jar = cache / f"{name}-{version}.jar"
+    if not jar.is_file():
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise MissingError(f"Maven is needed once, to download {name} into {cache} (Debian: apt-get install maven)")
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".resolving-") as scratch:
+            goal = ("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}")
+            _run((maven, "--batch-mode", "--quiet", *goal), name)
+            (Path(scratch) / jar.name).rename(jar)
+    return jar
+
+
+def _run(command: tuple[str, ...], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=os.environ)
+    if done.returncode != 0:
+        raise MissingError(f"{what} could not be downloaded:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
+
+
+def _into_place(made: Path, folder: Path) -> None:
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process has created it
+            raise

@@ -1,0 +1,1 @@
+"""Routes of what limits launches: clusters, groups and pools."""

@@ -1,0 +1,70 @@
+"""Commits of a file set through the API: `GET` and `POST /v1/datasets/<namespace>/<name>/commits`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamsched.domain.errors import ConfigurationError, ConflictError
+from streamsched.domain.names import DatasetRef
+from streamsched.emit.api_client import ApiClient
+from streamsched.ports.datasets.commits import FileSetCommit
+
+#: Commits in a request.
+_PAGE: Final = 10_000
+
+
+class FileSetCommitClient:
+    """Reads and adds the commits of one dataset, whose files are at one location."""
+
+    def __init__(self, url: str, dataset: DatasetRef, location: str, environ: Mapping[str, str] | None = None) -> None:
+        """Opens no connection."""
+        self._api = ApiClient(url, environ)
+        self._dataset = dataset
+        self._location = location
+        self._path = f"/v1/datasets/{dataset.namespace}/{dataset.name}/commits"
+
+    def after(self, number: int) -> list[FileSetCommit]:
+        """All commits with greater numbers, in order.
+
+        Raises:
+            ConflictError: the dataset's commits are at another location.
+            UnavailableError: the API does not answer.
+            ConfigurationError: it is not a streamsched API, or it denies access.
+        """
+        found: list[FileSetCommit] = []
+        following: int | None = number
+        while following is not None:
+            page = self._ask("GET", "commits", params={"after": str(following), "limit": str(_PAGE)})
+            if page.get("location") not in (None, self._location):
+                raise ConflictError(f"{_about(self._dataset)} are at {page['location']}, and not at {self._location}")
+            found += [_commit(each) for each in page["commits"]]
+            following = page.get("next")
+        return found
+
+    def add(self, commit: str, manifest: str) -> FileSetCommit:
+        """Makes a commit visible; returns the commit of that id. To repeat a failed call is safe.
+
+        Raises:
+            ConflictError: the dataset's commits are at another location.
+            UnavailableError, ConfigurationError: as `after`.
+        """
+        body = {"commit": commit, "manifest": manifest, "location": self._location}
+        return _commit(self._ask("POST", "number", body=body))
+
+    def _ask(
+        self, method: str, has: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any]:
+        subject = _about(self._dataset)
+        answer = self._api.ask(method, self._path, about=subject, has=has, body=body, params=params)
+        if answer.status == 404:
+            raise ConfigurationError(f"{self._api.url} knows nothing of {subject}")
+        return answer.body
+
+
+def _about(dataset: DatasetRef) -> str:
+    return f"the commits of {dataset}"
+
+
+def _commit(found: Mapping[str, Any]) -> FileSetCommit:
+    return FileSetCommit(int(found["number"]), str(found["commit"]), str(found["manifest"]))

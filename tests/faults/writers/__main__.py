@@ -1,0 +1,273 @@
+"""Writers of a file set, or watchers of a table, that are killed at random moments.
+
+    python -m tests.faults.writers --store s3 --kills 50 --seed 1
+    python -m tests.faults.writers --store delta --kills 50 --seed 1
+
+`s3`, `file` and `plain`: two processes write one file set on a real S3 server, in a folder, or in a folder without
+"create if absent", whose commits are rows behind the API; one of them is killed by SIGKILL, again and again, while a
+reader reads. `delta` and `iceberg`: a table is written while its watcher is killed. Events go
+to a `streamsched dev`, where a schedule counts the partitions of every commit. The last line:
+`kills 50 commits N half 0 lost 0 doubled 0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import random
+import re
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+from compose.ports import free_port
+from streamsched.bootstrap import open_services
+from streamsched.codec import event as codec
+from streamsched.config import Settings
+from streamsched.domain.events.event import PartitionsAdded
+from streamsched.emit.bookmarks import BookmarkClient
+from streamsched.emit.client import Emitter
+from streamsched.log.topics import PARTITIONS
+from streamsched.ports.broker import TopicPartition
+from streamsched.spark.storage import FolderStorage, StoredFile
+from streamsched.spark.tables.watcher import First, Watcher
+from streamsched.store.server.embedded_server import start_server, stop_server
+from tests.faults.writers.judge import Rows, Verdict, judge
+from tests.faults.writers.processes import (
+    DATASET,
+    DAYS,
+    DeltaWriter,
+    IcebergWriter,
+    Place,
+    half_commits,
+    now,
+    watch,
+    write,
+)
+from tests.integration.tables.object_storage import BUCKET, s3_server
+from tests.support.dev_process import DevProcess
+
+STORES: Final = ("s3", "file", "plain", "delta", "iceberg")
+_APP: Final = """
+from streamsched import App, partitions
+
+app = App("trial")
+every = partitions("flights", 1_000_000, distinct=False)
+app.schedule("count", app.bash("nothing", "true"), when=every)
+"""
+_DIGEST: Final = re.compile(r"^(delta-\d+|iceberg-\d+)-.*$")
+
+
+class Trial:
+    """One installation, one dataset, and the kills."""
+
+    def __init__(self, folder: Path, store: str, seed: int) -> None:
+        self._folder, self._store = folder, store
+        self._chance = random.Random(seed)
+        self._dev = DevProcess(folder)
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["tests.faults.writers.processes", "s3fs", "fsspec.implementations.local"])
+        self._span = 1.0
+
+    def run(self, kills: int) -> tuple[int, Verdict]:
+        """The number of visible commits, and the verdict."""
+        with ExitStack() as stack:
+            place = self._place(stack)
+            (self._folder / "app.py").write_text(_APP)
+            said = self._dev.run("deploy", "app.py")
+            assert said.code == 0, said
+            if self._store in ("s3", "file", "plain"):
+                visible, confirmed, seen_half = self._writers(place, kills)
+            else:
+                visible, confirmed, seen_half = *self._watchers(place, kills), []
+            counted = self._counted(sum(len(rows) for rows in visible.values()))
+            events = asyncio.run(self._events())
+        return len(visible), judge(
+            visible=visible, confirmed=confirmed, events=events, counted=counted, seen_half=seen_half
+        )
+
+    def _place(self, stack: ExitStack) -> Place:
+        """Starts what the trial needs."""
+        port = free_port()
+        self._dev.start("--port", str(port))
+        stack.callback(stop_server, self._dev.state / "postgres")
+        stack.callback(self._dev.close)
+        environ = {"STREAMSCHED_EMIT_URL": f"http://127.0.0.1:{port}", "STREAMSCHED_TOKEN": self._dev.token}
+        match self._store:
+            case "s3":
+                return Place("s3", f"s3://{BUCKET}/flights", stack.enter_context(s3_server()), environ)
+            case "file" | "plain":
+                options = {"auto_mkdir": True} if self._store == "plain" else {}
+                return Place(self._store, f"{self._store}://{self._folder}/lake/flights", options, environ)
+            case "delta":
+                return Place("delta", str(self._folder / "flights"), {}, environ)
+            case _:
+                uri, warehouse = f"sqlite:///{self._folder}/catalog.db", f"file://{self._folder}/lake"
+                return Place("iceberg", "db.flights", {"type": "sql", "uri": uri, "warehouse": warehouse}, environ)
+
+    def _writers(self, place: Place, kills: int) -> tuple[dict[str, Rows], list[str], list[str]]:
+        """Two writers, one of them killed; the commits, those whose writers were told that they are done, and what a
+        reader found.
+        """
+        stopped: list[bool] = []
+        seen_half: list[str] = []
+        reader = threading.Thread(target=lambda: seen_half.extend(_caught(half_commits(place, stopped))))
+        confirmed: list[str] = []
+        with self._process(write, place, "whole", self._chance.randint(0, 1 << 30)) as (whole, heard):
+            reader.start()
+            try:
+                for number in range(kills):
+                    with self._process(write, place, f"killed{number}", number) as (killed, last_words):
+                        last_words.send(1000)
+                        began = time.monotonic()
+                        heard.send(2)
+                        time.sleep(self._chance.uniform(0, self._span))
+                        killed.kill()
+                        killed.join()
+                        confirmed += _rest(last_words)
+                    confirmed += _until_done(heard)
+                    self._span = max(0.2, min(10.0, 0.5 * self._span + 0.75 * (time.monotonic() - began)))
+                heard.send(0)
+                whole.join()
+            finally:
+                stopped.append(True)
+                reader.join()
+        last = place.file_set()
+        late = sum(not last._store.is_announced(each.commit) for each in last._store.manifests())
+        last.settle()
+        manifests = last._store.manifests()
+        visible = {each.commit: {part.key: part.rows for part in each.partitions} for each in manifests}
+        mine = sum(name.startswith("killed") for name in visible)
+        left = sum(each.path.endswith(".parquet") for each in self._files(place)) - len(DAYS) * len(visible)
+        sys.stderr.write(f"of killed writers: {mine} commits, {late} without event, {left} files without commit\n")
+        if len(visible) != len(manifests):
+            seen_half.append("half: a commit id is visible twice")
+        return visible, confirmed, seen_half
+
+    def _files(self, place: Place) -> list[StoredFile]:
+        return FolderStorage(place.location, place.options).files("_data")
+
+    def _watchers(self, place: Place, kills: int) -> tuple[dict[str, Rows], list[str]]:
+        """A table that is written while its watcher is killed; its commits, by the id of the event without digest."""
+        table = (DeltaWriter if self._store == "delta" else IcebergWriter)(place, self._chance)
+        table.step()
+        for number in range(kills):
+            with self._process(watch, place) as (killed, _):
+                writing = threading.Thread(target=lambda: [table.step() for _ in range(4)])
+                writing.start()
+                began = time.monotonic()
+                time.sleep(self._chance.uniform(0, self._span))
+                killed.kill()
+                killed.join()
+                writing.join()
+                self._span = max(0.3, min(3.0, 1.5 * (time.monotonic() - began)))
+            if number % 10 == 9:
+                self._look(place)
+        self._look(place)
+        return dict(table.commits), list(table.commits)
+
+    def _look(self, place: Place) -> None:
+        """A watcher that is not killed."""
+        with Emitter(place.url, source="watcher", token=place.environ["STREAMSCHED_TOKEN"]) as emitter:
+            bookmarks = BookmarkClient(place.url, place.environ)
+            Watcher(DATASET, place.source(), bookmarks=bookmarks, emitter=emitter, first=First.START).run_once()
+
+    @contextmanager
+    def _process(self, target: Any, *arguments: Any) -> Any:
+        """A process that has said `ready`, and the connection to it."""
+        ours, theirs = self._context.Pipe()
+        process: BaseProcess = self._context.Process(target=target, args=(*arguments, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        try:
+            assert ours.poll(120), "the process does not begin"
+            assert ours.recv() == "ready"
+            yield process, ours
+        finally:
+            process.kill()
+            process.join()
+            ours.close()
+
+    def _counted(self, wanted: int) -> int:
+        """The partitions that the schedule has counted, as soon as they are enough; at most a minute later."""
+        deadline = time.monotonic() + 60
+        while True:
+            found = json.loads(self._dev.run("schedule", "show", "trial.count", "-o", "json").out)
+            counted = int((found["progress"] or {}).get("have", 0))
+            if counted >= wanted or time.monotonic() > deadline:
+                return counted
+            time.sleep(0.5)
+
+    async def _events(self) -> list[tuple[str, Rows]]:
+        """The events in the log."""
+        found: list[tuple[str, Rows]] = []
+        async with open_services(Settings(database_url=start_server(self._dev.state / "postgres").url)) as services:
+            shards = range(services.layout.unkeyed_partitions)
+            reader = await services.broker.reader({TopicPartition(PARTITIONS, shard): 0 for shard in shards})
+            while chunks := await reader.read(max_records=1000, timeout=1.0):
+                for record in (record for chunk in chunks for record in chunk.records):
+                    event = codec.decode(record.value or b"", fallback_id="", fallback_time=now())
+                    if isinstance(event.fact, PartitionsAdded) and event.fact.dataset == DATASET:
+                        rows = {part.key: part.rows or 0 for part in event.fact.partitions}
+                        found.append((_DIGEST.sub(r"\1", event.id), rows))
+            await reader.close()
+        return found
+
+
+def _caught(findings: Any) -> list[str]:
+    """What a reader found; an error of it is a finding too."""
+    try:
+        return list(findings)
+    except Exception as exc:  # noqa: BLE001 - whatever it is, it is a reader's failure
+        return [f"half: a reader failed: {type(exc).__name__}: {exc}"]
+
+
+def _rest(said: Connection) -> list[str]:
+    """What a process had said before it was killed."""
+    found: list[str] = []
+    try:
+        while said.poll():
+            found.append(said.recv())
+    except (EOFError, OSError):
+        pass
+    return [each for each in found if each != "done"]
+
+
+def _until_done(said: Connection) -> list[str]:
+    found: list[str] = []
+    while said.poll(300):
+        if (word := said.recv()) == "done":
+            return found
+        found.append(word)
+    raise AssertionError("the writer that is not killed does not commit")
+
+
+def run(folder: Path, *, store: str, kills: int, seed: int) -> tuple[str, bool]:
+    """One trial in an empty folder; the closing line, and whether it is clean."""
+    commits, verdict = Trial(folder, store, seed).run(kills)
+    line = f"kills {kills} commits {commits} {verdict}"
+    return (line if verdict.clean else f"{line} {verdict.words[:10]}"), verdict.clean
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=STORES, default="s3")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ss-writers-", ignore_cleanup_errors=True) as folder:
+        line, well = run(Path(folder), store=asked.store, kills=asked.kills, seed=asked.seed)
+    sys.stdout.write(f"{line}\n")
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
