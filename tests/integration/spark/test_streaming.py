@@ -1,0 +1,180 @@
+"""Streaming queries on real Spark: batches as commits, and stream sizes of a listener."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamsched import PartitionedFileSet, StreamSizeListener, write_batches
+from streamsched.domain.errors import ConfigurationError, ConflictError, InvalidError, UnavailableError
+from streamsched.domain.events.event import Event, PartitionsAdded, StreamSize
+from streamsched.emit import Emitted, EventDraft
+from streamsched.emit.draft import stamped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+NOW = datetime(2013, 1, 8, tzinfo=UTC)
+ROWS = 10
+FILES = 3
+
+
+class Server:
+    """Keeps what it accepts; `away` makes it refuse connections."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.away = False
+
+    def emit(self, *what: EventDraft | Event) -> Emitted:
+        if self.away:
+            raise UnavailableError("no server there")
+        self.events += [stamped(each, source="test", now=NOW) for each in what]
+        return Emitted(len(what))
+
+    def sizes(self) -> dict[str, int]:
+        """Id → bytes; an id that came twice came with the same bytes."""
+        found: dict[str, int] = {}
+        for each in self.events:
+            if isinstance(each.fact, StreamSize):
+                assert found.setdefault(each.id, each.fact.bytes) == each.fact.bytes
+                assert not each.fact.absolute
+        return found
+
+    def commits(self) -> list[str]:
+        return [each.id for each in self.events if isinstance(each.fact, PartitionsAdded)]
+
+
+class Query:
+    """A query that reads a file of ten rows in each batch, until no file is left."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        (folder / "in").mkdir()
+        for number in range(FILES):
+            rows = [json.dumps({"n": n, "day": f"2026-01-0{number + 1}", "word": "x" * 9}) for n in range(ROWS)]
+            (folder / "in" / f"{number}.json").write_text("\n".join(rows))
+
+    def run(self, write: Callable[[DataFrame, int], None]) -> tuple[str, Exception | None]:
+        """Its id, and what it failed with."""
+        from pyspark.errors import StreamingQueryException
+        from pyspark.sql import functions as f
+
+        rows = (
+            self.spark.readStream.schema("n int, day string, word string")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.folder / "in"))
+            .observe("sizes", f.sum(f.octet_length("word")).alias("bytes"))
+        )
+        query = (
+            rows.writeStream.foreachBatch(write)
+            .queryName("clicks")
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        failed: Exception | None = None
+        try:
+            query.awaitTermination(200)
+        except StreamingQueryException as exc:
+            failed = exc
+        self.spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()  # type: ignore[operator]
+        return str(query.id), failed
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path) -> Query:
+    return Query(spark, tmp_path)
+
+
+@pytest.fixture
+def listening(spark: SparkSession) -> Iterator[Callable[[StreamSizeListener], None]]:
+    """Adds a listener for the time of the test."""
+    added: list[Any] = []
+
+    def add(listener: StreamSizeListener) -> None:
+        spark.streams.addListener(listener)
+        added.append(listener)
+
+    yield add
+    for each in added:
+        spark.streams.removeListener(each)
+
+
+def test_a_batch_that_is_repeated_after_a_failure_commits_and_announces_once(
+    query: Query, tmp_path: Path, listening: Callable[[StreamSizeListener], None]
+) -> None:
+    """Spark repeats batch 1 twice: after a failure behind its announcement, and after one before it."""
+    server, progress = Server(), Server()
+    listening(StreamSizeListener({"clicks": "rows"}, emitter=progress))
+    listening(StreamSizeListener({"clicks": "words"}, observed=("sizes", "bytes"), emitter=progress))
+    files = PartitionedFileSet("clicks", tmp_path / "clicks", emitter=server)
+    write = write_batches(files, partition_by=["day"], stream="clicks", emitter=server)
+
+    def fails_behind(rows: DataFrame, batch: int) -> None:
+        write(rows, batch)
+        if batch == 1:
+            raise RuntimeError("the driver fails before Spark has noted the batch")
+
+    def fails_before(rows: DataFrame, batch: int) -> None:
+        server.away = batch == 2
+        write(rows, batch)
+
+    name, failed = query.run(fails_behind)
+    assert "before Spark has noted the batch" in str(failed)
+    again, failed = query.run(fails_before)
+    assert (again, "no server there" in str(failed)) == (name, True)
+    server.away = False
+    again, failed = query.run(write)
+    assert (again, failed) == (name, None)
+
+    batches = [f"stream-{name}-{batch}" for batch in range(FILES)]
+    parts = files.partitions()
+    assert [(part.key, part.rows) for part in parts] == [(f"day=2026-01-0{day}", ROWS) for day in (1, 2, 3)]
+    assert server.commits() == batches
+    assert server.sizes() == {f"{each}-size": part.bytes for each, part in zip(batches, parts, strict=True)}
+    assert progress.sizes() == {f"{each}-rows": ROWS for each in batches} | {f"{each}-bytes": 90 for each in batches}
+
+
+def test_what_a_listener_could_not_send_follows_with_the_next_batch(
+    query: Query, listening: Callable[[StreamSizeListener], None], spark: SparkSession
+) -> None:
+    progress = Server()
+    progress.away = True
+    listening(StreamSizeListener({"clicks": "rows", "others": "x"}, emitter=progress))
+    listening(StreamSizeListener({"clicks": "rows"}, observed=("none", "bytes"), emitter=progress))
+
+    def comes_back(rows: DataFrame, batch: int) -> None:
+        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()  # type: ignore[operator]
+        progress.away = batch < 2
+
+    name, failed = query.run(comes_back)
+
+    assert failed is None
+    assert list(progress.sizes()) == [f"stream-{name}-{batch}-rows" for batch in range(FILES)]
+    assert len(progress.events) == FILES
+
+
+def test_bad_input_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    files = PartitionedFileSet("clicks", tmp_path / "clicks", emitter=Server())
+    rows = spark.createDataFrame([(1, "2026-01-01")], "n int, day string")
+
+    with pytest.raises(InvalidError, match="at least one column"):
+        write_batches(files, partition_by=[])
+    with pytest.raises(InvalidError, match="must be one of append"):
+        write_batches(files, partition_by=["day"], mode="replace")
+    with pytest.raises(ConflictError, match="name the query"):
+        write_batches(files, partition_by=["day"])(rows, 0)
+    with pytest.raises(ConfigurationError, match="growth of streams cannot be announced"):
+        StreamSizeListener({"clicks": "clicks"}, environ={"STREAMSCHED_DATA_DIR": str(tmp_path)})
+
+    write_batches(files, partition_by=["day"], query="clicks-1")(rows, 0)
+    assert [each.key for each in files.partitions()] == ["day=2026-01-01"]
