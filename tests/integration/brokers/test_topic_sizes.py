@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from streamsched_brokers.kafka.address import Address
 
+from compose.kafka.cluster import Cluster, free_addresses
+from compose.kafka.properties import Shape
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.domain.events.topic_growth import TopicSize, begun, grown
-from streamsched.log.drivers import open_broker
 from streamsched.spark.streaming.topic_measuring import measured
 from streamsched.spark.streaming.topic_position import Measure
 
@@ -54,16 +57,24 @@ class Topic:
                     pass  # brokers learn of a new topic one after the other
 
 
-@pytest.fixture
-async def topic(kafka_log: str) -> AsyncIterator[Topic]:
-    servers = list(Address.parse(kafka_log).servers)
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Topic]:
+    servers = list(Address.parse(url).servers)
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     producer = AIOKafkaProducer(bootstrap_servers=servers)
     await admin.start()
     await producer.start()
-    yield Topic(kafka_log, admin, producer)
-    await producer.stop()
-    await admin.close()
+    try:
+        yield Topic(url, admin, producer)
+    finally:
+        await producer.stop()
+        await admin.close()
+
+
+@pytest.fixture
+async def topic(kafka_log: str) -> AsyncIterator[Topic]:
+    async with connected(kafka_log) as made:
+        yield made
 
 
 async def test_bytes_are_those_on_disk_and_records_are_offsets(topic: Topic) -> None:
@@ -139,21 +150,34 @@ async def test_what_cannot_be_measured_is_said(topic: Topic, database: str) -> N
         await asyncio.to_thread(measured, database, "clicks", Measure.BYTES)
 
 
-async def test_a_partition_whose_broker_is_away_waits_for_a_later_check(topic: Topic) -> None:
-    """The only broker does not answer the request about its sizes: nothing is measured, and the error says so."""
-    await topic.create()
-    await topic.until(lambda size: bool(size.partitions))
-    broker = await open_broker(topic.url)
-    link = broker._link  # type: ignore[attr-defined]
-    await broker.topic_size("clicks", sizes=True)  # type: ignore[attr-defined]
-    answers = link.offsets_at
+@pytest.fixture
+def three(kafka: str, tmp_path: Path) -> Iterator[Cluster]:
+    """Three brokers beside the session's, whose jars are there by now."""
+    made = Cluster(tmp_path, Shape(free_addresses(3)))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
 
-    async def silent(*_: object) -> None:
-        raise TimeoutError("no answer")
 
-    link.offsets_at = silent
-    with pytest.raises(UnavailableError, match="no partition of topic 'clicks' can be measured now: broker 1"):
-        await broker.topic_size("clicks", sizes=True)  # type: ignore[attr-defined]
-    link.offsets_at = answers
-    assert (await broker.topic_size("clicks", sizes=True)).away == ()  # type: ignore[attr-defined]
-    await broker.close()
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_partition_whose_broker_is_away_is_counted_when_it_is_back(three: Cluster) -> None:
+    async with connected(three.url) as topic:
+        await topic.create(3)
+        first = await topic.until(lambda size: len(size.partitions) == 3)
+        had = begun(first, at_end=True)
+        dead = first.partitions[1].copy
+        for partition in range(3):
+            await topic.append(2, 1000, partition)
+
+        three.kill(dead)
+        there = await topic.until(lambda size: size.away == (1,))
+        growth, had = grown(had, there)
+        assert (growth.records, growth.estimated) == (4, 0)
+        three.start(dead)
+        growth, _ = grown(had, await topic.until(lambda size: len(size.partitions) == 3))
+
+    assert (growth.records, growth.estimated) == (2, 0)
+    assert 2000 < growth.bytes < 2400
