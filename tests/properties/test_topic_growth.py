@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.domain.events.topic_growth import SAMPLE, CountedTopic, Growth, PartitionSize, TopicSize, begun, grown
-from streamsched.spark.streaming.topic_position import Measure, TopicPosition, UnsentGrowth
+from streamsched.spark.streaming.topic_position import StreamMeasure, TopicPosition, UnsentGrowth
 
 
 @dataclass
@@ -163,8 +164,8 @@ def test_the_mean_is_that_of_the_latest_records_and_stays_exact() -> None:
     assert growth.estimated == growth.bytes
 
 
-@given(st.lists(steps, max_size=20), st.sampled_from(Measure), st.none() | st.integers(1, 2**62))
-def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: Measure, amount: int | None) -> None:
+@given(st.lists(steps, max_size=20), st.sampled_from(StreamMeasure), st.none() | st.integers(1, 2**62))
+def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: StreamMeasure, amount: int | None) -> None:
     log = Log()
     had = begun(log.measured(), at_end=True)
     played(log, had, script)
@@ -173,3 +174,24 @@ def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: Mea
     position = TopicPosition("clicks", measure, had, unsent)
 
     assert TopicPosition.parse(position.text()) == position
+
+
+@pytest.mark.parametrize(
+    ("now", "size"),
+    [
+        pytest.param(PartitionSize(2, 0, 10, 150), 0, id="another copy is larger"),
+        pytest.param(PartitionSize(2, 0, 12, 90), 20, id="another copy is smaller"),
+        pytest.param(
+            PartitionSize(1, 1, 11, 600), 500, id="the start moves within a segment, and a large record comes"
+        ),
+        pytest.param(PartitionSize(1, 0, 11, 40), 10, id="compacted"),
+        pytest.param(PartitionSize(1, 12, 12, 0), 20, id="all was deleted"),
+        pytest.param(PartitionSize(1, 0, 8, 80), 0, id="truncated by an unclean election"),
+    ],
+)
+def test_an_estimate_is_of_the_appended_records(now: PartitionSize, size: int) -> None:
+    had = begun(TopicSize("a", {0: PartitionSize(1, 0, 10, 100)}), at_end=True)
+
+    growth, _ = grown(had, TopicSize("a", {0: now}))
+
+    assert (growth.bytes, growth.estimated) == (size, size)

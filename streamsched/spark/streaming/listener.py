@@ -8,6 +8,9 @@ Spark reports rows of each batch and no bytes. So without more, the amount of an
     rows.observe("sizes", sum(octet_length("value")).alias("bytes")).writeStream.queryName("clicks")
     StreamSizeListener({"clicks": "clicks"}, observed=("sizes", "bytes"))
 
+Both are of what the batch's jobs have read: a function of `foreachBatch` that reads a batch twice doubles them, and one
+that finds the batch committed, as that of `batches.write_batches` does, reads nothing. Use one or the other.
+
 The id of an event is made from the id of the query, which its checkpoint keeps, and the number of the batch: Spark
 repeats a batch with the same rows, in another run of the query, so the id of that run is not part of it. A batch that
 is reported again counts once. Spark reports a batch after it has ended and does not repeat a report: when the driver

@@ -9,10 +9,10 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.topic_growth import TopicSize
 from streamsched.log.drivers import open_broker
 from streamsched.ports.datasets.topic_sizes import TopicSizes
-from streamsched.spark.streaming.topic_position import Measure
+from streamsched.spark.streaming.topic_position import StreamMeasure
 
 
-def measured(url: str, topic: str, measure: Measure) -> TopicSize:
+def measured(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
     """Measures a topic over connections of its own: minutes pass between checks, and brokers change meanwhile.
 
     Raises:
@@ -22,11 +22,11 @@ def measured(url: str, topic: str, measure: Measure) -> TopicSize:
     return asyncio.run(_measured(url, topic, measure))
 
 
-async def _measured(url: str, topic: str, measure: Measure) -> TopicSize:
+async def _measured(url: str, topic: str, measure: StreamMeasure) -> TopicSize:
     broker = await open_broker(url)
     try:
         if not isinstance(broker, TopicSizes):
             raise ConfigurationError(f"topics of {urlsplit(url).scheme}:// cannot be watched; those of kafka:// can")
-        return await broker.topic_size(topic, sizes=measure is Measure.BYTES)
+        return await broker.topic_size(topic, sizes=measure is StreamMeasure.BYTES)
     finally:
         await broker.close()

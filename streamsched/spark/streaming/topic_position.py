@@ -19,7 +19,7 @@ from streamsched.domain.events.topic_growth import CountedPartition, CountedTopi
 _NUMBERS: Final = 7
 
 
-class Measure(StrEnum):
+class StreamMeasure(StrEnum):
     """What a watcher of a topic counts: bytes of one copy on disk, or records by their offsets."""
 
     BYTES = "bytes"
@@ -39,7 +39,7 @@ class TopicPosition:
     """What a bookmark of a topic keeps. `unsent` is part of what has been counted."""
 
     topic: str
-    measure: Measure
+    measure: StreamMeasure
     counted: CountedTopic
     unsent: UnsentGrowth | None = None
 
@@ -67,7 +67,7 @@ class TopicPosition:
             DecodeError: it is none of a topic.
         """
         fields = Fields(loads(text.encode(), "$"))
-        topic, measure, name = fields.text("topic"), fields.choice("measure", Measure), fields.text("id")
+        topic, measure, name = fields.text("topic"), fields.choice("measure", StreamMeasure), fields.text("id")
         counted = CountedTopic(name, dict(_partition(row, path) for row, path in fields.list("partitions")))
         unsent = fields.optional_object("unsent")
         return cls(topic, measure, counted, None if unsent is None else _unsent(unsent))

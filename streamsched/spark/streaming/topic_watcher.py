@@ -18,7 +18,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError, RefusedError
 from streamsched.domain.events.topic_growth import Growth, TopicSize, begun, grown
 from streamsched.domain.names import StreamRef
 from streamsched.emit.draft import stream_size
-from streamsched.spark.streaming.topic_position import Measure, TopicPosition, UnsentGrowth
+from streamsched.spark.streaming.topic_position import StreamMeasure, TopicPosition, UnsentGrowth
 from streamsched.spark.tables.watcher import Announcements, Bookmarks, First
 
 
@@ -60,7 +60,7 @@ class TopicWatcher:
         topic: str,
         measured: Callable[[], TopicSize],
         *,
-        measure: Measure,
+        measure: StreamMeasure,
         bookmarks: Bookmarks,
         emitter: Announcements,
         first: First = First.NOW,
@@ -132,7 +132,7 @@ class TopicWatcher:
         self, position: TopicPosition, revision: int, now: TopicSize, sent: list[UnsentGrowth], refused: list[str]
     ) -> TopicWatchResult:
         growth, counted = grown(position.counted, now)
-        amount = growth.bytes if self.measure is Measure.BYTES else growth.records
+        amount = growth.bytes if self.measure is StreamMeasure.BYTES else growth.records
         self._reached(TopicPhase.MEASURED)
         unsent = UnsentGrowth(f"topic-{self.topic}-{self._new_id()}", amount) if amount else None
         changed = replace(position, counted=counted, unsent=unsent)

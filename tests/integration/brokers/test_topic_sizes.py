@@ -19,7 +19,7 @@ from compose.kafka.properties import Shape
 from streamsched.domain.errors import ConfigurationError, NotFoundError, UnavailableError
 from streamsched.domain.events.topic_growth import TopicSize, begun, grown
 from streamsched.spark.streaming.topic_measuring import measured
-from streamsched.spark.streaming.topic_position import Measure
+from streamsched.spark.streaming.topic_position import StreamMeasure
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +43,7 @@ class Topic:
         for _ in range(count):
             await self.producer.send_and_wait(self.name, os.urandom(size), partition=partition)
 
-    async def size(self, measure: Measure = Measure.BYTES) -> TopicSize:
+    async def size(self, measure: StreamMeasure = StreamMeasure.BYTES) -> TopicSize:
         return await asyncio.to_thread(measured, self.url, "clicks", measure)
 
     async def until(self, holds: Callable[[TopicSize], bool]) -> TopicSize:
@@ -84,7 +84,7 @@ async def test_bytes_are_those_on_disk_and_records_are_offsets(topic: Topic) -> 
     await topic.append(5, 2000, partition=1)
 
     growth, _ = grown(begun(first, at_end=True), await topic.size())
-    by_records, _ = grown(begun(first, at_end=True), await topic.size(Measure.RECORDS))
+    by_records, _ = grown(begun(first, at_end=True), await topic.size(StreamMeasure.RECORDS))
 
     assert growth.records == by_records.records == 15
     assert (growth.estimated, by_records.bytes) == (0, 0)
@@ -145,9 +145,9 @@ async def test_what_cannot_be_measured_is_said(topic: Topic, database: str) -> N
     with pytest.raises(NotFoundError, match="clicks"):
         await topic.size()
     with pytest.raises(UnavailableError):
-        await asyncio.to_thread(measured, "kafka://127.0.0.1:1/", "clicks", Measure.BYTES)
+        await asyncio.to_thread(measured, "kafka://127.0.0.1:1/", "clicks", StreamMeasure.BYTES)
     with pytest.raises(ConfigurationError, match=r"those of kafka:// can"):
-        await asyncio.to_thread(measured, database, "clicks", Measure.BYTES)
+        await asyncio.to_thread(measured, database, "clicks", StreamMeasure.BYTES)
 
 
 @pytest.fixture

@@ -119,13 +119,9 @@ def listening(spark: SparkSession) -> Iterator[Callable[[StreamSizeListener], No
         spark.streams.removeListener(each)
 
 
-def test_a_batch_that_is_repeated_after_a_failure_commits_and_announces_once(
-    query: Query, tmp_path: Path, listening: Callable[[StreamSizeListener], None]
-) -> None:
-    """Spark repeats batch 1 twice: after a failure behind its announcement, and after one before it."""
-    server, progress = Server(), Server()
-    listening(StreamSizeListener({"clicks": "rows"}, emitter=progress))
-    listening(StreamSizeListener({"clicks": "words"}, observed=("sizes", "bytes"), emitter=progress))
+def test_a_batch_that_is_repeated_after_a_failure_commits_and_announces_once(query: Query, tmp_path: Path) -> None:
+    """Spark repeats batch 1 after a failure behind its announcement, and batch 2 after one before it."""
+    server = Server()
     files = PartitionedFileSet("clicks", tmp_path / "clicks", emitter=server)
     write = write_batches(files, partition_by=["day"], stream="clicks", emitter=server)
 
@@ -151,29 +147,41 @@ def test_a_batch_that_is_repeated_after_a_failure_commits_and_announces_once(
     assert [(part.key, part.rows) for part in parts] == [(f"day=2026-01-0{day}", ROWS) for day in (1, 2, 3)]
     assert server.commits() == batches
     assert server.sizes() == {f"{each}-size": part.bytes for each, part in zip(batches, parts, strict=True)}
-    progress.wait_for(lambda: len(progress.events) >= 2 * FILES)
-    assert progress.sizes() == {f"{each}-rows": ROWS for each in batches} | {f"{each}-bytes": 90 for each in batches}
 
 
-def test_what_a_listener_could_not_send_follows_with_the_next_batch(
+def test_a_listener_counts_a_repeated_batch_once_and_sends_later_what_it_could_not_send(
     query: Query, listening: Callable[[StreamSizeListener], None]
 ) -> None:
-    progress = Server()
-    progress.away = True
-    listening(StreamSizeListener({"clicks": "rows", "others": "x"}, emitter=progress))
-    listening(StreamSizeListener({"clicks": "rows"}, observed=("none", "bytes"), emitter=progress))
+    """Batch 1 fails and is repeated; the server is away until batch 2."""
+    rows, words = Server(), Server()
+    rows.away = True
+    listening(StreamSizeListener({"clicks": "rows", "others": "x"}, emitter=rows))
+    listening(StreamSizeListener({"clicks": "words"}, observed=("sizes", "bytes"), emitter=words))
+    listening(StreamSizeListener({"clicks": "none"}, observed=("none", "bytes"), emitter=words))
+    fails = {1}
 
-    def comes_back(rows: DataFrame, batch: int) -> None:
+    def read(frame: DataFrame, batch: int) -> None:
+        frame.write.format("noop").mode("append").save()
+        if batch in fails:
+            fails.remove(batch)
+            raise RuntimeError("once")
         if batch == FILES - 1:
-            progress.wait_for(lambda: progress.missed > 0)
-            progress.away = False
+            rows.wait_for(lambda: rows.missed > 0)
+            rows.away = False
 
-    name, failed = query.run(comes_back)
+    name, failed = query.run(read)
+    assert "once" in str(failed)
+    again, failed = query.run(read)
+    assert (again, failed) == (name, None)
 
-    assert failed is None
-    progress.wait_for(lambda: len(progress.events) >= FILES)
-    assert progress.missed > 0
-    assert [each.id for each in progress.events] == [f"stream-{name}-{batch}-rows" for batch in range(FILES)]
+    batches = [f"stream-{name}-{batch}" for batch in range(FILES)]
+    rows.wait_for(lambda: len(rows.events) >= FILES)
+    words.wait_for(lambda: len(words.events) >= FILES)
+    assert rows.missed > 0
+    assert [(each.id, size) for each, size in zip(rows.events, rows.sizes().values(), strict=True)] == [
+        (f"{each}-rows", ROWS) for each in batches
+    ]
+    assert words.sizes() == {f"{each}-bytes": 9 * ROWS for each in batches}
 
 
 def test_bad_input_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:

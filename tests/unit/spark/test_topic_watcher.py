@@ -14,7 +14,7 @@ from streamsched.domain.events.topic_growth import PartitionSize, TopicSize
 from streamsched.domain.names import StreamRef
 from streamsched.emit import Emitted, EventDraft
 from streamsched.emit.draft import stamped
-from streamsched.spark.streaming.topic_position import Measure
+from streamsched.spark.streaming.topic_position import StreamMeasure
 from streamsched.spark.streaming.topic_watcher import TopicPhase, TopicWatcher
 from streamsched.spark.tables.watcher import First
 
@@ -82,7 +82,7 @@ class World:
         return str(self.ids)
 
     def watcher(
-        self, measure: Measure = Measure.BYTES, first: First = First.NOW, topic: str = "clicks"
+        self, measure: StreamMeasure = StreamMeasure.BYTES, first: First = First.NOW, topic: str = "clicks"
     ) -> TopicWatcher:
         return TopicWatcher(
             CLICKS,
@@ -100,13 +100,13 @@ class World:
 @pytest.mark.parametrize(
     ("measure", "first", "amounts"),
     [
-        (Measure.BYTES, First.NOW, [20]),
-        (Measure.RECORDS, First.NOW, [2]),
-        (Measure.BYTES, First.START, [50, 20]),
-        (Measure.RECORDS, First.START, [5, 2]),
+        (StreamMeasure.BYTES, First.NOW, [20]),
+        (StreamMeasure.RECORDS, First.NOW, [2]),
+        (StreamMeasure.BYTES, First.START, [50, 20]),
+        (StreamMeasure.RECORDS, First.START, [5, 2]),
     ],
 )
-def test_growth_becomes_one_event_of_each_check(measure: Measure, first: First, amounts: list[int]) -> None:
+def test_growth_becomes_one_event_of_each_check(measure: StreamMeasure, first: First, amounts: list[int]) -> None:
     world = World(records=5)
 
     assert world.watcher(measure, first).run_once().began is (first is First.NOW)
@@ -185,8 +185,8 @@ def test_a_watcher_that_is_behind_another_emits_nothing() -> None:
     assert world.counted == {}
 
 
-@pytest.mark.parametrize(("measure", "topic"), [(Measure.RECORDS, "clicks"), (Measure.BYTES, "views")])
-def test_a_bookmark_of_another_topic_or_measure_is_refused(measure: Measure, topic: str) -> None:
+@pytest.mark.parametrize(("measure", "topic"), [(StreamMeasure.RECORDS, "clicks"), (StreamMeasure.BYTES, "views")])
+def test_a_bookmark_of_another_topic_or_measure_is_refused(measure: StreamMeasure, topic: str) -> None:
     world = World(records=5)
     world.watcher().run_once()
 

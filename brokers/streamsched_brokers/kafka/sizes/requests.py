@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -28,7 +29,7 @@ class Uuid(AbstractType[bytes]):
         return value
 
     @classmethod
-    def decode(cls, data) -> bytes:
+    def decode(cls, data: BytesIO) -> bytes:
         return data.read(16)
 
 

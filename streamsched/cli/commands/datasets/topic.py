@@ -54,7 +54,7 @@ def topic(
     from streamsched.emit.client import Emitter
     from streamsched.emit.destination import namespace
     from streamsched.spark.streaming.topic_measuring import measured
-    from streamsched.spark.streaming.topic_position import Measure
+    from streamsched.spark.streaming.topic_position import StreamMeasure
     from streamsched.spark.streaming.topic_watcher import TopicWatcher
     from streamsched.spark.streaming.topic_watching import watch_topic_until_stopped
     from streamsched.spark.tables.watcher import First
@@ -62,7 +62,7 @@ def topic(
 
     configure_logs(style=os.environ.get("STREAMSCHED_LOG_FORMAT", "auto"))
     ref = StreamRef.parse(stream, namespace())
-    counted = Measure(measure.value)
+    counted = StreamMeasure(measure.value)
     at = find_url(url)
     with Emitter(at, source=f"/streams/{ref}") as emitter:
         watcher = TopicWatcher(
