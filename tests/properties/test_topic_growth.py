@@ -181,9 +181,7 @@ def test_a_bookmark_keeps_what_has_been_counted(script: list[Step], measure: Str
     [
         pytest.param(PartitionSize(2, 0, 10, 150), 0, id="another copy is larger"),
         pytest.param(PartitionSize(2, 0, 12, 90), 20, id="another copy is smaller"),
-        pytest.param(
-            PartitionSize(1, 1, 11, 600), 500, id="the start moves within a segment, and a large record comes"
-        ),
+        pytest.param(PartitionSize(1, 1, 11, 600), 500, id="the start moves inside a segment, a large record comes"),
         pytest.param(PartitionSize(1, 0, 11, 40), 10, id="compacted"),
         pytest.param(PartitionSize(1, 12, 12, 0), 20, id="all was deleted"),
         pytest.param(PartitionSize(1, 0, 8, 80), 0, id="truncated by an unclean election"),
