@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from streamsched.emit import Emitter, partitions_added
     from streamsched.spark.context import current_run
     from streamsched.spark.pfs import PartitionedFileSet
+    from streamsched.spark.streaming.batches import write_batches
+    from streamsched.spark.streaming.listener import StreamSizeListener
     from streamsched.spark.tables.delta import DeltaDataset
     from streamsched.spark.tables.iceberg import IcebergDataset
 
@@ -43,6 +45,7 @@ __all__ = [
     "Emitter",
     "IcebergDataset",
     "PartitionedFileSet",
+    "StreamSizeListener",
     "TriggerExpression",
     "__version__",
     "at",
@@ -74,6 +77,7 @@ __all__ = [
     "then",
     "total",
     "window",
+    "write_batches",
 ]
 
 #: Name → its module.
@@ -83,6 +87,7 @@ _LAZY: Final = {
     "Emitter": "streamsched.emit",
     "IcebergDataset": "streamsched.spark.tables.iceberg",
     "PartitionedFileSet": "streamsched.spark.pfs",
+    "StreamSizeListener": "streamsched.spark.streaming.listener",
     "TriggerExpression": "streamsched.define.combinators",
     "at": "streamsched.define.triggers",
     "at_least": "streamsched.define.combinators",
@@ -113,6 +118,7 @@ _LAZY: Final = {
     "then": "streamsched.define.combinators",
     "total": "streamsched.define.triggers",
     "window": "streamsched.define.limits",
+    "write_batches": "streamsched.spark.streaming.batches",
 }
 
 

@@ -21,7 +21,11 @@ from tests.support.docs_pages import ROOT, all_pages, blocks
 PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in all_pages()]
 COMMANDS = typer.main.get_command(make_app())
 #: Functions of definitions, whose calls in prose are evaluated.
-DEFINITIONS = {name for name in streamsched.__all__ if name.islower()} - {"current_run", "partitions_added"}
+DEFINITIONS = {name for name in streamsched.__all__ if name.islower()} - {
+    "current_run",
+    "partitions_added",
+    "write_batches",
+}
 #: Read by commands and emitters; all others are fields of `Settings`.
 OUTSIDE_SETTINGS = re.compile(r"STREAMSCHED_(URL|TOKEN|CONTEXT|CONFIG_DIR|SPOOL|ARG_\w*|KAFKA_CACHE|TEST_\w+)")
 

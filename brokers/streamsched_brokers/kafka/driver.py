@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from streamsched.domain.events.topic_growth import TopicSize
 from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.appender import KafkaAppender
@@ -17,6 +18,7 @@ from streamsched_brokers.kafka.groups import ConsumerGroups
 from streamsched_brokers.kafka.link import CommitPoint, KafkaConnection
 from streamsched_brokers.kafka.reader import KafkaReader
 from streamsched_brokers.kafka.sending import open_producer
+from streamsched_brokers.kafka.sizes.topic_sizes import topic_size
 from streamsched_brokers.kafka.writer import KafkaWriter
 
 #: Seconds that opening retries; callers that can wait longer call again, so that a terminal user gets an error soon.
@@ -71,6 +73,11 @@ class KafkaBroker:
     async def partitions(self, topic: str) -> int:
         with translated():
             return await self._catalog.partitions(topic)
+
+    async def topic_size(self, topic: str, *, sizes: bool) -> TopicSize:
+        """See `ports.datasets.topic_sizes.TopicSizes`."""
+        with translated():
+            return await topic_size(self._link, topic, sizes=sizes)
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> KafkaReader:
         with translated():

@@ -120,15 +120,16 @@ class KafkaConnection:
             if leaderless is not None:
                 raise leaderless
             answers = await asyncio.gather(
-                *(self._offsets_of(node, led, place, isolation) for node, led in by_leader.items())
+                *(self.offsets_at(node, led, place, isolation) for node, led in by_leader.items())
             )
             return {at: offset for answer in answers for at, offset in answer.items()}
 
         return await retrying(ask, before_next=self.refresh_metadata)
 
-    async def _offsets_of(
+    async def offsets_at(
         self, node: int, partitions: Iterable[TopicPartition], place: CommitPoint, isolation: Isolation
     ) -> dict[TopicPartition, int]:
+        """The offset of `place` in partitions that this broker leads; one attempt."""
         by_topic = grouped((self.real(at).topic, (at.partition, int(place))) for at in partitions)
         answer = await self.client.send(node, OffsetRequest(-1, int(isolation), by_topic))
         found: dict[TopicPartition, int] = {}

@@ -1,4 +1,4 @@
-"""The loop of `streamsched watch`: checks a table until the process is stopped."""
+"""The loop of `streamsched watch`: checks a table or a topic until the process is stopped."""
 
 from __future__ import annotations
 
@@ -31,15 +31,26 @@ def watch_until_stopped(watcher: Watcher, *, every: float, cues: Callable[[], in
     Raises:
         NotFoundError, ConfigurationError, ConflictError, InvalidError: see `TableSource`.
     """
+    check_until_stopped(
+        lambda: _report(watcher, watcher.run_once()), every=every, cues=cues, dataset=str(watcher.dataset)
+    )
+
+
+def check_until_stopped(
+    check: Callable[[], object], *, every: float, cues: Callable[[], int] = lambda: 0, **named: str
+) -> None:
+    """Calls `check` every so many seconds, and after a cue, until SIGINT or SIGTERM. `UnavailableError` is logged with
+    the names, and the check is repeated; other errors are raised.
+    """
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     while not stopped.is_set():
         before = _counted(cues)
         try:
-            _report(watcher, watcher.run_once())
+            check()
         except UnavailableError as exc:
-            log.warning("watch.interrupted", dataset=str(watcher.dataset), reason=str(exc), again_in_s=every)
+            log.warning("watch.interrupted", **named, reason=str(exc), again_in_s=every)
         wait_for_cue(stopped, lambda: _counted(cues), before, every=every)
 
 

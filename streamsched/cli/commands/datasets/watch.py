@@ -1,14 +1,15 @@
-"""`streamsched watch`: turns the commits of tables and folders that others write into events."""
+"""`streamsched watch`: turns commits of tables and folders, and growth of topics, into events."""
 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamsched.cli.arguments import pairs
+from streamsched.cli.commands.datasets.begin import Begin
+from streamsched.cli.commands.datasets.topic import topic
 from streamsched.cli.group import new_group
 from streamsched.cli.output import console
 from streamsched.cli.server import UrlOption, find_url
@@ -17,13 +18,6 @@ from streamsched.cli.table import plain
 if TYPE_CHECKING:
     from streamsched.spark.tables.commit import TableSource
     from streamsched.spark.tables.watcher import Watcher, WatchResult
-
-
-class Begin(StrEnum):
-    """Where to begin on a dataset that was never watched."""
-
-    NOW = "now"
-    START = "start"
 
 
 DatasetOption = Annotated[
@@ -47,10 +41,11 @@ StorageOption = Annotated[
 
 def commands() -> typer.Typer:
     """The commands of `streamsched watch`."""
-    app = new_group("Watches a table or a folder: each commit of new data becomes one event.")
+    app = new_group("Watches a table, a folder or a topic: each commit of new data, and all growth, becomes one event.")
     app.command()(delta)
     app.command()(iceberg)
     app.command()(folder)
+    app.command()(topic)
     return app
 
 

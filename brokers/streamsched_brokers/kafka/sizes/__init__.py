@@ -1,0 +1,1 @@
+"""Sizes of topics, for watchers."""
