@@ -15,6 +15,8 @@ WEEKS: Final = 40
 #: Side of a cell with its gap: large enough for a finger.
 _PITCH: Final = 24
 _LEFT, _TOP = 34, 18
+#: Space for the name of the last month.
+_RIGHT: Final = 34
 _DAYS: Final = ("Mon", "", "Wed", "", "Fri", "", "Sun")
 
 
@@ -45,7 +47,7 @@ def calendar(days: Sequence[CalendarDay], *, label: str) -> Markup:
     parts += [_cell(each, monday) for each in sorted(days) if each.day >= first]
     return Markup(
         '<div class="scroll"><svg class="calendar" width="{}" height="{}" role="group" aria-label="{}">{}</svg></div>'
-    ).format(_LEFT + weeks * _PITCH, _TOP + 7 * _PITCH, label, Markup("").join(parts))
+    ).format(_LEFT + weeks * _PITCH + _RIGHT, _TOP + 7 * _PITCH, label, Markup("").join(parts))
 
 
 def _months(monday: date, weeks: int) -> list[Markup]:

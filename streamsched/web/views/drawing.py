@@ -30,7 +30,7 @@ class DrawnBox(NamedTuple):
 
 
 def draw_graph(boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], *, label: str) -> Markup:
-    """The picture. Arrows that close a circle are drawn straight and dashed. At most a thousand boxes."""
+    """The picture. Arrows that close a circle are dashed. At most a thousand boxes."""
     laid = acyclic(len(boxes), arrows)
     placed = layout([_HEIGHT] * len(boxes), laid)
     of_layer = {item: number for number, layer in enumerate(placed.layers) for item in layer}
@@ -59,10 +59,9 @@ def draw_graph(boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], *, 
     straight = set(arrows) - set(laid)
     for parent, child in sorted(straight):
         if parent != child:
-            (x, y), (to_x, to_y) = right_of(parent), side(child, right=False)
             parts.append(
-                Markup('<path class="arrow back" data-ends="{} {}" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"></path>').format(
-                    parent, child, x, y, to_x, to_y
+                Markup('<path class="arrow back" data-ends="{} {}" d="{}"></path>').format(
+                    parent, child, _back(right_of(parent), side(child, right=False))
                 )
             )
     parts += [_box(box, number, *side(number, right=False)) for number, box in enumerate(boxes)]
@@ -99,6 +98,16 @@ def _box(box: DrawnBox, number: int, left: float, middle: float) -> Markup:
         left + 10,
         top + 32,
         clipped(box.detail, _LONGEST),
+    )
+
+
+def _back(start: tuple[float, float], end: tuple[float, float]) -> str:
+    """A curve from the right side of a box to the left side of one before it, around both."""
+    (x, y), (to_x, to_y) = start, end
+    out, below = _GAP / 2, max(y, to_y) + _HEIGHT * 0.8
+    return (
+        f"M{x:.1f} {y:.1f}C{x + out:.1f} {y:.1f} {x + out:.1f} {below:.1f} {x:.1f} {below:.1f}"
+        f"L{to_x:.1f} {below:.1f}C{to_x - out:.1f} {below:.1f} {to_x - out:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
     )
 
 

@@ -17,6 +17,7 @@ from streamsched.codec import event as event_codec
 from streamsched.codec.events import native
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.events.event import ProgramReached
 from streamsched.domain.signals.finding import KNOWN_BY
 from streamsched.log.topics import EVENTS, PARTITIONS, PROGRAM_STATUS, PUBLIC, STREAM_SIZES
 from streamsched.web.pages.schedule_actions import arguments_of
@@ -127,9 +128,12 @@ def _content(kind: str, name: str, text: str) -> dict[str, Any]:
 
 def _row(event: LoggedEvent, verdicts: dict[tuple[str, str], list[StateWord]]) -> EventRow:
     known = (event.id[:KNOWN_BY], event.source[:KNOWN_BY])
+    words = verdicts.get(known, [])
+    if isinstance(event.fact, ProgramReached):  # most programs start nothing: that is no reason to look
+        words = [word._replace(tone="off") if word.tone == "wait" else word for word in words]
     return EventRow(
         event,
         None if event.fact is None else fact_words(event.fact),
-        verdicts.get(known, []),
+        words,
         event_href(event.id, event.source, event.position),
     )
