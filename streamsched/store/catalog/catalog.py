@@ -321,8 +321,6 @@ def _history(change: AppChange, now: datetime) -> Iterator[HistoryEntry]:
             "triggered_by": str(after.definition.trigger),
             "accumulation": "kept" if schedule.keeps else "reset",
         }
-        if schedule.action in {Action.CREATED, Action.UPDATED}:
-            detail["definition"] = schedule_to_json(after.definition)
         if after.pause is not None:
             detail["mode"] = after.pause.mode.value
             if after.pause.until is not None:

@@ -114,11 +114,11 @@ def _box(
     tone, detail = "off", node.kind
     if node.kind == "schedule":
         href = schedule_href(node.name)
-        standing = standings.get(node.name)
-        if standing is not None:
-            word = SCHEDULE_WORDS[standing.state]
-            waits = f"{standing.waiting} {'job waits' if standing.waiting == 1 else 'jobs wait'}"
-            waiting = bool(standing.waiting) and standing.state == "enabled"
+        current = standings.get(node.name)
+        if current is not None:
+            word = SCHEDULE_WORDS[current.state]
+            waits = f"{current.waiting} {'job waits' if current.waiting == 1 else 'jobs wait'}"
+            waiting = bool(current.waiting) and current.state == "enabled"
             tone, detail = ("wait", waits) if waiting else (word.tone, word.word)
         detail = f"schedule, {detail}"
     elif node.kind == "program":

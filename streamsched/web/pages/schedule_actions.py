@@ -92,8 +92,8 @@ async def bulk(visit: Visit) -> Response:
             await _ordered(visit, order, ref, note)
         except StreamschedError as error:
             failed.append(f"{short(ref)}: {error}")
-    told = {"done": order, "count": str(len(refs) - len(failed)), "failed": "; ".join(failed)[:500]}
-    given = [(name, value) for name, value in told.items() if value]
+    outcome = {"done": order, "count": str(len(refs) - len(failed)), "failed": "; ".join(failed)[:500]}
+    given = [(name, value) for name, value in outcome.items() if value]
     kept = [pair for pair in parse_qsl(visit.request.url.query) if pair[0] in {"q", "state", "namespace", "after"}]
     return RedirectResponse(f"/ui/schedules?{urlencode([*kept, *given])}", HTTPStatus.SEE_OTHER)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
@@ -16,23 +16,22 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
-from streamsched.ports.catalog import HistoryEntry
+from streamsched.ports.catalog import ScheduleVersion
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import schedule_href, short
 from streamsched.web.visit import PageRoute, Visit
 
-#: Lines of the history that are searched for versions.
-_HISTORY: Final = 500
+#: As many as the store keeps of each schedule.
+_VERSIONS: Final = 50
 _LONGEST_FIELD: Final = 4000
 
 
-class ScheduleVersion(NamedTuple):
-    """A stored definition with the change that made it."""
+class VersionRow(NamedTuple):
+    """A version with its trigger as a sentence; empty when this release cannot read it."""
 
-    generation: int
-    change: HistoryEntry
-    definition: dict[str, Any]
+    version: ScheduleVersion
+    trigger: str
 
 
 class FieldLines(NamedTuple):
@@ -51,7 +50,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     ref = ScheduleRef.parse(visit.param("schedule"))
     status = await visit.api.catalog.get(ref)
-    versions = _versions(await visit.api.catalog.history(ref, limit=_HISTORY))
+    versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
     wanted, keep = visit.query("of"), visit.query("keep") == "yes"
     chosen = None if not wanted else _chosen(versions, wanted)
     preview = None
@@ -63,7 +62,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         "versions.html",
         ref=ref,
         record=status.record,
-        versions=versions,
+        versions=[VersionRow(each, _trigger(each)) for each in versions],
         chosen=chosen,
         plan="" if preview is None else preview.token,
         fields=[] if change is None else [_lines(each) for each in change.fields],
@@ -81,21 +80,12 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 async def restore(visit: Visit) -> Response:
     """Makes a stored definition the present one. Refused when it would now lose something else than was shown."""
     ref = ScheduleRef.parse(visit.param("schedule"))
-    versions = _versions(await visit.api.catalog.history(ref, limit=_HISTORY))
+    versions = await visit.api.catalog.planner.versions(ref, limit=_VERSIONS)
     chosen = _chosen(versions, visit.form.get("of", ""))
     await visit.api.catalog.update(
         _definition(chosen), keep=visit.form.get("keep") == "yes", plan=visit.form.get("plan") or None
     )
     return RedirectResponse(f"{schedule_href(ref)}/versions?done=yes", HTTPStatus.SEE_OTHER)
-
-
-def _versions(history: Sequence[HistoryEntry]) -> list[ScheduleVersion]:
-    """The stored definitions, newest first. Earlier releases stored none."""
-    return [
-        ScheduleVersion(int(each.detail["generation"]), each, each.detail["definition"])
-        for each in history
-        if each.detail is not None and "definition" in each.detail
-    ]
 
 
 def _chosen(versions: Sequence[ScheduleVersion], generation: str) -> ScheduleVersion:
@@ -116,6 +106,13 @@ def _definition(version: ScheduleVersion) -> Schedule:
         return stored_schedule_from_json(version.definition)
     except InvalidError as error:
         raise InvalidError("of", f"generation {version.generation} cannot be read by this release: {error}") from error
+
+
+def _trigger(version: ScheduleVersion) -> str:
+    try:
+        return str(_definition(version).trigger)
+    except InvalidError:
+        return ""
 
 
 def _lines(each: Difference) -> FieldLines:

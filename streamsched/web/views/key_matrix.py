@@ -17,7 +17,7 @@ from streamsched.web.views.names import event_href, job_href, short, shortened
 #: Rows and columns that are shown.
 ROWS: Final = 21
 COLUMNS: Final = 8
-#: Events of a leaf that are looked at.
+#: Events of a leaf that are read.
 _EVENTS: Final = 200
 
 

@@ -22,6 +22,8 @@ from streamsched.web.visit import PageRoute, Visit
 #: Rows of a page, and of the page before a purge.
 ROWS: Final = 50
 _COUNTED: Final = 10_000
+#: Dead letters of each partition that the list reads.
+DEPTH: Final = 2000
 _REASONS: Final = 12
 DONE: Final = {
     "replayed": "It was appended to its topic again. When it fails again, it becomes a new dead letter.",
@@ -41,13 +43,14 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     at, after = visit.api.installation, visit.query("after")
     found = await dead_letters.dead_letters(
-        at.broker, at.archived_letters, limit=ROWS + 1, before=read_moment_cursor(after)
+        at.broker, at.archived_letters, limit=ROWS + 1, before=read_moment_cursor(after), depth=DEPTH
     )
     last = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
         visit,
         "dead_letters.html",
         letters=found[:ROWS],
+        depth=DEPTH,
         done=DONE.get(visit.query("done"), ""),
         links=page_links(
             visit.path, [], after=after, following="" if last is None else moment_cursor(last.at, last.id)
@@ -80,7 +83,7 @@ async def replay(visit: Visit) -> Response:
 async def before_purge(renderer: Renderer, visit: Visit) -> Response:
     """What a purge would archive, counted by reason."""
     at = visit.api.installation
-    found = await dead_letters.dead_letters(at.broker, at.archived_letters, limit=_COUNTED)
+    found = await dead_letters.dead_letters(at.broker, at.archived_letters, limit=_COUNTED, depth=_COUNTED)
     reasons = Counter(f"{letter.topic}: {letter.path}: {letter.reason}"[:200] for letter in found)
     return renderer.page(
         visit,
@@ -95,11 +98,11 @@ async def before_purge(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def purge(visit: Visit) -> Response:
-    """Archives them. Refused when there is a newer one than the page before showed: nobody has seen it."""
+    """Archives them. Refused when there is a newer one than the page before showed."""
     at = visit.api.installation
-    newest = await dead_letters.dead_letters(at.broker, at.archived_letters, limit=1)
+    newest = await dead_letters.dead_letters(at.broker, at.archived_letters, limit=1, depth=1)
     if newest and newest[0].id != visit.form.get("newest"):
-        raise ConflictError("there are newer dead letters than those the page listed: look at them first")
+        raise ConflictError("there are newer dead letters than those the page listed: read them first")
     await dead_letters.purge(at.broker, at.archived_letters)
     return RedirectResponse(f"{_PATH}?done=purged", HTTPStatus.SEE_OTHER)
 
