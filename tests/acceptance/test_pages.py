@@ -274,7 +274,7 @@ def test_pausing_a_schedule_and_resuming_it(site: Site, page: Page) -> None:
 
 def test_running_now_and_following_the_log_until_it_is_killed(site: Site, page: Page) -> None:
     page.goto("/ui/schedules/default.flights.per-day")
-    assert page.locator("table.matrix tbody tr").first.inner_text().split()[:3] == ["2013-03-01", "✓", "came"]
+    assert page.locator("table.matrix tbody tr").first.inner_text().split()[:3] == ["2013-03-01", "✓", "arrived"]
     assert "missing" in page.inner_text("table.matrix")
     page.goto("/ui/schedules/default.flights.weekly-join")
     page.click("text=Run now…")

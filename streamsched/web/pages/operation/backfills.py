@@ -58,7 +58,10 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 async def show(renderer: Renderer, visit: Visit) -> Response:
     schedule, after = visit.query("schedule"), visit.query("after")
     found = await visit.api.backfills.recent(
-        schedule=ScheduleRef.parse(schedule) if schedule else None, limit=ROWS + 1, before=read_moment_cursor(after)
+        schedule=ScheduleRef.parse(schedule) if schedule else None,
+        namespace=visit.namespace,
+        limit=ROWS + 1,
+        before=read_moment_cursor(after),
     )
     last = found[ROWS - 1] if len(found) > ROWS else None
     return renderer.page(
@@ -69,7 +72,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         schedule=schedule,
         links=page_links(
             visit.path,
-            [("schedule", schedule)],
+            [("schedule", schedule), ("namespace", visit.namespace or "")],
             after=after,
             following="" if last is None else moment_cursor(last.created_at, last.id),
         ),
