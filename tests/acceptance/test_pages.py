@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+import orjson
 import pytest
 
+from streamsched.log.drivers import open_broker
+from streamsched.ports.broker import Outgoing
+from streamsched.store.server.embedded_server import start_server
 from tests.support.dev_process import DevProcess
 from tests.support.services import need_module, need_program
 
@@ -69,7 +74,33 @@ PAGES: Final = (
     "runs/default.flights.export.1.1.r1",
     "runs/default.flights.nothing.1.1.r1",
     "find?q=flights",
+    "schedules/default.flights.weekly-join/versions",
+    "schedules/default.flights.nightly/backfill?from=2026-01-01&to=2026-01-07",
+    "runs?view=calendar",
+    "datasets",
+    "datasets/default.flights",
+    "events",
+    "event?id=flights-date=2013-03-01",
+    "dead-letters",
+    "dead-letters/purge",
+    "graph",
+    "limits",
+    "queues",
+    "backfills",
+    "admin",
+    "admin/tokens",
+    "admin/audit",
 )
+
+
+async def append_unreadable(dev: DevProcess) -> None:
+    """Two records that are no events, one with a hostile text, as a producer with a fault writes them to the log."""
+    broker = await open_broker(start_server(dev.state / "postgres").url)
+    try:
+        texts = (b'{"dataset": "orders", "keys": 7}', orjson.dumps({"type": HOSTILE}))
+        await broker.append([Outgoing("partitions", 0, None, text) for text in texts])
+    finally:
+        await broker.close()
 
 
 @dataclass
@@ -134,6 +165,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         link = said.partition("page: ")[2].split()[0]
         deployed = dev.run("deploy", "app.py", "--yes")
         assert deployed.code == 0, deployed.err
+        asyncio.run(append_unreadable(dev))
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
             found = Site(dev, link.partition("/ui")[0], link, browser)
@@ -141,7 +173,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             dev.until(lambda: found.read("/v1/runs?program=default.flights.load")["runs"])
             found.emit("exports", "a=1")
             found.emit("invoices", "a=1")
-            found.emit("flights", *(f"date=2013-03-0{day}" for day in range(1, 6)))
+            found.emit("flights", *(f"date=2013-03-0{day}" for day in (1, 2, 3, 4, 6)))
             found.emit("weather", *(f"date=2013-03-0{day}" for day in range(1, 8)))
             failed = "/v1/runs?state=FAILED"
             waiting = "/v1/jobs?state=PENDING_CONSTRAINT&schedule=default.flights.billing"
@@ -272,10 +304,43 @@ def test_pausing_a_schedule_and_resuming_it(site: Site, page: Page) -> None:
     page.wait_for_selector("#state >> text=enabled")
 
 
-def test_running_now_and_following_the_log_until_it_is_killed(site: Site, page: Page) -> None:
+def test_spotting_a_missing_partition(site: Site, page: Page) -> None:
+    page.goto("/ui/schedules/default.flights.weekly-join")
+    row = page.locator("table.matrix tbody tr", has_text="date=2013-03-05")
+    assert row.inner_text().split() == ["date=2013-03-05", "missing", "✓", "arrived"]  # of flights; of weather
     page.goto("/ui/schedules/default.flights.per-day")
-    assert page.locator("table.matrix tbody tr").first.inner_text().split()[:3] == ["2013-03-01", "✓", "arrived"]
-    assert "missing" in page.inner_text("table.matrix")
+    assert page.locator("table.matrix tbody tr").first.inner_text().split() == [
+        *("2013-03-01", "✓", "arrived"),
+        "missing",
+    ]
+    page.locator("table.matrix tbody tr").first.locator("a").click()
+    page.wait_for_url("**/ui/event?id=flights-date*")
+    assert "per-day" in page.inner_text("main")
+    page.click("main >> text=flights >> nth=0")
+    page.goto("/ui/datasets/default.flights")
+    assert "Missing: 2013-03-05." in page.inner_text("#answer")
+    assert "5 of 7" in page.locator("#answer tr", has_text="weekly-join").inner_text()
+
+
+def test_replaying_a_dead_letter_and_purging(site: Site, page: Page) -> None:
+    page.goto("/ui/events")
+    page.click("main >> text=Dead letters")
+    page.wait_for_selector("tr:has-text('0/1')")
+    assert "is missing" in page.locator("tr", has_text="0/0").inner_text()
+    page.click("a:text-is('0/0')")
+    page.wait_for_url("**/ui/dead-letters/0/0")
+    assert '"keys": 7' in page.inner_text("pre.log-text")
+    page.click("text=Replay…")
+    assert "streamsched dlq replay 0/0" in page.inner_text("#act-replay")
+    page.click("#act-replay button")
+    page.wait_for_selector("text=It was appended to its topic again")
+    page.wait_for_selector("tr:has-text('0/2')")  # the fault is still there; without a reload
+    page.click("text=Purge…")
+    page.click("text=Archive 3 dead letters")
+    page.wait_for_selector("text=There are none")
+
+
+def test_running_now_and_following_the_log_until_it_is_killed(site: Site, page: Page) -> None:
     page.goto("/ui/schedules/default.flights.weekly-join")
     page.click("text=Run now…")
     page.fill("#act-run textarea", "day=2013-03-08")

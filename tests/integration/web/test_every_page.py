@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC, datetime
 from html import escape, unescape
@@ -82,7 +83,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
     body = {"now": True, "arguments": {"day": HOSTILE}}
     answer = await browser.http.post("/v1/programs/default.flights.join/runs", json=body, headers=browser.authorization)
     run, store, now = answer.json()["run"], PostgresRunStore(services.pool), services.clock.now()
-    log.write_text(f"{HOSTILE}\n")
+    await asyncio.to_thread(log.write_text, f"{HOSTILE}\n")
     assert await store.claim(run, runner="host:1:1", log_path=str(log), now=now) is not None
     await store.started(run, runner="host:1:1", now=now)
     await store.finish(run, RunEnd(RunState.FAILED, f"exit code 3: {HOSTILE}", services.clock.now(), exit_code=3))
