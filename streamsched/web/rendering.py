@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from streamsched import __version__
 from streamsched.web.navigation import PLACES
 from streamsched.web.views import facts, names, states, strips
+from streamsched.web.views.times import coarse_words
 from streamsched.web.visit import Visit
 
 #: Static files by name, with their types.
@@ -68,6 +69,7 @@ class Renderer:
             clipped=names.clipped,
             capitalised=names.capitalised,
             size=facts.size_words,
+            span=coarse_words,
             count="{:,}".format,
         )
 

@@ -229,7 +229,7 @@ def test_pages_look_right_and_are_accessible_in_both_themes_and_at_phone_width(s
         with site.context(color_scheme=theme) as context:
             page = context.pages[0]
             page.set_viewport_size({"width": width, "height": 860})
-            for path in PAGES:
+            for path in PAGES if kept or (theme, width) != ("dark", 390) else ():
                 page.goto(f"/ui/{path}")
                 page.wait_for_selector("#live:not([hidden])")
                 if kept:
@@ -237,8 +237,9 @@ def test_pages_look_right_and_are_accessible_in_both_themes_and_at_phone_width(s
                     page.screenshot(path=f"{kept}/{name}-{theme}-{width}.png", full_page=True)
                 if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                     problems.append(f"{path} is wider than {width}")
-                if width == 1280:  # the rules do not depend on the width
-                    found = axe.run(page, options={"resultTypes": ["violations"]})
+                if width == 1280:  # the rules do not depend on the width, and only those of contrast on the theme
+                    rules = {"runOnly": ["color-contrast"]} if theme == "dark" else {}
+                    found = axe.run(page, options={"resultTypes": ["violations"], **rules})
                     problems += [
                         f"{theme} {path}: {each['id']} {each['nodes'][0]['html'][:200]}"
                         for each in found.response["violations"]

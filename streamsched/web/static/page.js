@@ -17,6 +17,10 @@
   };
   setInterval(relative, 5000);
 
+  // At phone width the places scroll: the current one is in view.
+  const place = document.querySelector('nav[aria-label="Main"] [aria-current]');
+  if (place) place.parentElement.scrollLeft = place.offsetLeft - place.parentElement.offsetLeft - 40;
+
   // Makes an element like another one by changing only what differs, so that nothing flickers and focus stays.
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
   const morph = (from, to) => {
