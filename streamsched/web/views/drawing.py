@@ -1,11 +1,14 @@
-"""A graph as SVG, layered from left to right, without scripts and styles. Pure."""
+"""A graph as SVG, layered from left to right, without scripts and styles. Pure.
+
+A thousand boxes are drawn for each visit, so the parts are plain strings; each text goes through `escape`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from streamsched.codec.graph.pictures.layers import layout
 from streamsched.web.views.links_graph import acyclic
@@ -47,57 +50,39 @@ def draw_graph(boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], *, 
         layer = of_layer[item]
         return lefts[layer] + _width(boxes[item]), placed.centres[item] + _MARGIN
 
-    parts: list[Markup] = []
+    parts: list[str] = []
     for (parent, child), path in zip(laid, placed.paths, strict=True):
         points = [right_of(parent)]
         for item in path[1:-1]:
             points += [side(item, right=False), side(item, right=True)]
         points.append(side(child, right=False))
-        parts.append(
-            Markup('<path class="arrow" data-ends="{} {}" d="{}"></path>').format(parent, child, _curve(points))
-        )
+        parts.append(f'<path class="arrow" data-ends="{parent} {child}" d="{_curve(points)}"></path>')
     straight = set(arrows) - set(laid)
     for parent, child in sorted(straight):
         if parent != child:
-            parts.append(
-                Markup('<path class="arrow back" data-ends="{} {}" d="{}"></path>').format(
-                    parent, child, _back(right_of(parent), side(child, right=False))
-                )
-            )
+            path = _back(right_of(parent), side(child, right=False))
+            parts.append(f'<path class="arrow back" data-ends="{parent} {child}" d="{path}"></path>')
     parts += [_box(box, number, *side(number, right=False)) for number, box in enumerate(boxes)]
     return Markup(
         '<svg class="graph" id="graph" width="{:.0f}" height="{:.0f}" viewBox="0 0 {:.0f} {:.0f}" role="group" '
         'aria-label="{}"><defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto"><path class="head" d="M0 0L8 4L0 8z"></path></marker></defs>{}</svg>'
-    ).format(width, height, width, height, label, Markup("").join(parts))
+    ).format(width, height, width, height, label, Markup("".join(parts)))
 
 
 def _width(box: DrawnBox) -> float:
     return max(_LEAST, min(_LONGEST, max(len(box.title), len(box.detail))) * _CHARACTER + 20)
 
 
-def _box(box: DrawnBox, number: int, left: float, middle: float) -> Markup:
-    width, top = _width(box), middle - _HEIGHT / 2
-    return Markup(
-        '<a href="{}" class="node" data-node="{}"><title>{}</title><rect class="node-{}{}" x="{:.1f}" y="{:.1f}" '
-        'width="{:.1f}" height="{:.0f}" rx="6"></rect><text x="{:.1f}" y="{:.1f}">{}</text>'
-        '<text class="detail" x="{:.1f}" y="{:.1f}">{}</text></a>'
-    ).format(
-        box.href,
-        number,
-        f"{box.title}, {box.detail}",
-        box.tone,
-        " focus" if box.focus else "",
-        left,
-        top,
-        width,
-        _HEIGHT,
-        left + 10,
-        top + 17,
-        clipped(box.title, _LONGEST),
-        left + 10,
-        top + 32,
-        clipped(box.detail, _LONGEST),
+def _box(box: DrawnBox, number: int, left: float, middle: float) -> str:
+    width, top, text = _width(box), middle - _HEIGHT / 2, f'<text x="{left + 10:.1f}"'
+    return (
+        f'<a href="{escape(box.href)}" class="node" data-node="{number}">'
+        f"<title>{escape(f'{box.title}, {box.detail}')}</title>"
+        f'<rect class="node-{escape(box.tone)}{" focus" if box.focus else ""}" x="{left:.1f}" y="{top:.1f}" '
+        f'width="{width:.1f}" height="{_HEIGHT:.0f}" rx="6"></rect>'
+        f'{text} y="{top + 17:.1f}">{escape(clipped(box.title, _LONGEST))}</text>'
+        f'{text} y="{top + 32:.1f}" class="detail">{escape(clipped(box.detail, _LONGEST))}</text></a>'
     )
 
 
