@@ -15,9 +15,12 @@ from streamsched.domain.access.token import StoredTokenText, read_token
 from streamsched.ports.clock import SystemClock
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
+from streamsched.store.web.activity_reads import PostgresActivityReads
+from streamsched.store.web.link_reads import PostgresLinkReads
 from streamsched.store.web.page_reads import PostgresPageReads
 from streamsched.web.app import PREFIX, make_web
 from streamsched.web.live import LiveFeed
+from streamsched.web.reads.catalog_map import CatalogMap
 from streamsched.web.session import Sessions
 from streamsched.web.visit import PageServices
 
@@ -29,7 +32,16 @@ def make_http(services: ApiServices, pool: Pool) -> FastAPI:
     feed = LiveFeed(reads.version)
     everybody = ANYBODY if isinstance(services.authentication, OpenAuthentication) else None
     sessions = Sessions(services.tokens, services.clock, everybody=everybody)
-    web = make_web(PageServices(api=services, reads=reads, sessions=sessions, feed=feed))
+    web = make_web(
+        PageServices(
+            api=services,
+            reads=reads,
+            activity=PostgresActivityReads(pool),
+            links=CatalogMap(PostgresLinkReads(pool)),
+            sessions=sessions,
+            feed=feed,
+        )
+    )
     names: RouteTable = api.state.routes
     for route in web.routes:
         if isinstance(route, Route):

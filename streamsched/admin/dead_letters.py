@@ -63,10 +63,15 @@ class ArchivedLetters(Protocol):
 
 
 async def dead_letters(
-    broker: Broker, archive: ArchivedLetters, *, limit: int = 100, before: tuple[datetime, str] | None = None
+    broker: Broker,
+    archive: ArchivedLetters,
+    *,
+    limit: int = 100,
+    before: tuple[datetime, str] | None = None,
+    depth: int | None = None,
 ) -> Sequence[DeadLetter]:
     """The newest dead letters that are not archived, newest first; with `before`, only those that sort after the dead
-    letter with this time and id.
+    letter with this time and id; with `depth`, only the last `depth` of each partition are read.
 
     Raises:
         UnavailableError: the log or PostgreSQL is unreachable.
@@ -76,7 +81,10 @@ async def dead_letters(
     ends = await broker.ends(at)
     found: list[DeadLetter] = []
     for partition in at:
-        async for record in records(broker, partition, start=hidden.get(partition.partition, 0), end=ends[partition]):
+        start, end = hidden.get(partition.partition, 0), ends[partition]
+        if depth is not None:
+            start = max(start, end - depth)
+        async for record in records(broker, partition, start=start, end=end):
             letter = _decoded(partition, record)
             if before is not None and (letter.at, letter.id) >= before:
                 continue

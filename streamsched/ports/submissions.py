@@ -199,9 +199,16 @@ class BackfillStore(Protocol):
         ...
 
     async def recent(
-        self, *, schedule: ScheduleRef | None = None, limit: int, before: tuple[datetime, str] | None = None
+        self,
+        *,
+        schedule: ScheduleRef | None = None,
+        namespace: str | None = None,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[BackfillRecord]:
-        """The newest first, older than `before` (time of creation and id)."""
+        """The newest first, older than `before` (time of creation and id); of all schedules and namespaces when none is
+        named.
+        """
         ...
 
     async def jobs(

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from streamsched.web.dispatch import Dispatch
 from streamsched.web.pages import (
     find,
+    graph,
     home,
     job,
     job_actions,
@@ -26,7 +27,10 @@ from streamsched.web.pages import (
     schedule_actions,
     schedules,
     settings,
+    versions,
 )
+from streamsched.web.pages.inputs import datasets, dead_letters, event, events
+from streamsched.web.pages.operation import backfills, installation, limits, queues
 from streamsched.web.rendering import Renderer
 from streamsched.web.rules import PAGE_RULES, PUBLIC_PAGES
 from streamsched.web.security_headers import SecurityHeaders
@@ -80,6 +84,16 @@ def _pages(renderer: Renderer) -> Iterator[PageRoute]:
         run,
         run_actions,
         settings,
+        versions,
+        events,
+        event,
+        dead_letters,
+        datasets,
+        graph,
+        limits,
+        queues,
+        backfills,
+        installation,
     ):
         yield from module.routes(renderer)
 

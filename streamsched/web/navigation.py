@@ -6,13 +6,14 @@ from typing import Final, NamedTuple
 
 
 class NavigationPlace(NamedTuple):
-    """A link of the navigation; it is the current one on pages whose path begins with its own."""
+    """A link of the navigation; the current one on pages whose path begins with its own, or with one of `also`."""
 
     href: str
     label: str
+    also: tuple[str, ...] = ()
 
     def current(self, path: str) -> bool:
-        return path == self.href if self.href == "/ui/" else path.startswith(self.href)
+        return path == self.href if self.href == "/ui/" else path.startswith((self.href, *self.also))
 
 
 PLACES: Final = (
@@ -20,4 +21,11 @@ PLACES: Final = (
     NavigationPlace("/ui/schedules", "Schedules"),
     NavigationPlace("/ui/jobs", "Jobs"),
     NavigationPlace("/ui/runs", "Runs"),
+    NavigationPlace("/ui/datasets", "Datasets"),
+    NavigationPlace("/ui/events", "Events", ("/ui/event", "/ui/dead-letters")),
+    NavigationPlace("/ui/graph", "Graph"),
+    NavigationPlace("/ui/limits", "Limits"),
+    NavigationPlace("/ui/queues", "Queues"),
+    NavigationPlace("/ui/backfills", "Backfills"),
+    NavigationPlace("/ui/admin", "Admin"),
 )

@@ -13,7 +13,8 @@ from starlette.responses import HTMLResponse, Response
 
 from streamsched import __version__
 from streamsched.web.navigation import PLACES
-from streamsched.web.views import names, states, strips
+from streamsched.web.views import facts, names, states, strips
+from streamsched.web.views.times import coarse_words
 from streamsched.web.visit import Visit
 
 #: Static files by name, with their types.
@@ -54,12 +55,23 @@ class Renderer:
             schedule_href=names.schedule_href,
             job_href=names.job_href,
             run_href=names.run_href,
+            dataset_href=names.dataset_href,
+            backfill_href=names.backfill_href,
+            queue_href=names.queue_href,
             bar=strips.bar,
             run_word=states.RUN_WORDS,
             job_word=states.job_word,
             schedule_word=states.SCHEDULE_WORDS,
         )
-        self._environment.filters.update(short=names.short, shortened=names.shortened, count="{:,}".format)
+        self._environment.filters.update(
+            short=names.short,
+            shortened=names.shortened,
+            clipped=names.clipped,
+            capitalised=names.capitalised,
+            size=facts.size_words,
+            span=coarse_words,
+            count="{:,}".format,
+        )
 
     def html(self, template: str, *, code: int = 200, **context: Any) -> Response:
         """A page without a visit: of the login, or of an error before one."""

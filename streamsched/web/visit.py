@@ -16,8 +16,10 @@ from streamsched.api.deps import ApiServices
 from streamsched.domain.access.grant import Allowed, Caller
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.ports.web.activity_reads import ActivityReads
 from streamsched.ports.web.page_reads import PageReads
 from streamsched.web.live import LiveFeed
+from streamsched.web.reads.catalog_map import CatalogMap
 from streamsched.web.session import Sessions
 from streamsched.web.views.times import TimeTexts
 
@@ -33,6 +35,8 @@ class PageServices:
 
     api: ApiServices
     reads: PageReads
+    activity: ActivityReads
+    links: CatalogMap
     sessions: Sessions
     feed: LiveFeed
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.architecture.reference.definitions import constraints_page, policies_page, triggers_page
-from tests.architecture.reference.interfaces import cli_page, http_page, metrics_page, settings_page
+from tests.architecture.reference.interfaces import cli_page, http_page, metrics_page, pages_page, settings_page
 from tests.architecture.reference.markdown import assert_page
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -15,6 +15,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "constraints.md": constraints_page,
     "http.md": http_page,
     "metrics.md": metrics_page,
+    "pages.md": pages_page,
     "policies.md": policies_page,
     "settings.md": settings_page,
     "triggers.md": triggers_page,

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of
-from streamsched.api.deps import BackfillsDep, ClockDep
+from streamsched.api.deps import BackfillsDep, ClockDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.submissions import IdempotencyKey
@@ -71,12 +71,13 @@ async def list_backfills(
     backfills: BackfillsDep,
     *,
     schedule: Annotated[str | None, Query(description="Only backfills of this schedule, `namespace.app.name`.")] = None,
+    namespace: NamespaceQuery = None,
     after: After = "",
     limit: Limit = 100,
 ) -> Response:
     """A page, newest first. Ended backfills are kept as long as jobs are (STREAMSCHED_JOBS_KEEP)."""
     ref = None if schedule is None else ScheduleRef.parse(schedule)
-    found = await backfills.recent(schedule=ref, limit=limit + 1, before=read_moment_cursor(after))
+    found = await backfills.recent(schedule=ref, namespace=namespace, limit=limit + 1, before=read_moment_cursor(after))
     return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
 
 

@@ -110,12 +110,17 @@ class PostgresBackfillStore:
         return record(row)
 
     async def recent(
-        self, *, schedule: ScheduleRef | None = None, limit: int, before: tuple[datetime, str] | None = None
+        self,
+        *,
+        schedule: ScheduleRef | None = None,
+        namespace: str | None = None,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
     ) -> Sequence[BackfillRecord]:
         name = None if schedule is None else str(schedule)
         at, last = before or NEWEST
         with translated():
-            rows = await self._pool.fetch(_SQL["recent"], name, limit, at, last)
+            rows = await self._pool.fetch(_SQL["recent"], name, limit, at, last, namespace)
         return [record(row) for row in rows]
 
     async def jobs(

@@ -69,9 +69,10 @@ SELECT * FROM backfills WHERE id = $1;
 SELECT * FROM backfills WHERE id = $1 FOR UPDATE;
 
 -- name: recent
--- The newest, of all schedules when none is named; older than the one created at $3 with id $4.
+-- The newest, of all schedules and namespaces ($5) when none is named; older than the one created at $3 with id $4.
 SELECT * FROM backfills
 WHERE ($1::text IS NULL OR schedule = $1) AND (created_at, id) < ($3::timestamptz, $4::text)
+    AND ($5::text IS NULL OR starts_with(id, $5 || '.'))
 ORDER BY created_at DESC, id DESC
 LIMIT $2;
 

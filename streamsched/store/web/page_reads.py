@@ -35,7 +35,7 @@ class PostgresPageReads:
 
     async def counts(self, *, namespace: str | None, now: datetime) -> WorkCounts:
         with translated():
-            row = await self._pool.fetchrow(_SQL["counts"], _prefix(namespace), now - _DAY, SEARCHED_RUNS)
+            row = await self._pool.fetchrow(_SQL["counts"], id_prefix(namespace), now - _DAY, SEARCHED_RUNS)
         assert row is not None
         return WorkCounts(
             running=row["running"],
@@ -48,12 +48,12 @@ class PostgresPageReads:
 
     async def oldest_waiting(self, *, namespace: str | None, limit: int) -> Sequence[WaitingJob]:
         with translated():
-            rows = await self._pool.fetch(_SQL["oldest_waiting"], _prefix(namespace), limit)
+            rows = await self._pool.fetch(_SQL["oldest_waiting"], id_prefix(namespace), limit)
         return [WaitingJob(*row) for row in rows]
 
     async def recent_failures(self, *, namespace: str | None, limit: int) -> Sequence[FailedRun]:
         with translated():
-            rows = await self._pool.fetch(_SQL["recent_failures"], _prefix(namespace), SEARCHED_RUNS, limit)
+            rows = await self._pool.fetch(_SQL["recent_failures"], id_prefix(namespace), SEARCHED_RUNS, limit)
         return [
             FailedRun(row["id"], row["program"], RunState(row["state"]), row["reason"] or "", row["ended_at"])
             for row in rows
@@ -63,7 +63,9 @@ class PostgresPageReads:
         self, *, namespace: str | None, text: str, states: Sequence[str], after: str, limit: int
     ) -> Sequence[str]:
         with translated():
-            rows = await self._pool.fetch(_SQL["search"], _prefix(namespace), text.lower(), list(states), after, limit)
+            rows = await self._pool.fetch(
+                _SQL["search"], id_prefix(namespace), text.lower(), list(states), after, limit
+            )
         return [row["id"] for row in rows]
 
     async def strips(self, schedules: Sequence[str], *, limit: int) -> Mapping[str, Sequence[StripEntry]]:
@@ -91,5 +93,6 @@ class PostgresPageReads:
         return row["decisions"], row["copied"]
 
 
-def _prefix(namespace: str | None) -> str | None:
+def id_prefix(namespace: str | None) -> str | None:
+    """How the ids of a namespace begin; None: any."""
     return None if namespace is None else f"{namespace}."

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.names import DEFAULT_NAMESPACE
+from streamsched.web.navigation import PLACES
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.names import job_href, run_href, schedule_href
+from streamsched.web.views.names import dataset_href, job_href, run_href, schedule_href
 from streamsched.web.visit import PageRoute, Visit
 
 _MOST: Final = 20
@@ -34,8 +35,21 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
     text = visit.query("q")[:_LONGEST]
-    found = [*await _by_id(visit, text), *await _schedules(visit, text)] if text else []
+    found = [*_places(text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
+    if text and len(found) < _MOST:
+        links = await visit.services.links.links()
+        names = [each for each in links.sources("dataset", visit.namespace) if text.casefold() in each.casefold()]
+        found += [FoundThing("dataset", each, dataset_href(each)) for each in names[: _MOST - len(found)]]
     return renderer.page(visit, "find.html", text=text, found=found, more=len(found) >= _MOST)
+
+
+def _places(text: str) -> list[FoundThing]:
+    """The places of the navigation whose label begins with the text."""
+    return [
+        FoundThing("page", place.label, place.href)
+        for place in PLACES
+        if place.label.casefold().startswith(text.casefold())
+    ]
 
 
 async def _schedules(visit: Visit, text: str) -> list[FoundThing]:

@@ -10,13 +10,13 @@ from typing import Final
 
 from starlette.responses import Response
 
-from streamsched.admin.overview import survey
+from streamsched.admin.overview import Overview, survey
 from streamsched.catalog.upcoming_ticks import UpcomingTick, soonest
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.health import HealthLine, health_lines
+from streamsched.web.views.health import HealthLine, health_lines, records_a_second
 from streamsched.web.views.strips import tick_slots, time_line
 from streamsched.web.visit import PageRoute, Visit
 
@@ -38,6 +38,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     failures = await reads.recent_failures(namespace=namespace, limit=_ROWS)
     records = await visit.api.catalog.ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
+    overview, health = await _overview(visit)
     return renderer.page(
         visit,
         "home.html",
@@ -50,7 +51,10 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         time_line=time_line(
             [tick_slots([tick.fires_at for tick in ticks], now, cut=len(ticks) == _TICKS) for ticks in ticking], now
         ),
-        health=await _health(visit),
+        missed=await visit.services.activity.missed(namespace=namespace, limit=_ROWS),
+        rate=None if overview is None else records_a_second(overview),
+        behind=0 if overview is None else sum(shard.behind for shard in overview.shards),
+        health=health,
     )
 
 
@@ -60,12 +64,13 @@ def _next_day(records: Sequence[ScheduleRecord], now: datetime) -> list[list[Upc
     return sorted((ticks for ticks in found if ticks), key=lambda ticks: ticks[0].fires_at)
 
 
-async def _health(visit: Visit) -> list[HealthLine]:
+async def _overview(visit: Visit) -> tuple[Overview | None, list[HealthLine]]:
     """Nothing for a person who may not see the whole installation."""
     if not visit.may(Permission.VIEW, None):
-        return []
+        return None, []
     at = visit.api.installation
     try:
-        return health_lines(await survey(at.broker, at.reports))
+        overview = await survey(at.broker, at.reports)
     except StreamschedError as error:
-        return [HealthLine("bad", "log", str(error))]
+        return None, [HealthLine("bad", "log", str(error))]
+    return overview, health_lines(overview)

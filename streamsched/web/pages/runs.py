@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, timedelta
 from functools import partial
 from typing import Final
 
@@ -11,14 +12,18 @@ from starlette.responses import Response
 from streamsched.catalog.paging import moment_cursor, read_moment_cursor
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
+from streamsched.ports.web.activity_reads import COUNTED_RUNS, RunDay
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.paging import page_links
+from streamsched.web.views.calendar import CalendarDay, calendar
+from streamsched.web.views.paging import address, page_links
 from streamsched.web.views.spans import frame_of, gantt_bar
 from streamsched.web.views.states import RUN_WORDS
 from streamsched.web.visit import PageRoute, Visit
 
 #: Rows of a page.
 ROWS: Final = 50
+#: Days of the calendar.
+DAYS: Final = 91
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
@@ -29,6 +34,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     known = set(RunState)
     states = [RunState(each) for each in visit.request.query_params.getlist("state") if each in known]
     program, after = visit.query("program"), visit.query("after")
+    view = "calendar" if visit.query("view") == "calendar" else "list"
     found = await visit.api.runs.recent(
         program=ProgramRef.parse(program) if program else None,
         namespace=visit.namespace,
@@ -39,12 +45,19 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     shown = found[:ROWS]
     kept = [("program", program), *(("state", state.value) for state in states), ("namespace", visit.namespace or "")]
     last = shown[-1] if len(found) > ROWS else None
+    days = await _days(visit, program) if view == "calendar" else []
     frame = frame_of(shown, visit.now)
     return renderer.page(
         visit,
         "runs.html",
         rows=[(run, gantt_bar(run, frame, visit.now)) for run in shown],
         frame=frame,
+        calendar=calendar(days, label=_label(days)) if view == "calendar" else "",
+        view=view,
+        views=[
+            (each, address(visit.path, [*kept, ("view", each if each != "list" else "")]))
+            for each in ("list", "calendar")
+        ],
         program=program,
         states=states,
         choices=[(state, word.word) for state, word in RUN_WORDS.items()],
@@ -52,3 +65,27 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
             visit.path, kept, after=after, following="" if last is None else moment_cursor(last.created_at, last.id)
         ),
     )
+
+
+async def _days(visit: Visit, program: str) -> list[CalendarDay]:
+    """The runs of the last days."""
+    last = visit.now.astimezone(UTC).date()
+    wanted = [last - timedelta(days=number) for number in range(DAYS)]
+    found = await visit.services.activity.run_days(program=program or None, namespace=visit.namespace, days=wanted)
+    return [_day(each) for each in found]
+
+
+def _day(each: RunDay) -> CalendarDay:
+    """A day with its runs; its tone is that of the worst of them."""
+    total = sum(each.states.values())
+    if not total:
+        return CalendarDay(each.day, "none", f"{each.day}: no run")
+    listed = ", ".join(f"{number:,} {RUN_WORDS[state].word}" for state, number in sorted(each.states.items()))
+    more = " or more" if total >= COUNTED_RUNS else ""
+    tones = {RUN_WORDS[state].tone for state in each.states}
+    tone = next((tone for tone in ("bad", "run", "wait") if tone in tones), "ok")
+    return CalendarDay(each.day, tone, f"{each.day}: {listed}{more}", number=total)
+
+
+def _label(days: list[CalendarDay]) -> str:
+    return f"Runs of the last {len(days)} days: " + "; ".join(each.text for each in days if each.number)[:2000]

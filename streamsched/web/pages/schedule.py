@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -18,28 +19,33 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.key_columns import all_column_names
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.ticks.forecast import Forecast, forecast
+from streamsched.domain.triggers.trigger import Cron, Every, Partitions, leaves
 from streamsched.launcher.why import Why, why
 from streamsched.ports.catalog import ScheduleRecord, ScheduleStatus
 from streamsched.ports.jobs import JobRecord
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line, schedule_action
+from streamsched.web.views.key_matrix import key_matrix
 from streamsched.web.views.names import short
 from streamsched.web.views.reasons import reason_of
 from streamsched.web.views.states import job_word
 from streamsched.web.views.strips import StripBar, strip
-from streamsched.web.views.trigger_tree import all_leaves, tree_of
+from streamsched.web.views.trigger_tree import TreeNode, all_leaves, tree_of
 from streamsched.web.visit import PageRoute, Visit
 
 _JOBS: Final = 20
 _TICKS: Final = 8
 _KEYS: Final = 30
 _CHANGES: Final = 12
+#: Jobs whose events are in the key matrix.
+_USED: Final = 20
 #: Waiting jobs among which the oldest is explained.
 _WAITING: Final = 200
 #: What was done by an action, for the page after it.
 DONE: Final = {
     "paused": "It is paused.",
     "resumed": "It is enabled again.",
+    "reset": "It starts over: nothing is counted yet.",
     "submitted": "A job was made. It starts as soon as its constraints permit.",
 }
 
@@ -56,17 +62,27 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     explained = await _oldest_waiting(visit, status, ref)
     tree = tree_of(status.record.definition.trigger, status.progress)
     keys = await api.keys.of(ref, after="", limit=_KEYS) if status.open_keys else ()
+    used = await visit.services.activity.consumed(str(ref), limit=_USED)
     views = [view for each in keys if (view := key_view(status.record, each)) is not None]
+    trigger = status.record.definition.trigger
+    matrix = key_matrix(trigger, status.progress, views, used)
+    late = await visit.services.activity.late(str(ref), matrix.events) if matrix.events else frozenset()
+    if late:
+        matrix = key_matrix(trigger, status.progress, views, used, late)
     return renderer.page(
         visit,
         "schedule.html",
+        matrix=matrix,
+        stakes=_stakes(status, tree),
         status=status,
         record=status.record,
         definition=status.record.definition,
         reason=reason_of(status, tree, jobs, explained, visit.times),
         tree=tree,
-        inputs=[leaf.text for leaf in all_leaves(tree)],
-        keys=[(view, all_leaves(tree_of(status.record.definition.trigger, view["progress"]))) for view in views],
+        shown_keys=len(views),
+        zones=_zones(status.record),
+        datasets=_datasets(status.record),
+        token=f"page-{secrets.token_hex(8)}",
         forecasts=await asyncio.to_thread(_forecasts, status.record, visit),
         jobs=jobs,
         strip=strip(job_bars(jobs)),
@@ -108,6 +124,26 @@ def _took(job: JobRecord) -> timedelta | None:
     return outcome.ended_at - outcome.started_at
 
 
+def _stakes(status: ScheduleStatus, tree: TreeNode) -> list[str]:
+    """What the schedule would lose by starting over."""
+    found = [f"{leaf.counted} of {leaf.text}" for leaf in all_leaves(tree) if leaf.have and leaf.text]
+    if status.open_keys:
+        found = [f"{status.open_keys:,} open {'key' if status.open_keys == 1 else 'keys'}"]
+    if status.waiting_jobs:
+        found.append(f"{status.waiting_jobs:,} waiting {'job' if status.waiting_jobs == 1 else 'jobs'}")
+    return found
+
+
+def _zones(record: ScheduleRecord) -> list[str]:
+    """The zones of its clocks."""
+    return sorted({leaf.zone for leaf in leaves(record.definition.trigger) if isinstance(leaf, Cron | Every)})
+
+
+def _datasets(record: ScheduleRecord) -> list[str]:
+    """The datasets whose partitions it waits for."""
+    return sorted({str(leaf.dataset) for leaf in leaves(record.definition.trigger) if isinstance(leaf, Partitions)})
+
+
 def _columns(record: ScheduleRecord) -> Sequence[str]:
     """The columns of the key that a submission needs."""
     return sorted(all_column_names(record.definition.trigger))
@@ -122,6 +158,9 @@ def _same_as(visit: Visit, status: ScheduleStatus, explained: Why | None) -> dic
             command_line("run", "start", "--schedule", short(name)), curl_line(url, f"/v1/schedules/{name}/runs")
         ),
         "why": SameAs(command_line("schedule", "why-not", short(name))),
+        "reset": SameAs(
+            command_line("schedule", "disable", short(name)), curl_line(url, f"/v1/schedules/{name}/disable")
+        ),
     }
     if explained is not None:
         found["why"] = SameAs(command_line("job", "why", short(explained.job)))

@@ -1,24 +1,30 @@
-"""The actions of one schedule: pause, resume, run now."""
+"""The actions of schedules: pause, resume, run now, start over; the first three also for several at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.responses import RedirectResponse, Response
 
+from streamsched.api.access.authorise import require
 from streamsched.codec.schedules import pause as pause_codec
-from streamsched.domain.errors import InvalidError
+from streamsched.domain.access.permission import Permission
+from streamsched.domain.errors import InvalidError, NotFoundError, StreamschedError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.names import job_href, schedule_href
+from streamsched.web.views.names import job_href, schedule_href, short
 from streamsched.web.visit import PageRoute, Visit
 
 _SCHEDULE = "/ui/schedules/{schedule}"
 #: Prefix of the fields of a form that are columns of a key.
 _COLUMN = "key."
+#: Prefix of the fields of the list's form that are schedules, and most of them.
+_PICK = "pick."
+MOST_PICKED = 200
 
 
 def routes(renderer: Renderer) -> Iterator[PageRoute]:
@@ -26,6 +32,8 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
     yield PageRoute("POST", f"{_SCHEDULE}/pause", pause)
     yield PageRoute("POST", f"{_SCHEDULE}/resume", resume)
     yield PageRoute("POST", f"{_SCHEDULE}/run", run)
+    yield PageRoute("POST", f"{_SCHEDULE}/reset", reset)
+    yield PageRoute("POST", "/ui/schedules", bulk)
 
 
 async def pause(visit: Visit) -> Response:
@@ -55,6 +63,49 @@ async def run(visit: Visit) -> Response:
     )
     made = await visit.api.submissions.submit(request, now=visit.now)
     return RedirectResponse(f"{job_href(made.job)}?done=submitted", HTTPStatus.SEE_OTHER)
+
+
+async def reset(visit: Visit) -> Response:
+    """Drops what the schedule has accumulated and ends its waiting jobs: disables it and enables it again. Events that
+    come in between do not count.
+    """
+    ref = ScheduleRef.parse(visit.param("schedule"))
+    reason = by(visit, visit.form.get("note", "") or "starts over")
+    await visit.api.catalog.disable(ref, reason=reason)
+    await visit.api.catalog.enable(ref, reason=reason)
+    return RedirectResponse(f"{schedule_href(ref)}?done=reset", HTTPStatus.SEE_OTHER)
+
+
+async def bulk(visit: Visit) -> Response:
+    """Pauses, resumes or runs the picked schedules. Those that cannot be are counted; the others are not held up."""
+    refs = [ScheduleRef.parse(name.removeprefix(_PICK)) for name in visit.form if name.startswith(_PICK)]
+    order, note = visit.form.get("order", ""), by(visit, visit.form.get("note", ""))
+    if order not in {"pause", "resume", "run"}:
+        raise NotFoundError("order", order)
+    if not 0 < len(refs) <= MOST_PICKED:
+        raise InvalidError("$", f"pick 1 to {MOST_PICKED} schedules; {len(refs)} are picked")
+    for ref in refs:
+        require(visit.caller.may(Permission.OPERATE, ref.namespace))
+    failed: list[str] = []
+    for ref in refs:
+        try:
+            await _ordered(visit, order, ref, note)
+        except StreamschedError as error:
+            failed.append(f"{short(ref)}: {error}")
+    outcome = {"done": order, "count": str(len(refs) - len(failed)), "failed": "; ".join(failed)[:500]}
+    given = [(name, value) for name, value in outcome.items() if value]
+    kept = [pair for pair in parse_qsl(visit.request.url.query) if pair[0] in {"q", "state", "namespace", "after"}]
+    return RedirectResponse(f"/ui/schedules?{urlencode([*kept, *given])}", HTTPStatus.SEE_OTHER)
+
+
+async def _ordered(visit: Visit, order: str, ref: ScheduleRef, note: str) -> None:
+    if order == "pause":
+        await visit.api.catalog.pause(ref, pause_codec.from_json({"mode": "keep"}, now=visit.now), reason=note)
+    elif order == "resume":
+        await visit.api.catalog.enable(ref, reason=note)
+    else:
+        token = f"{visit.form.get('token', '')[:100] or f'page-{visit.now:%Y%m%d%H%M%S%f}'}"
+        await visit.api.submissions.submit(SubmissionRequest(ref, token, {}, {}, note), now=visit.now)
 
 
 def by(visit: Visit, note: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -10,6 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
+from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import ScheduleRef
 from streamsched.ports.catalog import ScheduleStatus
 from streamsched.ports.web.page_reads import StripEntry
@@ -22,6 +24,7 @@ from streamsched.web.visit import PageRoute, Visit
 #: Rows of a page.
 ROWS: Final = 50
 _LONGEST_SEARCH: Final = 200
+_LONGEST_NOTE: Final = 500
 
 
 class ScheduleRow(NamedTuple):
@@ -57,10 +60,22 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         text=text,
         states=states,
         counts=counts.schedules,
+        done=_done(visit),
+        failed=visit.query("failed")[:_LONGEST_NOTE],
+        action=visit.path + (f"?{visit.request.url.query}" if visit.request.url.query else ""),
+        token=f"page-{secrets.token_hex(8)}",
+        may_operate=visit.may(Permission.OPERATE, visit.namespace),
         filtered=bool(text or states),
         next_page=f"/ui/schedules?{urlencode([*kept, ('after', shown[-1])])}" if more else "",
         first_page=f"/ui/schedules?{urlencode(kept)}" if visit.query("after") else "",
     )
+
+
+def _done(visit: Visit) -> str:
+    """What the orders for several schedules did."""
+    words = {"pause": "paused", "resume": "enabled again", "run": "given a job"}.get(visit.query("done"), "")
+    count = visit.query("count") if visit.query("count").isdecimal() else "0"
+    return f"{count[:4]} {'schedule was' if count == '1' else 'schedules were'} {words}." if words else ""
 
 
 def strip_bars(entries: Sequence[StripEntry]) -> list[StripBar]:

@@ -17,6 +17,10 @@
   };
   setInterval(relative, 5000);
 
+  // At phone width the places scroll: the current one is in view.
+  const place = document.querySelector('nav[aria-label="Main"] [aria-current]');
+  if (place) place.parentElement.scrollLeft = place.offsetLeft - place.parentElement.offsetLeft - 40;
+
   // Makes an element like another one by changing only what differs, so that nothing flickers and focus stays.
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
   const morph = (from, to) => {
@@ -145,6 +149,60 @@
     const open = (event) => { event.preventDefault(); if (!dialog.open) dialog.showModal(); input.select(); };
     finder.addEventListener("click", open);
     document.addEventListener("keydown", (event) => { if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") open(event); });
+  }
+  // The list of schedules: pick all, and how many are picked.
+  const bulk = document.getElementById("bulk");
+  if (bulk) {
+    const picks = () => [...document.querySelectorAll('input[form="bulk"][type="checkbox"]')];
+    const all = document.getElementById("pick-all"), said = document.getElementById("picked");
+    const count = () => { const number = picks().filter((each) => each.checked).length; if (said) said.textContent = number ? `${number} picked` : ""; };
+    all?.addEventListener("change", () => { for (const each of picks()) each.checked = all.checked; count(); });
+    document.addEventListener("change", (event) => { if (event.target.matches('input[form="bulk"]')) count(); });
+  }
+  // The graph: zoom, and the path of the node under the pointer.
+  const graph = () => document.getElementById("graph");
+  if (graph()) {
+    let scale = 1;
+    const zoom = () => {
+      const svg = graph(), [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+      svg.setAttribute("width", String(width * scale));
+      svg.setAttribute("height", String(height * scale));
+    };
+    document.addEventListener("click", (event) => {
+      const by = event.target.closest?.(".zoom")?.dataset.zoom;
+      if (!by) return;
+      const svg = graph(), width = Number(svg.getAttribute("viewBox").split(" ")[2]);
+      scale = by === "fit" ? (svg.parentElement.clientWidth - 2) / width : scale * Number(by);
+      scale = Math.max(0.05, Math.min(4, scale));
+      zoom();
+    });
+    document.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey || !event.target.closest?.(".graph-box")) return;
+      event.preventDefault();
+      scale = Math.max(0.05, Math.min(4, scale * (event.deltaY < 0 ? 1.1 : 0.9)));
+      zoom();
+    }, { passive: false });
+    document.addEventListener("reread", () => { if (graph() && scale !== 1) zoom(); });
+    const light = (event) => {
+      const svg = graph(), node = event.target.closest?.(".graph .node");
+      if (!svg) return;
+      for (const each of svg.querySelectorAll(".on")) each.classList.remove("on");
+      svg.classList.toggle("lit", Boolean(node));
+      if (!node) return;
+      const arrows = [...svg.querySelectorAll("[data-ends]")].map((each) => [each, ...each.dataset.ends.split(" ")]);
+      const walk = (from, to) => {
+        const known = new Set([node.dataset.node]), open = [...known];
+        while (open.length) {
+          const at = open.pop();
+          for (const arrow of arrows) if (arrow[from] === at) { arrow[0].classList.add("on"); if (!known.has(arrow[to])) { known.add(arrow[to]); open.push(arrow[to]); } }
+        }
+        for (const each of known) svg.querySelector(`[data-node="${each}"]`)?.classList.add("on");
+      };
+      walk(1, 2);
+      walk(2, 1);
+    };
+    document.addEventListener("mouseover", light);
+    document.addEventListener("focusin", light);
   }
   // A form is sent once.
   document.addEventListener("submit", (event) => {

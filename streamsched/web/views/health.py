@@ -29,10 +29,15 @@ def health_lines(overview: Overview) -> list[HealthLine]:
     return [_shards(overview), *_queues(overview)]
 
 
+def records_a_second(overview: Overview) -> float:
+    """What the shards that work reported lately."""
+    return sum(each.report.records_s for each in overview.shards if each.report is not None and each.state == "ok")
+
+
 def _shards(overview: Overview) -> HealthLine:
     states = Counter(shard.state for shard in overview.shards)
     behind = sum(shard.behind for shard in overview.shards)
-    rate = sum(shard.report.records_s for shard in overview.shards if shard.report is not None and shard.state == "ok")
+    rate = records_a_second(overview)
     number = len(overview.shards)
     if states["ok"] == number:
         lag = "nothing waits in the log" if not behind else f"{behind:,} records wait in the log"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup, escape
 
@@ -27,6 +27,17 @@ def shortened(sentence: str) -> str:
     return _WITHIN.sub("", sentence)
 
 
+def clipped(text: object, most: int) -> str:
+    """A text with at most so many characters. Not for ids of jobs and runs, which are never cut."""
+    whole = str(text)
+    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+
+
+def capitalised(sentence: str) -> str:
+    """A sentence with a capital first letter; without a final period."""
+    return sentence[:1].upper() + sentence[1:].rstrip(".")
+
+
 def schedule_href(schedule: object) -> str:
     return f"/ui/schedules/{quote(str(schedule), safe='')}"
 
@@ -37,6 +48,24 @@ def job_href(job: object) -> str:
 
 def run_href(run: object) -> str:
     return f"/ui/runs/{quote(str(run), safe='')}"
+
+
+def dataset_href(dataset: object) -> str:
+    return f"/ui/datasets/{quote(str(dataset), safe='')}"
+
+
+def backfill_href(backfill: object) -> str:
+    return f"/ui/backfills/{quote(str(backfill), safe='')}"
+
+
+def queue_href(queue: object) -> str:
+    return f"/ui/queues/{quote(str(queue), safe='')}"
+
+
+def event_href(event: str, source: str = "", at: str = "") -> str:
+    """The page of an event; `at`: its position in the log, if known."""
+    given = [("id", event), ("source", source), ("at", at)]
+    return f"/ui/event?{urlencode([(name, value) for name, value in given if value])}"
 
 
 def leaf_words(contribution: str, leaves: Mapping[str, str]) -> str:

@@ -20,11 +20,13 @@ def page_links(path: str, kept: Sequence[tuple[str, str]], *, after: str, follow
     given = [(name, value) for name, value in kept if value]
     filtered = any(name != "namespace" for name, _ in given)
     return PageLinks(
-        _address(path, given) if after else "",
-        _address(path, [*given, ("after", following)]) if following else "",
-        _address(path, [pair for pair in given if pair[0] == "namespace"]) if filtered else "",
+        address(path, given) if after else "",
+        address(path, [*given, ("after", following)]) if following else "",
+        address(path, [pair for pair in given if pair[0] == "namespace"]) if filtered else "",
     )
 
 
-def _address(path: str, parameters: Sequence[tuple[str, str]]) -> str:
+def address(path: str, parameters: Sequence[tuple[str, str]]) -> str:
+    """A path with those parameters that have a value."""
+    parameters = [(name, value) for name, value in parameters if value]
     return f"{path}?{urlencode(parameters)}" if parameters else path

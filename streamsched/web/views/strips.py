@@ -81,10 +81,10 @@ def time_line(schedules: Sequence[frozenset[int]], now: datetime) -> Markup:
     ).format(label, Markup("").join(parts))
 
 
-def bar(have: int, need: int) -> Markup:
-    """A bar of progress."""
+def bar(have: int, need: int, *, plain: bool = False) -> Markup:
+    """A bar of progress; `plain`: a full one is no success."""
     share = 1.0 if need <= 0 else max(0.0, min(1.0, have / need))
-    tone = "ok" if have >= need else "run"
+    tone = ("wait" if plain else "ok") if have >= need else "run"
     return Markup(
         '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<rect class="fill-line" width="100" height="8"></rect>'

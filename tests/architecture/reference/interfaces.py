@@ -11,6 +11,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
+from streamsched.api.access.rules import Scope
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.app import make_api
 from streamsched.api.deps import ApiServices
@@ -20,6 +21,7 @@ from streamsched.config import Settings
 from streamsched.domain.time.duration import duration_text
 from streamsched.telemetry.metric_table import PREFIX, TABLE
 from streamsched.telemetry.metrics import Metrics
+from streamsched.web.rules import PAGE_RULES
 from tests.architecture.reference.markdown import described, fenced, section, table
 
 #: Routes of CDAP's dialect; `cdap.md` describes them.
@@ -111,6 +113,31 @@ def http_page() -> str:
             if rows:
                 lines += [*table(("parameter", "in", "meaning", "value"), rows), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def pages_page() -> str:
+    lines = [
+        "# Pages",
+        "",
+        "Made from `streamsched/web/rules.py`; `make docs` writes it again. The API serves them below `/ui`; how they",
+        "are used: [use the pages](../how-to/use-the-page.md). An address keeps its filters, so it can be shared.",
+        "`where`: the role must be in the namespace of what the address names, in a namespace that is listed, in the",
+        "one that the form names, or in the whole installation. `POST` is a form of a page.",
+        "",
+    ]
+    where = {
+        Scope.PATH: "its namespace",
+        Scope.QUERY: "a listed namespace",
+        Scope.BODY: "the named namespace",
+        Scope.INSTALLATION: "the installation",
+        Scope.NONE: "anywhere",
+    }
+    rows = [
+        (f"`{name.split(' ')[1]}`", name.split(" ")[0], str(rule.permission.value), where[rule.scope])
+        for name, rule in PAGE_RULES.items()
+    ]
+    lines += table(("address", "method", "permission", "where"), rows)
+    return "\n".join(lines) + "\n"
 
 
 def _shape(schema: dict[str, Any], document: dict[str, Any]) -> str:

@@ -166,8 +166,8 @@ HOT = [
     ("jobs/backfills", "known", "'default.app.s1', 1000, '$.key', '{}', ARRAY['a', 'b']"),
     ("jobs/backfills", "get", "'default.app.s1.backfill-1'"),
     ("jobs/backfills", "lock", "'default.app.s1.backfill-1'"),
-    ("jobs/backfills", "recent", "NULL, 100, 'infinity', ''"),
-    ("jobs/backfills", "recent", "'default.app.s1', 100, 'infinity', ''"),
+    ("jobs/backfills", "recent", "NULL, 100, 'infinity', '', NULL"),
+    ("jobs/backfills", "recent", "'default.app.s1', 100, 'infinity', '', 'default'"),
     ("jobs/backfills", "items", "'default.app.s1.backfill-1', ARRAY['ACTIVE'], 0, 50"),
     ("jobs/backfills", "command", "'default.app.s1.backfill-1', 'hold', 'x', NULL, now(), 'job.hold_ordered'"),
     ("jobs/backfills", "to_feed", "100"),
@@ -273,6 +273,14 @@ HOT = [
     ("server/reports", "leases", ""),
     ("server/reports", "taken", ""),
     ("server/reports", "queues", ""),
+    ("web/activity_reads", "verdicts", "ARRAY['e1', 'e2']"),
+    ("web/activity_reads", "late", "'default.app.s1', ARRAY['e1', 'e2']"),
+    ("web/activity_reads", "consumed", "'default.app.s1', 20, 100000"),
+    ("web/activity_reads", "run_days", "NULL, ARRAY[date '2026-01-03', current_date], 1000"),
+    ("web/activity_reads", "run_days_of_program", "'default.app.p1', ARRAY[date '2026-01-03', current_date], 1000"),
+    ("web/activity_reads", "missed", "NULL, 2000, 5"),
+    ("web/link_reads", "standings", "ARRAY['default.app.s1', 'default.app.s2']"),
+    ("web/link_reads", "last_runs", "ARRAY['default.app.p1', 'default.app.none']"),
 ]
 
 

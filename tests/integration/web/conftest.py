@@ -30,7 +30,7 @@ class Browser:
         self.token = token
 
     async def get(self, path: str, **query: str) -> httpx.Response:
-        return await self.http.get(path, params=query)
+        return await self.http.get(path, params=query or None)
 
     async def send(self, path: str, *, page: str = "/ui/", **fields: str) -> httpx.Response:
         """Sends a form with the token that `page` has."""

@@ -25,7 +25,20 @@ NAMES = {
     "{job}": "sales.app.nothing.1.1",
     "{run}": "sales.app.nothing.1.1.r1",
     "{order}": "cancel",
+    "{name}": "sales.nothing",
+    "{backfill}": "sales.app.nothing.backfill-x",
+    "{namespace}": "sales",
+    "{app}": "app",
+    "{queue}": "nothing",
+    "{partition}": "0",
+    "{offset}": "0",
 }
+#: Fields of the forms that name what they are about.
+FIELDS = {
+    "POST /ui/schedules": {"order": "pause", "pick.sales.app.nothing": "on"},
+    "POST /ui/events": {"kind": "event", "name": "sales.done", "id": "e1"},
+}
+
 APP = {
     "programs": [{"name": "join", "type": "bash", "command": "true"}],
     "schedules": [
@@ -144,12 +157,15 @@ async def test_every_page_and_role_in_the_own_and_in_a_foreign_namespace(log_in:
         method, path = name.split(" ")
         for browser, at_home in ((own, True), (foreign, False)):
             query = "?namespace=sales" if rule.scope is Scope.QUERY else ""
-            send = browser.http.get if method == "GET" else browser.send
-            answer = await send(filled(path) + query)  # type: ignore[operator]
+            if method == "GET":
+                answer = await browser.get(filled(path) + query)
+            else:
+                answer = await browser.send(filled(path), **FIELDS.get(name, {}))
             allowed = rule.scope is Scope.NONE or (
                 at_home and rule.scope is not Scope.INSTALLATION and rule.permission in PERMISSIONS[role]
             )
-            hidden = not allowed and answer.status_code == 404 and ("{job}" in path or "{run}" in path)
+            by_id = any(part in path for part in ("{job}", "{run}", "{backfill}"))
+            hidden = not allowed and answer.status_code == 404 and by_id
             assert answer.status_code < 500, (name, answer.text)
             if (answer.status_code == 403 or hidden) == allowed:
                 wrong.append(f"{name} of {role} at home {at_home}: {answer.status_code}")

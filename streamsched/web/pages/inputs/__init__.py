@@ -1,0 +1,1 @@
+"""Pages of what comes in: events, dead letters, datasets."""

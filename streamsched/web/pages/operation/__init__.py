@@ -1,0 +1,1 @@
+"""Pages for operators: limits, queues, backfills, and the installation itself."""

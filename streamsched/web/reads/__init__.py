@@ -1,0 +1,1 @@
+"""What pages read of the log, and what they keep of the catalog."""

@@ -1,0 +1,104 @@
+"""The newest records of partitions of the log: a bounded read from each end backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableError
+from streamsched.ports.broker import Broker, Record, TopicPartition
+
+#: Seconds without a record, before the end, after which the log counts as unavailable.
+_STALLED_S: Final = 5.0
+_BATCH: Final = 10_000
+
+
+class TailRecord(NamedTuple):
+    """A record and where it is."""
+
+    at: TopicPartition
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """`topic/partition/offset`."""
+        return f"{self.at.topic}/{self.at.partition}/{self.record.offset}"
+
+    @property
+    def appended(self) -> datetime:
+        """When the log appended it, UTC."""
+        return datetime.fromtimestamp(self.record.time_ms / 1000, UTC)
+
+
+class LogTail(NamedTuple):
+    """The newest records, newest first. `whole`: there are no older ones in these partitions."""
+
+    records: tuple[TailRecord, ...]
+    whole: bool
+
+
+async def log_tail(
+    broker: Broker, partitions: Sequence[TopicPartition], *, depth: int, key: bytes | None = None
+) -> LogTail:
+    """The records of the last `depth` offsets of each partition; with `key` only those of this key.
+
+    Raises:
+        NotFoundError: no such topic or partition.
+        UnavailableError: the log is unavailable, or returns no records before an end.
+    """
+    ends = await broker.ends(partitions)
+    starts = {at: max(0, end - depth) for at, end in ends.items()}
+    left = {at: end for at, end in ends.items() if end > starts[at]}
+    whole = all(start == 0 for start in starts.values())
+    if not left:
+        return LogTail((), whole)
+    found: list[TailRecord] = []
+    reader = await broker.reader({at: starts[at] for at in left})
+    try:
+        while left:
+            chunks = await reader.read(max_records=_BATCH, timeout=_STALLED_S)
+            if not chunks:
+                raise UnavailableError(f"the log has no records before the ends of {sorted(left)[0].topic}")
+            for chunk in chunks:
+                at = TopicPartition(chunk.topic, chunk.partition)
+                if at not in left:
+                    continue
+                end = left[at]
+                found += [
+                    TailRecord(at, record)
+                    for record in chunk.records
+                    if record.offset < end and (key is None or record.key == key)
+                ]
+                if chunk.next_position >= end:
+                    del left[at]
+    finally:
+        await reader.close()
+    found.sort(key=lambda each: (each.record.time_ms, each.at, each.record.offset), reverse=True)
+    return LogTail(tuple(found), whole)
+
+
+async def log_record(broker: Broker, name: str, topics: Sequence[str]) -> TailRecord:
+    """The record at `topic/partition/offset` of one of these topics.
+
+    Raises:
+        InvalidError: the name is malformed, or of another topic.
+        NotFoundError: there is no such record, or retention deleted it.
+        UnavailableError: the log is unavailable.
+    """
+    topic, _, place = name.partition("/")
+    number, _, offset = place.partition("/")
+    if topic not in topics or not (number + offset).isdecimal() or not (number and offset) or len(place) > 40:
+        raise InvalidError("$.at", f"'{name[:200]}' is not a position topic/partition/offset of {', '.join(topics)}")
+    at, wanted = TopicPartition(topic, int(number)), int(offset)
+    if at.partition >= await broker.partitions(topic) or wanted >= (await broker.ends([at]))[at]:
+        raise NotFoundError("record", name)
+    reader = await broker.reader({at: wanted})
+    try:
+        for chunk in await reader.read(max_records=1, timeout=_STALLED_S):
+            for record in chunk.records:
+                if record.offset == wanted:
+                    return TailRecord(at, record)
+    finally:
+        await reader.close()
+    raise NotFoundError("record", name)

@@ -1,0 +1,118 @@
+"""Events as the log has them: of the public topics, and of one event key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from streamsched.codec import event as event_codec
+from streamsched.codec.events.native import LOG_ID
+from streamsched.codec.records import signal as signal_codec
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.events.event import Event, Fact
+from streamsched.domain.signals.home import home
+from streamsched.domain.signals.signal import Occurred
+from streamsched.log.topics import SIGNALS
+from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.web.reads.log_tail import TailRecord, log_tail
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """A record of a public topic.
+
+    Attributes:
+        position: `topic/partition/offset`.
+        at: when the log appended it, UTC.
+        event: None when it cannot be read; then `problem` says why, and `id` and `source` what can be read of them.
+    """
+
+    position: str
+    at: datetime
+    id: str
+    source: str
+    event: Event | None
+    problem: str
+    raw: bytes
+
+    @property
+    def fact(self) -> Fact | None:
+        return None if self.event is None else self.event.fact
+
+
+@dataclass(frozen=True, slots=True)
+class EventTail:
+    """The newest events, newest first. `searched`: records that were read; `whole`: the log has no older ones."""
+
+    events: tuple[LoggedEvent, ...]
+    searched: int
+    whole: bool
+
+
+def logged_event(found: TailRecord) -> LoggedEvent:
+    """The event that a record of a public topic is."""
+    raw = found.record.value or b""
+    position = f"{LOG_ID}{found.name}"
+    try:
+        event = event_codec.decode(raw, fallback_id=position, fallback_time=found.appended)
+    except DecodeError as error:
+        name, source = event_codec.claimed(raw) or (position, "")
+        return LoggedEvent(found.name, found.appended, name, source, None, str(error), raw)
+    return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
+
+
+async def newest_events(broker: Broker, topics: Sequence[str], *, depth: int, text: str, limit: int) -> EventTail:
+    """The newest events of these topics whose record contains `text`, in any case, among the last `depth` records of
+    each partition.
+
+    Raises:
+        UnavailableError: the log is unavailable.
+    """
+    partitions = [TopicPartition(topic, number) for topic in topics for number in range(await broker.partitions(topic))]
+    tail = await log_tail(broker, partitions, depth=depth)
+    found = await asyncio.to_thread(_matching, tail.records, text, limit)
+    return EventTail(tuple(found), len(tail.records), tail.whole)
+
+
+async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> EventTail:
+    """The newest events of an event key, among the last `depth` records of its home. They are in topic `signals`: each
+    event once, whatever partition its emitter chose.
+
+    Raises:
+        UnavailableError: the log is unavailable.
+    """
+    at = TopicPartition(SIGNALS, home(key, await broker.partitions(SIGNALS)))
+    tail = await log_tail(broker, [at], depth=depth, key=key.encode())
+    found = await asyncio.to_thread(_signalled, tail.records, limit)
+    return EventTail(tuple(found), len(tail.records), tail.whole)
+
+
+def _matching(records: Sequence[TailRecord], text: str, limit: int) -> list[LoggedEvent]:
+    wanted, found = text.casefold(), list[LoggedEvent]()
+    for each in records:
+        if wanted and wanted not in (each.record.value or b"").decode(errors="replace").casefold():
+            continue
+        found.append(logged_event(each))
+        if len(found) == limit:
+            break
+    return found
+
+
+def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
+    found: list[LoggedEvent] = []
+    for each in records:
+        key, value = each.record.key, each.record.value
+        if key is None or value is None:
+            continue
+        try:
+            signal = signal_codec.decode(key, value)
+        except InvalidError:
+            continue
+        if isinstance(signal, Occurred):
+            event = signal.event
+            found.append(LoggedEvent(each.name, each.appended, event.id, event.source, event, "", value))
+        if len(found) == limit:
+            break
+    return found

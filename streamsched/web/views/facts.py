@@ -1,0 +1,86 @@
+"""What an event says, in words, and the verdicts on it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, assert_never
+
+from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.signals.verdict import Verdict
+from streamsched.ports.web.activity_reads import EventVerdicts
+from streamsched.web.views.names import dataset_href, run_href, short
+from streamsched.web.views.states import StateWord
+
+#: Keys of partitions that are named in a line.
+_NAMED: Final = 3
+_UNITS: Final = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+
+_VERDICT_TONES: Final[Mapping[Verdict, str]] = MappingProxyType(
+    {
+        Verdict.COUNTED: "ok",
+        Verdict.REPLACED: "ok",
+        Verdict.UNMATCHED: "off",
+        Verdict.DUPLICATE: "off",
+        Verdict.LATE: "wait",
+        Verdict.NO_LISTENER: "wait",
+        Verdict.DISABLED: "off",
+        Verdict.REFUSED: "bad",
+        Verdict.PARKED: "bad",
+        Verdict.DEAD_LETTERED: "bad",
+    }
+)
+
+
+class FactWords(NamedTuple):
+    """A fact as a kind, what it is about, and the rest. `href`: the page of what it is about; empty without one."""
+
+    kind: str
+    about: str
+    href: str
+    text: str
+
+
+def fact_words(fact: Fact) -> FactWords:
+    """The words of a fact."""
+    match fact:
+        case PartitionsAdded(dataset=ref, partitions=partitions, count=count):
+            named = ", ".join(each.key for each in partitions[:_NAMED])
+            more = f" and {count - _NAMED} more" if count > _NAMED and named else ""
+            text = f"{named}{more}" if named else f"{count:,} partitions"
+            return FactWords("partitions", short(ref), dataset_href(ref), text)
+        case StreamSize(stream=ref, bytes=size, absolute=absolute):
+            return FactWords("stream", short(ref), "", f"{'is' if absolute else 'grew by'} {size_words(size)}")
+        case ProgramReached(program=ref, run_id=run, outcome=outcome):
+            return FactWords("program", short(ref), run_href(run), f"{outcome}: {short(run)}")
+        case CustomHappened(name=ref, attributes=attributes):
+            text = ", ".join(f"{name}={value}" for name, value in list(attributes.items())[:_NAMED])
+            return FactWords("event", short(ref), "", text)
+        case Ticked(schedule=ref):
+            return FactWords("tick", short(ref), "", "")
+        case _:
+            assert_never(fact)
+
+
+def verdict_word(verdict: Verdict, count: int = 1) -> StateWord:
+    """A verdict; with how often it was given, when more than once."""
+    word = verdict.replace("_", " ")
+    return StateWord(_VERDICT_TONES[verdict], f"{word} × {count}" if count > 1 else word)
+
+
+def verdict_words(found: Iterable[EventVerdicts]) -> dict[tuple[str, str], list[StateWord]]:
+    """The verdicts of events, by id and source; those without a source are of unreadable ones."""
+    words: dict[tuple[str, str], list[StateWord]] = {}
+    for each in sorted(found, key=lambda one: list(Verdict).index(one.verdict)):
+        words.setdefault((each.event, each.source), []).append(verdict_word(each.verdict, each.number))
+    return words
+
+
+def size_words(size: int | None) -> str:
+    """`1.2 GB`; a dash for None."""
+    if size is None:
+        return "–"
+    for unit, least in _UNITS:
+        if abs(size) >= least:
+            return f"{size / least:.1f} {unit}"
+    return f"{size} B"
