@@ -27,9 +27,6 @@ LEFT JOIN schedule_halts h ON h.schedule = s.id
 WHERE s.id = ANY ($1::text[]) AND s.deleted_at IS NULL;
 
 -- name: last_runs
--- The state of the newest run of each of these programs; the history only where none is left.
-SELECT p.id, coalesce(
-    (SELECT state FROM runs WHERE program = p.id ORDER BY created_at DESC, id DESC LIMIT 1),
-    (SELECT state FROM runs_history WHERE program = p.id ORDER BY created_at DESC, id DESC LIMIT 1)
-) AS state
+-- The state of the newest run of each of these programs, unless it is in the history already.
+SELECT p.id, (SELECT state FROM runs WHERE program = p.id ORDER BY created_at DESC LIMIT 1) AS state
 FROM unnest($1::text[]) AS p (id);
