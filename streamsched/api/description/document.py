@@ -115,6 +115,7 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
     described = {
         **{member: value for member, value in found.items() if member not in ("requestBody", "responses")},
         "operationId": _identifier(path, found["summary"]),
+        "parameters": _parameters(path, found),
         "responses": {**_answers(name, operation, known), **_problems(path, name, operation, public=public)},
     }
     if operation.body:
@@ -128,6 +129,15 @@ def _operation(path: str, found: Document, name: str, known: Definitions) -> Doc
         described["x-permission"] = RULES[name].permission.value
         described["x-scope"] = RULES[name].scope.value
     return described
+
+
+def _parameters(path: str, found: Document) -> list[Document]:
+    """The parameters, with those of the path that the function of the route does not read."""
+    given = found.get("parameters", [])
+    known = {each["name"] for each in given if each["in"] == "path"}
+    missing = [name for name in re.findall(r"\{(\w+)", path) if name not in known]
+    own = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing]
+    return [*own, *given]
 
 
 def _answers(name: str, operation: Operation, known: Definitions) -> Document:

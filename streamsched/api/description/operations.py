@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamsched.api.body import LINES
+from streamsched.telemetry.metrics import CONTENT_TYPE as METRICS_TYPE
 
 JSON: Final = "application/json"
 _PLAIN: Final = "text/plain; charset=utf-8"
@@ -209,7 +210,7 @@ _INSTALLATION: Final = {
     "POST /v1/tokens/{token}/revoke": _order("Token"),
     "GET /v1/audit": _read("AuditPage"),
     "GET /v1/audit/verify": _read("AuditVerdict"),
-    "GET /metrics": _read("AnyText", ("text/plain; version=1.0.0; charset=utf-8",)),
+    "GET /metrics": _read("AnyText", (METRICS_TYPE,)),
     "GET /health/live": _read("Health", also=503),
     "GET /health/ready": _read("Health", also=503),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from streamsched.codec.schema.shapes import (
     Definitions,
@@ -25,11 +25,11 @@ from streamsched.domain.constraints.rate import RateScope
 #: A time of day.
 WALL: Final = "^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 _WAIT: Final = {"waitUntilMet": boolean(about="Whether the job waits (default), or ends when it does not hold.")}
-_NAME: Final = {"minLength": 1, "maxLength": 255}
+_NAME: Final[dict[str, Any]] = {"minLength": 1, "maxLength": 255}
 
 
 def _constraint(
-    kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None, **rules: object
+    kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None, **rules: Any
 ) -> Schema:
     return record({"type": constant(kind), **required}, {**(optional or {}), **_WAIT}, **rules)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from streamsched.codec.schema.shapes import (
     NAMESPACE,
@@ -32,7 +32,7 @@ _COMMON: Final = record({"name": name("join")}, {**OWNED, "defaults": texts(abou
 _PROCESS: Final = {"arguments": listed(text("{day}")), "folder": text("/srv/flights"), "env": texts("TZ", "UTC")}
 
 
-def _program(kind: str, required: dict[str, Schema], optional: dict[str, Schema], **rules: object) -> Schema:
+def _program(kind: str, required: dict[str, Schema], optional: dict[str, Schema], **rules: Any) -> Schema:
     return {**extended(_COMMON, record({"type": constant(kind), **required}, optional)), **rules}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from streamsched.codec.schema.shapes import (
     NAMESPACE,
@@ -63,9 +63,7 @@ _PROGRAM: Final = one_of(
 )
 
 
-def _trigger(
-    kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None, **rules: object
-) -> Schema:
+def _trigger(kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None, **rules: Any) -> Schema:
     return record({"type": constant(kind), **required}, optional, **rules)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -121,3 +122,10 @@ def test_the_example_of_a_body_is_read_by_its_codec(schema: str) -> None:
     assert bodies
     for body in bodies:
         READERS[schema](body)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_part_of_the_path_is_a_parameter(name: str) -> None:
+    parameters = [each["name"] for each in OPERATIONS[name]["parameters"] if each["in"] == "path"]
+
+    assert sorted(parameters) == sorted(re.findall(r"\{(\w+)\}", name))
