@@ -22,7 +22,8 @@ class Operation:
         answers: the schema of the answer by status; empty text: it has no body.
         media: content types of the answers, when not JSON.
         conflict: 409 is possible.
-        missing: 404 is possible although nothing in the path names a thing.
+        missing: 404 is possible although nothing in the path names a thing: a thing of the query or body, or a topic
+            of an installation whose log was not prepared.
     """
 
     body: Mapping[str, str] = field(default_factory=dict)
@@ -65,6 +66,7 @@ _EVENTS: Final = {
             "application/cloudevents-batch+json": "CloudEvents",
         },
         answers={202: "AcceptedEvents"},
+        missing=True,
     ),
     "GET /v1/events/{event}/verdicts": _read("EventReport"),
 }
@@ -197,10 +199,10 @@ _DIALECTS: Final = {
     f"GET {_CDAP}/schedules/trigger-type/program-status": _read("CdapSchedules"),
 }
 _INSTALLATION: Final = {
-    "GET /v1/admin/overview": _read("Overview"),
+    "GET /v1/admin/overview": _read("Overview", missing=True),
     "GET /v1/admin/checks": _read("Checks"),
-    "GET /v1/admin/dead-letters": _read("DeadLetterPage"),
-    "POST /v1/admin/dead-letters/purge": _read("Purged"),
+    "GET /v1/admin/dead-letters": _read("DeadLetterPage", missing=True),
+    "POST /v1/admin/dead-letters/purge": _read("Purged", missing=True),
     "GET /v1/admin/dead-letters/{partition}/{offset}": _read("DeadLetter"),
     "POST /v1/admin/dead-letters/{partition}/{offset}/replay": Operation(answers={202: "Replayed"}, conflict=True),
     "GET /v1/admin/schedules/{schedule}/state": _read("ShardState"),
@@ -210,7 +212,7 @@ _INSTALLATION: Final = {
     "POST /v1/tokens/{token}/revoke": _order("Token"),
     "GET /v1/audit": _read("AuditPage"),
     "GET /v1/audit/verify": _read("AuditVerdict"),
-    "GET /metrics": _read("AnyText", (METRICS_TYPE,)),
+    "GET /metrics": _read("AnyText", (METRICS_TYPE,), missing=True),
     "GET /health/live": _read("Health", also=503),
     "GET /health/ready": _read("Health", also=503),
 }
