@@ -12,6 +12,7 @@ from streamsched.codec.schema.shapes import (
     anything,
     boolean,
     choice,
+    extended,
     instant,
     listed,
     nullable,
@@ -41,6 +42,9 @@ def paged(name: str, item: Schema) -> Schema:
 
 
 _CHANGED_PROGRAM: Final = answer({"id": PROGRAM, "action": any_text("created"), "reason": MAYBE_TEXT})
+_FIELDS: Final = {
+    "fields": listed(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")}))
+}
 _CHANGED_SCHEDULE: Final = answer(
     {
         "id": SCHEDULE,
@@ -62,7 +66,7 @@ _PLANNED: Final = answer(
         "reason": MAYBE_TEXT,
         "keeps": boolean(example=False),
         "loses": boolean(),
-        "fields": listed(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")})),
+        **_FIELDS,
         "accumulated": listed(answer({**_STAKE, "fits": boolean()})),
         "waitingJobs": whole(1),
         "openKeys": whole(0),
@@ -111,7 +115,7 @@ COMMON: Final[Definitions] = {
             "differs": boolean(),
             "loses": boolean(about="Accumulated events, waiting jobs or schedules would be lost."),
             "deployedFrom": MAYBE_TEXT,
-            "programs": listed(_CHANGED_PROGRAM),
+            "programs": listed(extended(_CHANGED_PROGRAM, answer(_FIELDS))),
             "schedules": listed(_PLANNED),
         },
         {"app": APP, "installation": any_text("postgresql://host/streamsched")},

@@ -158,6 +158,15 @@ ANSWERS: Final[Definitions] = {
             )
         }
     ),
+    "ScheduleVersions": answer(
+        {
+            "versions": listed(
+                answer(
+                    {"generation": whole(1), "at": WHEN, "reason": any_text(), "definition": ref("ChangedSchedule")},
+                )
+            )
+        }
+    ),
     "WhyNot": answer(
         {
             "schedule": SCHEDULE,
@@ -202,6 +211,7 @@ ANSWERS: Final[Definitions] = {
         {"name": any_text("watch.default.flights"), "revision": whole(3)},
         {"changedAt": WHEN, "value": any_text("17"), "pending": MAYBE_TEXT},
     ),
+    "Cues": answer({"name": any_text("watch.default.flights"), "cues": whole(2)}),
     "NewBookmark": record({"value": text("17"), "revision": whole(3)}, {"run": text("default.flights.weekly.1.1.r1")}),
     "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),
     "Priority": answer(

@@ -24,9 +24,14 @@ from streamsched.codec.schema.shapes import Definitions, Schema, extended, liste
 Document = dict[str, Any]
 
 _COMPONENTS: Final = "#/components/schemas/"
-_PAGERDUTY: Final = "/api/v1/"
+_PAGERDUTY: Final = ("/api/v1/status", "/api/v1/task", "/api/v1/tasks")
 #: How operation ids of other products' dialects begin.
-_DIALECTS: Final = {"/v3/": "cdap", _PAGERDUTY: "pagerduty", "/v1/dapr/": "dapr"}
+_DIALECTS: Final = {
+    "/v3/": "cdap",
+    "/v1/dapr/": "dapr",
+    "/api/v1/lineage": "openlineage",
+    **dict.fromkeys(_PAGERDUTY, "pagerduty"),
+}
 _DESCRIBED: Final = {
     HTTPStatus.BAD_REQUEST: "The request is wrong; `path` and `reason` say where and why.",
     HTTPStatus.UNAUTHORIZED: "The request has no valid token.",
@@ -185,7 +190,7 @@ def _problem(path: str, name: str, status: HTTPStatus) -> Document:
     content: Document = {CONTENT_TYPE: {"schema": {"$ref": f"{_COMPONENTS}Problem"}, "example": example}}
     if path.startswith(CDAP_PREFIX):
         content |= {"text/plain; charset=utf-8": {"schema": {"type": "string"}, "example": _DESCRIBED[status]}}
-    if path.startswith(_PAGERDUTY):
+    if path in _PAGERDUTY:
         own = {"$ref": f"{_COMPONENTS}PagerdutyProblem"}
         content |= {JSON: {"schema": own, "example": {"errors": [_DESCRIBED[status]]}}}
     if name == "POST /v1/events" and status is HTTPStatus.BAD_REQUEST:

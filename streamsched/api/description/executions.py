@@ -25,6 +25,7 @@ from streamsched.codec.schema.shapes import (
     texts,
     whole,
 )
+from streamsched.codec.views.run_metrics import NAMES as METRICS
 from streamsched.domain.backfills.backfill import BackfillState, ItemState
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.jobs.job import JobState
@@ -68,6 +69,7 @@ _JOB: Final = answer(
         ),
     }
 )
+_METRICS: Final = answer({**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run.")
 _RUN: Final = answer(
     {
         "id": RUN,
@@ -88,6 +90,7 @@ _RUN: Final = answer(
         "logPath": MAYBE_TEXT,
         "rerunOf": MAYBE_TEXT,
         "muted": boolean(example=False),
+        "metrics": nullable(_METRICS),
     }
 )
 _PROVENANCE: Final = answer(

@@ -169,6 +169,23 @@ FOREIGN: Final[Definitions] = {
             **_ERRORS,
         }
     ),
+    "LineageEvent": _like(
+        {
+            "eventType": "COMPLETE",
+            "eventTime": "2026-01-02T03:04:05Z",
+            "run": {"runId": "0198a3c1-7d2e-7c3b-9f10-1c2d3e4f5a6b"},
+            "job": {"namespace": "airflow", "name": "load"},
+            "outputs": [{"namespace": "s3://lake", "name": "flights"}],
+        },
+        "A run event of OpenLineage, version 1 or 2 of its schema.",
+    ),
+    "AcceptedLineage": answer(
+        {
+            "ids": listed(any_text("lineage-5f0c")),
+            "cued": listed(any_text("default.flights")),
+            "ignored": listed(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
+        }
+    ),
     "DaprJob": _like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
     "DaprJobs": answer({"jobs": listed(ref("DaprJob"))}),
     "DaprDeleted": answer({"deleted": whole(2)}),
