@@ -8,13 +8,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from streamsched.api.access.rules import PUBLIC, RULES, route_name
-from streamsched.api.description.common import COMMON, REASON
 from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, Operation
+from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
 from streamsched.codec.schema.apps import DEFINITIONS
@@ -50,7 +50,7 @@ def schemas() -> dict[str, Schema]:
     return {
         **DEFINITIONS,
         **EVENTS,
-        **COMMON,
+        **SHARED,
         **ANSWERS,
         **EXECUTIONS,
         **OPERATING,

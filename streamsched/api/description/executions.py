@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.common import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN, paged
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.shapes import (
     Definitions,
@@ -69,7 +69,9 @@ _JOB: Final = answer(
         ),
     }
 )
-_METRICS: Final = answer({**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run.")
+_METRICS: Final = answer(
+    {**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
+)
 _RUN: Final = answer(
     {
         "id": RUN,

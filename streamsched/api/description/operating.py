@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.common import MAYBE_TEXT, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, RUN, SCHEDULE, WHEN, paged
 from streamsched.codec.schema.shapes import (
     Definitions,
     answer,

@@ -74,7 +74,7 @@ _PLANNED: Final = answer(
     }
 )
 
-COMMON: Final[Definitions] = {
+SHARED: Final[Definitions] = {
     "Reason": record({}, REASON, "Why; stored in the history."),
     "Nothing": record({}),
     "Problem": answer(
