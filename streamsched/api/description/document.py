@@ -12,6 +12,7 @@ from streamsched.api.description.definitions import ANSWERS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.foreign import FOREIGN
+from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, Operation
 from streamsched.api.description.shared_schemas import REASON, SHARED
@@ -55,6 +56,7 @@ def schemas() -> dict[str, Schema]:
         **EXECUTIONS,
         **OPERATING,
         **FOREIGN,
+        **NEEDS,
         "CloudEvents": listed(ref("CloudEvent")),
         "NewTasks": one_of(ref("NewTask"), listed(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extended(DEFINITIONS["Pause"], record({}, REASON)),

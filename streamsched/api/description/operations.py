@@ -10,6 +10,8 @@ from streamsched.api.body import LINES
 from streamsched.telemetry.metrics import CONTENT_TYPE as METRICS_TYPE
 
 JSON: Final = "application/json"
+#: A bundle.
+ARCHIVE: Final = "application/x-tar"
 _PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -54,6 +56,7 @@ def _order(schema: str, status: int = 200, *, body: str = "Reason") -> Operation
 
 _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}", "/v1/dapr/{namespace}/{app}"
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
+_PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP = f"{_CDAP}/apps/{{app}}"
 _CDAP_SCHEDULE, _CDAP_PROGRAM = f"{_CDAP_APP}/schedules/{{schedule}}", f"{_CDAP_APP}/{{category}}/{{program}}"
@@ -105,6 +108,13 @@ _DEFINITIONS: Final = {
     f"POST {_SCHEDULE}/pause": _order("SuspendedSchedule", body="PauseRequest"),
     f"POST {_SCHEDULE}/replay": Operation(answers={202: "StoredSchedule"}, conflict=True),
     f"GET {_SCHEDULE}/next": _read("ScheduleForecast"),
+    f"GET {_PROFILES}": _read("SparkProfileList"),
+    f"GET {_PROFILES}/{{profile}}": _read("SparkProfile"),
+    f"PUT {_PROFILES}/{{profile}}": _write("NewSparkProfile", {200: "SparkProfile"}),
+    f"DELETE {_PROFILES}/{{profile}}": Operation(answers={200: "SparkProfile"}, conflict=True),
+    f"GET {_BUNDLES}": _read("BundleList"),
+    f"PUT {_BUNDLES}/{{digest}}": Operation(body={ARCHIVE: "Archive"}, answers={200: "StoredBundle"}),
+    f"POST {_BUNDLES}/{{digest}}/use": Operation(answers={200: "BundleUse"}),
     "GET /v1/ticks": _read("TickList"),
     "POST /v1/triggers/next": _write("Trigger", {200: "Forecast"}),
 }
