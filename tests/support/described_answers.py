@@ -83,8 +83,8 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
     found = []
     for method, path, operation in operations(api_document()):
         pattern = re.sub(r"\{(\w+)\}", lambda name: "(.+)" if name[1] in _DEEP else "([^/]+)", path)
-        found.append((path.count("{"), method, re.compile(pattern), operation))
-    return [each[1:] for each in sorted(found, key=lambda each: each[0])]
+        found.append(((path.count("{"), -len(path)), method, re.compile(pattern), operation))
+    return [each[1:] for each in sorted(found, key=lambda each: each[0])]  # a deep parameter takes what others leave
 
 
 def _operation(method: str, path: str) -> dict[str, Any] | None:
