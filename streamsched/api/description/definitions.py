@@ -103,6 +103,7 @@ _FORECAST: Final = answer(
         "omitted": listed(answer({"day": any_text("2026-03-29"), **_NOTE})),
     }
 )
+_COMMIT: Final = answer({"number": whole(1), "commit": any_text("3f1c"), "manifest": any_text("_manifests/3f1c.json")})
 
 ANSWERS: Final[Definitions] = {
     "AppSummary": answer(
@@ -211,6 +212,19 @@ ANSWERS: Final[Definitions] = {
         {"name": any_text("watch.default.flights"), "revision": whole(3)},
         {"changedAt": WHEN, "value": any_text("17"), "pending": MAYBE_TEXT},
     ),
+    "FileSetCommit": _COMMIT,
+    "FileSetCommitPage": answer(
+        {"location": MAYBE_TEXT, "commits": listed(ref("FileSetCommit"))},
+        {"next": whole(1000, about="`after` of the following page.")},
+    ),
+    "NewFileSetCommit": record(
+        {
+            "commit": text("3f1c"),
+            "manifest": text("_manifests/3f1c.json", minLength=1),
+            "location": text("s3://lake/flights", minLength=1),
+        }
+    ),
+    "ForgottenCommits": answer({"deleted": whole(2)}),
     "Cues": answer({"name": any_text("watch.default.flights"), "cues": whole(2)}),
     "NewBookmark": record({"value": text("17"), "revision": whole(3)}, {"run": text("default.flights.weekly.1.1.r1")}),
     "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),

@@ -57,6 +57,7 @@ def _order(schema: str, status: int = 200, *, body: str = "Reason") -> Operation
 _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}", "/v1/dapr/{namespace}/{app}"
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
 _PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
+_COMMITS = "/v1/datasets/{namespace}/{dataset}/commits"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP = f"{_CDAP}/apps/{{app}}"
 _CDAP_SCHEDULE, _CDAP_PROGRAM = f"{_CDAP_APP}/schedules/{{schedule}}", f"{_CDAP_APP}/{{category}}/{{program}}"
@@ -115,6 +116,9 @@ _DEFINITIONS: Final = {
     f"GET {_BUNDLES}": _read("BundleList"),
     f"PUT {_BUNDLES}/{{digest}}": Operation(body={ARCHIVE: "Archive"}, answers={200: "StoredBundle"}),
     f"POST {_BUNDLES}/{{digest}}/use": Operation(answers={200: "BundleUse"}),
+    f"GET {_COMMITS}": _read("FileSetCommitPage"),
+    f"POST {_COMMITS}": _write("NewFileSetCommit", {200: "FileSetCommit"}, conflict=True),
+    f"DELETE {_COMMITS}": _read("ForgottenCommits"),
     "GET /v1/ticks": _read("TickList"),
     "POST /v1/triggers/next": _write("Trigger", {200: "Forecast"}),
 }
