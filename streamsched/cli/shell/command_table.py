@@ -107,7 +107,7 @@ COMMANDS: Final = {
     "watch": Source(
         "datasets.watch",
         "commands",
-        "Watches a table or a folder: each commit of new data becomes one event.",
+        "Watches a table, a folder or a topic: each commit of new data, and all growth, becomes one event.",
     ),
     "bookmark": Source(
         "datasets.bookmark",

@@ -66,7 +66,7 @@ async def test_a_year_of_runs_leaves_a_month_of_files(world: World, tmp_path: Pa
     runs = {name.removesuffix(".json") for name in left(tmp_path) if name.endswith(".json")}
     assert len(runs) <= 1 + 35 // 5 + 1
     assert {endless, last} <= runs, "a run that still runs keeps its files, however old"
-    assert len(left(tmp_path)) == 4 * len(runs), "all of a run's files, or none"
+    assert len(left(tmp_path)) == 5 * len(runs), "all of a run's files, or none"
 
 
 async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_what_is_young_or_not_a_run_s_stays(world: World, tmp_path: Path) 
     assert await log_cleanup.run_once() == 0
 
     world.clock.advance(2 * DAY)
-    assert await log_cleanup.run_once() == 4
+    assert await log_cleanup.run_once() == 5
     assert left(tmp_path) == {"notes.txt"}
     assert await log_cleanup.run_once() == 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.domain.schedules.schedule import BashJob, Program
@@ -35,7 +36,9 @@ class OneRunStore:
 
     async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None: ...
 
-    async def heartbeat(self, run: str, *, runner: str, now: datetime) -> StopRequest | None: ...
+    async def heartbeat(
+        self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
+    ) -> StopRequest | None: ...
 
     async def finish(self, run: str, ending: RunEnd) -> bool:
         self.ended.append(ending)
