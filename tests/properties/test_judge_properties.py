@@ -302,7 +302,7 @@ def test_of_a_schedule_that_lets_the_newest_go_on_no_more_than_that_waits(decisi
     places: dict[ScheduleKey, list[JobNumber]] = {}
     waits: dict[ScheduleKey, list[JobNumber]] = {}
     for due_job, decision in zip(decision_input.due_jobs, judge(decision_input, now=NOW), strict=True):
-        if due_job.schedule is not None and due_job.schedule.overlap.newest_only and due_job.enabled:
+        if due_job.schedule is not None and due_job.overlap.newest_only and due_job.enabled:
             places.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)
             if isinstance(decision, Wait):
                 waits.setdefault(due_job.ready.schedule_key, []).append(due_job.ready.number)
