@@ -37,6 +37,9 @@ UpdateOption = Annotated[
         "server's `STREAMSCHED_UPDATE_SCHEDULES`, which is `true` unless its owner changed it.",
     ),
 ]
+ElsewhereOption = Annotated[
+    bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
+]
 KeepOption = Annotated[
     bool | None,
     typer.Option(
@@ -61,9 +64,7 @@ def deploy(
     update_schedules: UpdateOption = None,
     keep: KeepOption = None,
     bundle: BundleOption = False,
-    elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
-    ] = False,
+    elsewhere: ElsewhereOption = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     output: FormatOption = Format.TABLE,

@@ -114,7 +114,7 @@ class Trial:
                 return Place("iceberg", "db.flights", {"type": "sql", "uri": uri, "warehouse": warehouse}, environ)
 
     def _writers(self, place: Place, kills: int) -> tuple[dict[str, Rows], list[str], list[str]]:
-        """Two writers, one of them killed; the commits, those whose writers were told that they are done, and what a
+        """Two writers, one of them killed; the commits, those confirmed to their writers, and what a
         reader found.
         """
         stopped: list[bool] = []

@@ -45,7 +45,7 @@ def judge(
 
     Args:
         visible: the commits that a reader sees at the end.
-        confirmed: the commits whose writers were told that they are done.
+        confirmed: the commits that were confirmed to their writers.
         events: those in the log, repeated ones too.
         counted: the partitions that a schedule counted, each commit's own.
         seen_half: what readers found meanwhile.

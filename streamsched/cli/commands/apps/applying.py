@@ -12,6 +12,7 @@ from streamsched.cli.commands.deploy import (
     DIFFERS,
     STORE_TIMEOUT,
     WAIT,
+    ElsewhereOption,
     KeepOption,
     await_log,
     origin_of,
@@ -30,9 +31,6 @@ PruneOption = Annotated[
     typer.Option(
         "--prune", help="Delete programs, schedules and tasks that an app has on the server and not in its file."
     ),
-]
-ElsewhereOption = Annotated[
-    bool, typer.Option("--elsewhere", help="Do not check that the files of Spark programs exist on this machine.")
 ]
 #: Members of a plan that list changes.
 _KINDS: Final = ("programs", "schedules")
