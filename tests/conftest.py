@@ -54,6 +54,7 @@ def spark(java: None) -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # half the time
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")  # NaN of pandas is null
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

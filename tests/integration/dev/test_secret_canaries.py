@@ -159,7 +159,7 @@ def test_no_value_of_a_secret_is_anywhere(dev: DevProcess, tmp_path: Path) -> No
     assert "values [secret] [secret] None" in logs
     assert "values [secret] [secret] [secret] [secret] None" in logs
     assert "default.shop.join" in dumped
-    assert b"spark-submit" in b"".join(lines.seen)
+    assert b"org.apache.spark.deploy.SparkSubmit" in b"".join(lines.seen)
     texts = {"answers": "\n".join(answers), "database": dumped, "command lines": str(lines.seen)}
     texts |= {"deploy": deployed.out + deployed.err, "list": shown.out + shown.err, "dev": said + dev.said_at_end}
     texts |= {str(path): path.read_bytes().decode(errors="replace") for path in dev.folder.rglob("*") if path.is_file()}

@@ -68,6 +68,8 @@ def run(folder: Path, module: str, *options: str) -> subprocess.CompletedProcess
     site = RunEnvironment(data_dir=folder, spark_master="local[2]", emit_url="", environ=environ)
     job = SparkJob("", options, module=module, folder=str(folder), env={"LEVEL": "7"}, env_from_os=("TOKEN",), conf={})
     made = command(Assignment("j.r1", 1, Program(ProgramRef("default", "shop", "words"), job), given), site, run_file)
+    assert made.event_log is not None
+    made.event_log.mkdir(parents=True)
     return subprocess.run(
         made.argv, env=dict(made.env), capture_output=True, text=True, timeout=150, check=False, cwd=folder
     )
