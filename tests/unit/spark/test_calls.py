@@ -134,7 +134,7 @@ def test_a_spark_module_is_submitted_with_its_files_and_environment(tmp_path: Pa
     site = RunEnvironment(data_dir=tmp_path, spark_master="local[1]", emit_url="", environ=environ)
     job = SparkJob("", ("--read_fp", "{date}"), None, {}, "tasks.flow", "/code", {"A": "b"}, ("TOKEN",), files)
     made = command(
-        Assignment("j.r1", 1, Program(ProgramRef("default", "s", "m"), job), {"date": "1"}), site, Path("/told")
+        Assignment("j.r1", 1, Program(ProgramRef("default", "s", "m"), job), {"date": "1"}), site, Path("/run.json")
     )
     text = " ".join(made.argv)
     assert "spark.executorEnv.A=b" in text

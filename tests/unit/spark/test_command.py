@@ -38,11 +38,11 @@ def site(tmp_path: Path) -> RunEnvironment:
 
 
 def test_a_shell_command_finds_its_run_and_arguments_in_the_environment(site: RunEnvironment) -> None:
-    made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), site, Path("/told"))
+    made = command(assignment(BashJob("x"), **{"trigger.job": "j", "a": "1"}), site, Path("/run.json"))
 
     assert made.argv[1:] == ("-c", "x")
     assert made.env["STREAMSCHED_ARG_TRIGGER_JOB"] == "j"
-    assert made.env["STREAMSCHED_RUN_FILE"] == "/told"
+    assert made.env["STREAMSCHED_RUN_FILE"] == "/run.json"
     assert made.env["STREAMSCHED_EMIT_URL"] == "http://e"
     assert made.env["STREAMSCHED_NAMESPACE"] == "default"
     assert "STREAMSCHED_DATABASE_URL" not in made.env
@@ -53,7 +53,7 @@ def test_a_spark_program_is_submitted_in_client_mode_under_the_runs_name(site: R
     main.write_text("")
     job = SparkJob(str(main), ("--day", "{day}"), conf={"spark.ui.enabled": "true"})
 
-    made = command(assignment(job, day="7"), site, Path("/told"))
+    made = command(assignment(job, day="7"), site, Path("/run.json"))
 
     text = " ".join(made.argv)
     assert "--master local[2] --deploy-mode client --name job.r1" in text
@@ -72,7 +72,7 @@ def test_an_event_log_is_written_for_metrics_unless_there_is_one(site: RunEnviro
     of_the_site = replace(site, environ={**site.environ, "SPARK_CONF_DIR": str(spark_conf)})
 
     def made(site: RunEnvironment, **conf: str) -> Command:
-        return command(assignment(SparkJob(str(main), conf=conf)), site, Path("/told"))
+        return command(assignment(SparkJob(str(main), conf=conf)), site, Path("/run.json"))
 
     measured = made(site)
     assert measured.event_log == tmp_path / "runs" / "job.r1.events"
@@ -90,7 +90,7 @@ def test_the_programs_own_master_wins(site: RunEnvironment, tmp_path: Path) -> N
     main = tmp_path / "main.py"
     main.write_text("")
 
-    made = command(assignment(SparkJob(str(main), master="spark://s:7077")), site, Path("/told"))
+    made = command(assignment(SparkJob(str(main), master="spark://s:7077")), site, Path("/run.json"))
 
     assert "spark://s:7077" in made.argv
     assert "SPARK_LOCAL_IP" not in made.env
@@ -98,12 +98,12 @@ def test_the_programs_own_master_wins(site: RunEnvironment, tmp_path: Path) -> N
 
 def test_a_main_file_that_is_not_there_is_refused_before_it_costs_a_jvm(site: RunEnvironment, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"main file {tmp_path}/gone.py does not exist"):
-        command(assignment(SparkJob(f"{tmp_path}/gone.py")), site, Path("/told"))
+        command(assignment(SparkJob(f"{tmp_path}/gone.py")), site, Path("/run.json"))
 
 
 @pytest.mark.parametrize("main", ["s3a://jobs/{day}/join.py", "http://jobs/{day}/join.py"])
 def test_a_main_file_with_a_url_is_fetched_by_spark_submit(site: RunEnvironment, main: str) -> None:
-    made = command(assignment(SparkJob(main, ("--x",)), day="7"), site, Path("/told"))
+    made = command(assignment(SparkJob(main, ("--x",)), day="7"), site, Path("/run.json"))
 
     assert made.argv[-2:] == (main.format(day="7"), "--x")
 

@@ -65,7 +65,7 @@ def test_the_needs_of_a_spark_program_are_options(site: RunEnvironment, folder: 
     )
     job = SparkJob(f"{folder}/main.py", master="spark://h:7077", uris=(f"{folder}/words.txt",), needs=needs)
 
-    made = command(assignment(job), site, Path("/told"))
+    made = command(assignment(job), site, Path("/run.json"))
 
     text = " ".join(made.argv)
     for option in (
@@ -88,20 +88,20 @@ def test_an_unpacked_environment_needs_a_cluster(site: RunEnvironment, folder: P
     job = SparkJob(f"{folder}/main.py", needs=SparkNeeds(archives=(f"{folder}/env.tar.gz#environment",)))
 
     with pytest.raises(ConfigurationError, match=r"master is local\[2\]"):
-        command(assignment(job), site, Path("/told"))
+        command(assignment(job), site, Path("/run.json"))
 
 
 def test_a_missing_file_is_named_with_its_field(site: RunEnvironment, folder: Path) -> None:
     job = SparkJob(f"{folder}/main.py", needs=SparkNeeds(jars=(f"{folder}/gone.jar",)))
 
     with pytest.raises(ConfigurationError, match=r"\$\.jars\[0\]: no such file .*gone\.jar"):
-        command(assignment(job), site, Path("/told"))
+        command(assignment(job), site, Path("/run.json"))
 
 
 def test_a_requirements_file_is_installed_before_the_submission(site: RunEnvironment, folder: Path) -> None:
     job = SparkJob(f"{folder}/main.py", needs=SparkNeeds(requirements=f"{folder}/requirements.txt"))
 
-    made = command(assignment(job), site, Path("/told"))
+    made = command(assignment(job), site, Path("/run.json"))
 
     expected = (sys.executable, "-m", "streamsched.spark.calls.with_environment", str(folder / "environments"))
     assert made.argv[:4] == expected
@@ -112,7 +112,7 @@ def test_secrets_are_in_a_file_and_the_environment_never_in_argv(site: RunEnviro
     needs = SparkNeeds(secret_conf={"spark.shop.key": KEY}, secret_env={"SHOP_KEY": KEY})
     job = SparkJob(f"{folder}/main.py", needs=needs)
 
-    made = command(assignment(job), site, Path("/told"), {KEY: "canary é"})
+    made = command(assignment(job), site, Path("/run.json"), {KEY: "canary é"})
 
     assert made.private is not None
     path, content = made.private
@@ -129,12 +129,12 @@ def test_secrets_are_in_a_file_and_the_environment_never_in_argv(site: RunEnviro
 
 
 def test_a_python_program_with_secrets_starts_cold(site: RunEnvironment) -> None:
-    made = command(assignment(PythonJob("a:b", secret_env={"K": KEY})), site, Path("/told"), {KEY: "canary"})
+    made = command(assignment(PythonJob("a:b", secret_env={"K": KEY})), site, Path("/run.json"), {KEY: "canary"})
 
     assert made.env["K"] == "canary"
     assert made.cold
     with pytest.raises(ConfigurationError, match="env:KEY"):
-        command(assignment(PythonJob("a:b", secret_env={"K": KEY})), site, Path("/told"))
+        command(assignment(PythonJob("a:b", secret_env={"K": KEY})), site, Path("/run.json"))
 
 
 def test_the_defaults_of_the_installation_stay_beside_secrets(tmp_path: Path) -> None:
