@@ -41,7 +41,6 @@ def dates(count: int, *, first: int = 0, dataset: DatasetRef = A) -> Occurred:
 def folding_s(keys: int, made: Engine, *, first: int = 0) -> float:
     """CPU seconds to fold one event of so many new keys, without the garbage collector."""
     signal = dates(keys, first=first)
-    gc.collect()
     gc.disable()
     try:
         began = time.process_time()
