@@ -108,4 +108,4 @@ async def test_a_watcher_killed_a_few_times_announces_each_commit_once(
 async def test_a_watcher_killed_many_times_announces_each_commit_once(
     server: Server, form: str, tmp_path: Path
 ) -> None:
-    await killed(server, form, tmp_path, commits=60, seed=2)
+    await killed(server, form, tmp_path, commits=24, seed=2)
