@@ -80,12 +80,15 @@ except BlockingIOError:
     note("overlap", run)
 spark = SparkSession.builder.getOrCreate()
 assert spark.range(10).count() == 10
+while os.path.exists(folder + "/held"):
+    time.sleep(0.1)
 time.sleep(float(open(folder + "/seconds").read()))
 note("done", run)
 """
 _UNENDED: Final = (
     "SELECT count(*) FROM jobs j WHERE NOT EXISTS (SELECT FROM runs WHERE job = j.id AND state = 'COMPLETED')"
 )
+_RUNNING: Final = "SELECT count(*) FROM runs WHERE state = 'RUNNING'"
 _LIVE: Final = "SELECT count(*) FROM runs WHERE state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')"
 
 
@@ -251,17 +254,18 @@ class SparkTrial:
 
     async def outage(self, seconds: float) -> None:
         """A run of each mode executes; PostgreSQL is away while they do, and for a while after their end."""
+        held = self.spark.folder / "held"
+        held.touch()  # none ends before PostgreSQL is away, however slow the other is
         for mode in self.spark.modes:
             await self.give(mode)
         async with asyncio.timeout(900):
             while sum(each[0] == "began" for each in self._notes()) < len(self.spark.modes):
                 await asyncio.sleep(0.1)
-            while await self._pool.fetchval("SELECT count(*) FROM runs WHERE state = 'RUNNING'") < len(
-                self.spark.modes
-            ):
+            while await self._pool.fetchval(_RUNNING) < len(self.spark.modes):
                 await asyncio.sleep(0.1)
         await self._pool.close()
         stop_server(self._postgres)
+        held.unlink()
         await asyncio.sleep(seconds)
         self._pool = await open_pool(start_server(self._postgres).url)
 

@@ -1,8 +1,9 @@
 """Spark as a count: a `spark-submit` and a ResourceManager that note what they start and execute nothing.
 
-Both start drivers that note `began RUN PID`, hold the lock of their job while they live, sleep, and note `done RUN`. A
-driver that finds the lock taken notes `overlap RUN`. With `--deploy-mode client` the driver is `spark-submit` itself;
-with `cluster` it is a process of the manager, which knows it by its tag, as YARN does.
+Both start drivers that note `began RUN PID`, hold the lock of their job while they live, wait while there is a file
+`held`, sleep, and note `done RUN`. A driver that finds the lock taken notes `overlap RUN`. With `--deploy-mode client`
+the driver is `spark-submit` itself; with `cluster` it is a process of the manager, which knows it by its tag, as YARN
+does.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def drive(run):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         note("overlap", run)
+    while os.path.exists(folder + "/held"):
+        time.sleep(0.02)
     until = time.monotonic() + float(open(folder + "/seconds").read()) * random.uniform(0.3, 1.0)
     while time.monotonic() < until:
         time.sleep(0.02)
