@@ -47,7 +47,7 @@ from streamsched.domain.triggers.trigger import CustomEvent, leaf_id
 from streamsched.log.topics import LAUNCH
 from streamsched.ports.intake import IntakeBatch, ReadyJobRow
 from streamsched.ports.runner import RunnerId
-from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
+from streamsched.spark.backends.connect.server import connect_folder
 from streamsched.store.connections import open_pool
 from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.server.embedded_server import start_server, stop_server
@@ -295,9 +295,10 @@ class SparkTrial:
         with suppress(asyncpg.PostgresError, OSError):
             await self._pool.close()
         stop_server(self._postgres)
-        server = ConnectServer.read(connect_folder(self._data))
-        if server is not None:
-            os.kill(server.keeper, signal.SIGTERM)
+        folder = str(connect_folder(self._data))
+        for process in psutil.process_iter(["cmdline"]):
+            if folder in (process.info["cmdline"] or ()):  # the keeper of a server, also of one that starts
+                process.terminate()
 
 
 def _pid(runner: str | None) -> int:

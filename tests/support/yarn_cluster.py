@@ -53,8 +53,10 @@ class YarnCluster:
 def yarn_cluster(folder: Path, jars: Path) -> Iterator[YarnCluster]:
     """A cluster until the end of the block. `jars`: where Maven has put, or now puts, its jars."""
     if not jars.exists():
-        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={jars}")
+        unfinished = jars.with_name(f"{jars.name}.new")  # an interrupted download is not taken for a whole one
+        copy = ("dependency:copy-dependencies", f"-DoutputDirectory={unfinished}")
         subprocess.run(("mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), *copy), check=True)
+        unfinished.rename(jars)
     subprocess.run(("javac", "-cp", f"{jars}/*", "-d", str(folder), str(_HERE / "MiniYarn.java")), check=True)
     (conf_dir := folder / "conf").mkdir()
     (conf_dir / "staging").mkdir()

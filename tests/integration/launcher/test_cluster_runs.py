@@ -143,6 +143,10 @@ async def test_killed_runs_leave_no_driver_and_no_executor(world: World, tmp_pat
 
     await eventually(nothing)
     assert cluster.processes_of_applications() == []
+    measured = (await place.run(runs[0])).metrics  # of the driver beside its runner
+    assert measured is not None
+    assert measured.tasks_done >= 1
+    assert measured.executors_peak == 1
 
 
 async def test_an_import_that_fails_on_the_driver_is_the_reason(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 # ruff: noqa: ASYNC240  (small files, and no other task on this loop)
-import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.runs import RunRecord, StopRequest
 from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
-from streamsched.spark.processes import LocalRunners, is_alive
+from streamsched.spark.processes import LocalRunners
 from tests.support.services import need_java
 
 from .conftest import World, schedule
@@ -72,14 +71,10 @@ async def place(world: World, tmp_path: Path) -> AsyncIterator[ConnectPlace]:
     need_java()
     place = ConnectPlace(world, tmp_path)
     yield place
-    server = ConnectServer.read(place.folder)
-    if server is not None:
-        os.kill(server.keeper, signal.SIGTERM)
-
-        async def gone() -> bool:
-            return not is_alive(server.keeper, server.ticks)
-
-        await eventually(gone)
+    keepers = [each for each in psutil.process_iter(["cmdline"]) if str(place.folder) in (each.info["cmdline"] or ())]
+    for each in keepers:  # also one whose server has not started yet
+        each.terminate()
+    assert not psutil.wait_procs(keepers, timeout=60)[1]
     for process in place.runners._started:
         with suppress(OSError):
             process.wait(20)
