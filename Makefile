@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real hostile outages datacentre writers newest-spark restore upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,7 +28,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|pages|recovery|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|pages|recovery|spark_start|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
@@ -39,6 +39,9 @@ faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill and pause ev
 
 task-faults: $(VENV)/.dev ## BROKER=postgres|kafka TRIALS=n SEED=s: kill, pause and stop owners of tasks under load, judged by what arrived
 	@$(BIN)/python -m tests.faults.tasks.run --broker $(or $(BROKER),postgres) --trials $(or $(TRIALS),20) --seed $(or $(SEED),1) $(ARGS)
+
+spark-faults: $(VENV)/.dev ## KIND=fake|standalone|connect|yarn KILLS=n SEED=s: kill launcher, runners and drivers of Spark programs around the submission
+	@$(BIN)/python -m tests.faults.spark_kills --kind $(or $(KIND),fake) --kills $(or $(KILLS),100) --seed $(or $(SEED),1) $(ARGS)
 
 dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built here (some 10 minutes, once), with launchers as its scheduler, killed
 	@$(BIN)/python -m tests.dapr_real.run --kills $(or $(KILLS),10) --seed $(or $(SEED),1) $(ARGS)

@@ -43,6 +43,12 @@ class Settings:
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
         log_level, log_format: minimum level and format of logs; `auto` is `console` at a terminal, else `json`.
         spark_master: default master of Spark programs.
+        spark_connect: URL (`sc://host:port`) of the Spark Connect server of programs with `deploy_mode` connect; empty:
+            each launcher's machine starts its own, for `spark_master`.
+        spark_connect_memory: heap of an own server.
+        spark_connect_runs, spark_connect_resident: an own server is replaced after so many runs, or when it takes so
+            many bytes of memory.
+        spark_connect_idle: an own server ends after so long without a run.
         dedupe_horizon: how long a duplicate event id is recognised.
         retention: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead
             letters.
@@ -100,6 +106,11 @@ class Settings:
     health_port: int = 0
     emit_url: str = ""
     spark_master: str = "local[*]"
+    spark_connect: str = ""
+    spark_connect_memory: str = "1g"
+    spark_connect_runs: int = 500
+    spark_connect_resident: int = 4 * 1024 * 1024 * 1024
+    spark_connect_idle: timedelta = timedelta(minutes=30)
     dedupe_horizon: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=7)
     verdicts_keep: timedelta = timedelta(days=7)
@@ -157,6 +168,10 @@ class Settings:
         for name in ("dapr_http_port", "dapr_grpc_port"):
             _require(0 <= getattr(self, name) <= 65535, name, "must be from 0 (any free one) to 65535")
         _require(not self.emit_url or "://" in self.emit_url, "emit_url", "must be a URL such as http://host:8765")
+        _require(
+            not self.spark_connect or self.spark_connect.startswith("sc://"), "spark_connect", "must be sc://host:port"
+        )
+        _require(self.spark_connect_runs >= 1, "spark_connect_runs", "must be at least 1")
         _require(self.run_attempts >= 1, "run_attempts", "must be at least 1")
         named = self.cluster_urls()
         _require(all("://" in url for url in named.values()), "clusters", "must be name=URL,name=URL")
@@ -191,6 +206,7 @@ class Settings:
             "lease",
             "heartbeat",
             "lost_after",
+            "spark_connect_idle",
         ):
             _require(getattr(self, name) > timedelta(0), name, "must be longer than 0")
         _require(self.stuck_after >= timedelta(0), "stuck_after", "must not be negative (0: never)")

@@ -19,7 +19,7 @@ from streamsched.domain.errors import StreamschedError, UnavailableError
 from streamsched.ports.clock import SystemClock
 from streamsched.process.cancellation import cancel
 from streamsched.secrets.resolver import Secrets, installed
-from streamsched.spark.command import RunEnvironment
+from streamsched.spark.command import ConnectSettings, RunEnvironment
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.runner import Runner, Timing
@@ -59,6 +59,14 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
             data_dir=settings.data_dir.absolute(),
             spark_master=settings.spark_master,
             emit_url=settings.runs_emit_to(),
+            connect=ConnectSettings(
+                url=settings.spark_connect,
+                master=settings.spark_master,
+                memory=settings.spark_connect_memory,
+                runs=settings.spark_connect_runs,
+                resident=settings.spark_connect_resident,
+                idle_s=settings.spark_connect_idle.total_seconds(),
+            ),
             environ=secrets.inherited(environ),
             spark_metrics=settings.spark_metrics,
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",

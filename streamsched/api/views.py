@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -372,6 +373,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "exitCode": run.exit_code,
         "runner": run.runner,
         "start": run.start,
+        "driver": None if run.driver is None else asdict(run.driver),
         "heartbeatAt": run.heartbeat_at,
         "logPath": run.log_path,
         "rerunOf": run.rerun_of,

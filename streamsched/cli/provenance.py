@@ -32,10 +32,13 @@ def print_run(found: Mapping[str, Any]) -> None:
         print_record({name: value for name, value in found.items() if name != "provenance"} | metrics)
         return
     origin = provenance["origin"]
-    apart = ("arguments", "provenance", "rerunOf", "muted")
+    apart = ("arguments", "provenance", "rerunOf", "muted", "driver")
+    driver: Mapping[str, str] = found.get("driver") or {}
     print_record(
         {
             **{name: value for name, value in found.items() if name not in apart},
+            "driver": driver and f"{driver['id']} at {driver['master']}",
+            "driver log": driver.get("logs"),
             "muted": found["muted"] or None,
             "origin": without_default(origin["text"]),
             "rerun of": origin["rerunOf"] and short(origin["rerunOf"]),

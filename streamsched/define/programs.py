@@ -17,8 +17,9 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.names import AppRef, EventName, ProgramRef
 from streamsched.domain.programs.secret import Secret
+from streamsched.domain.programs.spark_deployment import deploy_mode as deploy_mode_of
 from streamsched.domain.programs.spark_needs import SparkNeeds
-from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, require_client_mode
+from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob, check_spark_deployment
 from streamsched.domain.schedules.schedule import EnqueueJob, Executable, HttpJob, Program, PublishJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -51,9 +52,10 @@ class ProgramBuilder:
         driver: Mapping[str, Any] | None = None,
         executors: Mapping[str, Any] | None = None,
         profile: str | None = None,
+        deploy_mode: str = "client",
         defaults: Mapping[str, str] | None = None,
     ) -> ProgramRef:
-        """Adds a PySpark application, run by `spark-submit`.
+        """Adds a PySpark application.
 
         Args:
             name: unique among the app's programs.
@@ -64,9 +66,10 @@ class ProgramBuilder:
             arguments: command line; `{name}` is replaced by the run's argument of that name. For a `pymodule`:
                 `--read_fp`, `--write_fp`, `--sample`, `--mapjson`, `--minPartitions`, `--spark_conf`, `--spark_env`,
                 and those of its `build_arg_parser`.
-            master: Spark master URL. Default: the installation's.
-            conf: settings of Spark; `spark.submit.deployMode` must be `client`. A value may be a `secret(…)`.
-            env: environment variables of the driver and the executors. A value may be a `secret(…)`.
+            master: Spark master URL; with `connect` the `sc://host:port` of a server. Default: the installation's.
+            conf: settings of Spark, without `spark.submit.deployMode`; with `connect` those of a session, such as
+                `spark.sql.shuffle.partitions`. A value may be a `secret(…)` with `client`.
+            env: environment variables of the driver and the executors. A value may be a `secret(…)` with `client`.
             env_from_os: names of variables of the launcher that the executors get too; the driver has all of them.
             uris: files for driver and executors. `.py`, `.zip`, `.egg` and `.whl` can be imported there.
             py_files: Python files, and `.zip`, `.egg` and `.whl` files, that can be imported there.
@@ -79,6 +82,9 @@ class ProgramBuilder:
             driver: its size: `cores`, `memory` (`"2g"`).
             executors: their number and size: `instances`, `cores`, `memory`.
             profile: name of a profile (`streamsched profile set`) with settings that those given here override.
+            deploy_mode: `client`: `spark-submit` beside the launcher, with the driver in it. `cluster`: the driver runs
+                in the cluster (standalone, YARN, Kubernetes). `connect`: `main` runs beside the launcher and its
+                queries on a Spark Connect server, so that it starts within seconds.
             defaults: arguments of every run. Preferences and schedules can override them.
         """
         path = below("$.programs", name)
@@ -111,8 +117,9 @@ class ProgramBuilder:
                 listed(env_from_os, "$.env_from_os"),
                 listed(uris, "$.uris"),
                 needs,
+                deploy_mode_of(deploy_mode, "$.deploy_mode"),
             )
-        require_client_mode(job, path)
+        check_spark_deployment(job, path)
         return self._add(name, job, texts(defaults, f"{path}.defaults"))
 
     def bash(

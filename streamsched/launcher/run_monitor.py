@@ -17,7 +17,7 @@ import structlog
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.errors import SYSTEMIC, InvalidError, UnavailableError, described
 from streamsched.ports.clock import Clock
-from streamsched.ports.runner import InlineRunner, RunnerId, Runners
+from streamsched.ports.runner import UNATTENDED, InlineRunner, RunnerId, Runners
 from streamsched.ports.runs import RunEnd, RunMonitorStore, SilentRun
 
 log = structlog.get_logger()
@@ -176,14 +176,30 @@ class RunMonitor:
         if ending is not None:
             return await self._finish(run.run, ending, now)
         silent_for = now - run.heartbeat_at
-        if alive is None and silent_for < self._timeouts.elsewhere:
+        if alive is None and runner != UNATTENDED and silent_for < self._timeouts.elsewhere:
             return False
         why = f"its runner {runner} is gone" if alive is False else f"its runner {runner} was silent for {silent_for}"
+        if run.detached:
+            await self._continue(run, why, now)
+            return False
         lost = await self._store.mark_lost(run, why, now=now, attempts=self._timeouts.attempts)
         if lost is None:
             return False  # another launcher was first, or it is back
         log.error("run.marked_lost", run=run.run, reason=why, next_run=lost.next_run)
         return True
+
+    async def _continue(self, run: SilentRun, why: str, now: datetime) -> None:
+        """Starts a runner process that goes on with a run whose driver is in a cluster. If none claims the run, it is
+        silent again later.
+        """
+        if not self._runners.room() or not await self._store.unattend(run, why, now=now):
+            return
+        log.warning("run.unattended", run=run.run, reason=why)
+        try:
+            self._runners.spawn(run.run)
+        except UnavailableError as exc:
+            log.error("runner.spawn_failed", run=run.run, reason=str(exc))
+            await self._store.spawn_failed(run.run, str(exc), now=now)
 
     async def _finish(self, run: str, ending: RunEnd, now: datetime) -> bool:
         try:

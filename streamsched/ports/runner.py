@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.schedules.schedule import Program
@@ -35,6 +35,10 @@ class RunnerId:
             return cls(host, int(pid), int(ticks))
         except ValueError:
             raise InvalidError("$", f"'{text}' is not of the form host:pid:ticks") from None
+
+
+#: Stands for the runner of a run that none executes now.
+UNATTENDED: Final = RunnerId("-", 0, 0)
 
 
 class Runners(Protocol):

@@ -17,6 +17,7 @@ from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.schedules.template import printable
@@ -27,7 +28,8 @@ from streamsched.domain.tasks.task import TaskRequest
 class RunRecord:
     """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
-    program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any.
+    program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
+    run whose driver is in a cluster.
     """
 
     id: str
@@ -49,11 +51,16 @@ class RunRecord:
     rerun_of: str | None = None
     start: str | None = None
     metrics: RunMetrics | None = None
+    driver: Driver | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run."""
+    """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run.
+
+    `taken_over`: an earlier runner of the run has ended, and may have submitted its driver to a cluster; `driver`: that
+    driver, when it was stored.
+    """
 
     run: str
     attempt: int
@@ -62,6 +69,8 @@ class Assignment:
     job: str | None = None
     ready: ReadyJob | None = None
     schedule: Schedule | None = None
+    taken_over: bool = False
+    driver: Driver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +116,16 @@ class UnclaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class SilentRun:
-    """A claimed run without a heartbeat since `heartbeat_at`."""
+    """A claimed run without a heartbeat since `heartbeat_at`. `detached`: its driver runs in a cluster and goes on
+    without its runner.
+    """
 
     run: str
     attempt: int
     runner: str
     heartbeat_at: datetime
     log_path: str | None = field(default=None)
+    detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +144,7 @@ class RunStore(Protocol):
         caller it returns the same assignment.
 
         A run whose schedule was changed, disabled or deleted since its admission ends KILLED here, its job OBSOLETE;
-        one that is to stop is KILLED too, its job LAUNCH_FAILED.
+        one that is to stop is KILLED too, its job LAUNCH_FAILED. An unattended run goes on under the caller.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
@@ -141,6 +153,16 @@ class RunStore(Protocol):
 
     async def started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
         """STARTING → RUNNING, with an event on `program-status`. Idempotent. `start`: how its process was started.
+
+        Raises:
+            ConflictError: the run is no longer this runner's.
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        ...
+
+    async def submitted(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
+        """Stores the driver that a cluster runs for the run, so that the next runner finds it. Idempotent; a
+        repetition may add where its logs are.
 
         Raises:
             ConflictError: the run is no longer this runner's.
@@ -289,6 +311,12 @@ class RunMonitorStore(RunStore, Protocol):
 
     async def silent(self, before: datetime, *, limit: int, behind: SilentRun | None = None) -> Sequence[SilentRun]:
         """Claimed runs without a heartbeat since `before`, longest silent first, after the run `behind`."""
+        ...
+
+    async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
+        """Takes a detached run from its runner, which is gone, so that another can claim it. False, without a change,
+        when the run had a heartbeat or ended since.
+        """
         ...
 
     async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:

@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.programs.driver import Driver
+
 _PR_SET_PDEATHSIG: Final = 1
 _GUARD: Final = Path(__file__).with_name("guard.py")
 
@@ -25,6 +28,15 @@ class RunProcesses(ABC):
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
+
+    #: The driver that a cluster has for the run; None of processes of this machine.
+    driver: Driver | None = None
+    #: Whether the program itself has been started.
+    begun = True
+
+    def verdict(self, code: int) -> tuple[RunState, str] | None:
+        """The end and its reason, where others than the exit code know it."""
+        return None
 
     @abstractmethod
     async def wait(self) -> int:

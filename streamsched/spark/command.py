@@ -31,13 +31,34 @@ JAVA_NEEDED: Final = 17
 
 #: Calls a PySpark module; `spark-submit` takes a path.
 _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
-_PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
+PYTHON_CALL: Final = "streamsched.spark.calls.python_call"
 _WITH_ENVIRONMENT: Final = "streamsched.spark.calls.with_environment"
 #: Below the data folder: Python environments made from requirements files.
 _ENVIRONMENTS: Final = "environments"
 #: Settings of an event log, which are left alone where there are any.
 _EVENT_LOG: Final = "spark.eventLog."
 _VERSION: Final = re.compile(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectSettings:
+    """How runs with `deploy_mode` connect find a server.
+
+    Attributes:
+        url: an external server (`sc://host:port`); empty: the machine's own is started.
+        master: master of the own server.
+        memory: its heap (`spark.driver.memory`).
+        runs: it is replaced after so many runs.
+        resident: it is replaced when it takes so many bytes of memory.
+        idle_s: it ends after so many seconds without a run.
+    """
+
+    url: str = ""
+    master: str = "local[*]"
+    memory: str = "1g"
+    runs: int = 500
+    resident: int = 4 << 30
+    idle_s: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +71,7 @@ class RunEnvironment:
         emit_url: where programs send their events.
         spark_metrics: whether Spark programs write an event log, from which their metrics are read.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
+        connect: how programs find a Spark Connect server.
         environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets; without the
             variables that are secrets of some namespace.
     """
@@ -60,6 +82,7 @@ class RunEnvironment:
     environ: Mapping[str, str]
     signing_key: bytes = b""
     spark_metrics: bool = True
+    connect: ConnectSettings = field(default_factory=ConnectSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +117,7 @@ def command(
     Raises:
         ConfigurationError: it cannot be executed here; the message becomes the run's reason.
     """
-    env = _environment(assignment, runtime, run_file)
+    env = environment(assignment, runtime, run_file)
     match assignment.program.executable:
         case BashJob(command=line):
             return Command((shutil.which("bash") or "/bin/bash", "-c", line), env)
@@ -103,7 +126,7 @@ def command(
             own = _with_folder({**env, **job.env, **_values(job.secret_env, secrets)}, job.folder)
             call = (job.target, *options)
             cold = "it is given secrets" if job.secret_env else ""
-            return Command((sys.executable, "-m", _PYTHON_CALL, *call), own, call, cold)
+            return Command((sys.executable, "-m", PYTHON_CALL, *call), own, call, cold)
         case SparkJob() as job:
             return _spark_submit(assignment, job, runtime, env, secrets)
         case HttpJob() | PublishJob() | EnqueueJob() | ArrivalJob():
@@ -129,7 +152,8 @@ def find_java(environ: Mapping[str, str]) -> Path:
     return Path(found)
 
 
-def _environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
+def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
+    """The variables of a program's process: those of the launcher, the run's arguments, and what identifies the run."""
     env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value

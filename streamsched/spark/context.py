@@ -3,7 +3,8 @@
     run = current_run()
     flights = PartitionedFileSet("flights", "/data/flights").read_new(run)
 
-The runner writes the run file (`spark.files`) and names it in `STREAMSCHED_RUN_FILE`; `current_run` reads it:
+The runner writes the run file (`spark.files`) and names it in `STREAMSCHED_RUN_FILE`, or gives its content to drivers
+on other machines in `STREAMSCHED_RUN_CONTENT`; `current_run` reads it:
 
     {"run", "attempt", "program", "arguments", "trigger": `codec.views.trigger_context.native` or null,
      "triggeringScheduleInfo": CDAP's shape or null}
@@ -38,6 +39,8 @@ from streamsched.domain.triggers.event_slice import joined
 from streamsched.domain.triggers.trigger import Leaf, Partitions, Total, Trigger, leaf_id, leaves
 
 RUN_FILE: Final = "STREAMSCHED_RUN_FILE"
+#: The content of the run file, for drivers on other machines.
+RUN_CONTENT: Final = "STREAMSCHED_RUN_CONTENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,10 @@ def current_run(environ: Mapping[str, str] | None = None) -> RunContext:
         ConfigurationError: this process was not started by streamsched.
         DecodeError: the run file is damaged.
     """
-    found = (os.environ if environ is None else environ).get(RUN_FILE)
+    given = os.environ if environ is None else environ
+    if content := given.get(RUN_CONTENT):
+        return RunContext.from_json(content.encode())
+    found = given.get(RUN_FILE)
     if not found:
         raise ConfigurationError(
             f"this process is not a run of streamsched: {RUN_FILE} is not set. Outside a run, pass the keys yourself, "

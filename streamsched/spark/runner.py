@@ -20,14 +20,21 @@ from streamsched.domain.backoff import doubled
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
+from streamsched.domain.programs.driver import Driver
+from streamsched.domain.programs.spark_deployment import DeployMode
+from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.clock import Clock
 from streamsched.ports.runs import Assignment, RunEnd, RunStore, StopRequest
 from streamsched.process.cancellation import cancel
+from streamsched.spark.backends.cluster import cluster_backend, cluster_master
+from streamsched.spark.backends.connect.program import ConnectProgram
+from streamsched.spark.backends.remote_driver import RemoteDriver
 from streamsched.spark.child import RunProcesses
 from streamsched.spark.command import RunEnvironment, command
 from streamsched.spark.files import RunFiles, failure_reason, full_disk, log_tail, write_note, write_run_file
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.spark.metrics.reading import MetricsReader
+from streamsched.spark.needs.deployable import check_prepared
 from streamsched.spark.needs.log_output import LogOutput
 from streamsched.spark.needs.preparation import Preparation, Prepared
 from streamsched.spark.needs.private_conf import write_private
@@ -87,6 +94,7 @@ class Runner:
         self._preparation = preparation or Preparation()
         self._id = str(this_process())
         self._metrics: MetricsReader | None = None
+        self._stored: Driver | None = None
         self._stop: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
 
     def stop(self, why: str) -> None:
@@ -126,59 +134,114 @@ class Runner:
         return ending
 
     async def _executed(self, files: RunFiles, assignment: Assignment) -> RunEnd | None:
-        prepared, output = Prepared(assignment), None
+        prepared = Prepared(assignment)
         try:
-            prepared = await _retried(lambda: self._preparation.prepare(assignment), self._timing.claim)
-            run_file = write_run_file(files, assignment)
-            program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
-            if program.event_log is not None:
-                program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if program.private is not None:
-                write_private(*program.private)
-            output = LogOutput(files.log, prepared.redaction)
-            child = await self._starts.start(program, output.fileno())
+            prepared = await self._prepared(assignment)
+            child, output = await self._started(files, assignment, prepared)
         except (ConfigurationError, OSError) as exc:
             why = prepared.redaction.text(f"the program cannot be started: {exc}")
             with suppress(OSError):  # shows the reason in the run's log too
                 files.log.write_text(f"{why}\n")
-            if output is not None:
-                await output.close()
             _remove_private(files)
             return RunEnd(RunState.FAILED, why, self._clock.now())
-        output.started()
-        self._metrics = None if program.event_log is None else self._measuring(program.event_log, assignment.run)
         try:
             ending = await self._supervised(child, files, assignment.run, output)
         finally:
             await child.close()
-            await output.close()
+            if output is not None:
+                await output.close()
             _remove_private(files)
         if self._metrics is not None:
             measured = await self._metrics.finish(within=self._timing.last_metrics.total_seconds())
             ending = None if ending is None else replace(ending, metrics=measured)
+        if ending is not None:
+            with suppress(ConflictError, UnavailableError):  # the end counts, and is stored with patience
+                await self._store_driver(assignment.run, child.driver)
         if ending is not None and ending.state is RunState.COMPLETED:
             await self._starts.learn()
         return None if ending is None else replace(ending, start=self._starts.how)
 
-    async def _supervised(self, child: RunProcesses, files: RunFiles, run: str, output: LogOutput) -> RunEnd | None:
+    async def _prepared(self, assignment: Assignment) -> Prepared:
+        """Raises:
+        ConfigurationError: what the program needs is not there, or not for its deploy mode.
+        """
+        try:
+            prepared = await _retried(lambda: self._preparation.prepare(assignment), self._timing.claim)
+            check_prepared(assignment, prepared.assignment, self._runtime.spark_master)
+            return prepared
+        except ConfigurationError as exc:
+            if assignment.driver is None:
+                raise
+            log.warning("run.not_prepared", run=assignment.run, reason=str(exc))
+            return Prepared(assignment)  # its driver runs: only the end is awaited
+
+    async def _started(
+        self, files: RunFiles, assignment: Assignment, prepared: Prepared
+    ) -> tuple[RunProcesses, LogOutput | None]:
+        """The processes, and the log where they write to it themselves.
+
+        Raises:
+            ConfigurationError, OSError: the program cannot be started.
+        """
+        run_file = write_run_file(files, assignment)
+        match prepared.assignment.program.executable:
+            case SparkJob(deploy_mode=DeployMode.CLUSTER) as job:
+                driver = RemoteDriver(
+                    cluster_backend(prepared.assignment, job, self._runtime, files),
+                    files.log,
+                    lambda: self._store.heartbeat(assignment.run, runner=self._id, now=self._clock.now()),
+                    master=cluster_master(assignment, job, self._runtime),
+                    known=assignment.driver,
+                    taken_over=assignment.taken_over,
+                )
+                return driver, None
+            case SparkJob(deploy_mode=DeployMode.CONNECT) as job:
+                return ConnectProgram(prepared.assignment, job, self._runtime, files, self._starts), None
+            case _:
+                return await self._beside(files, prepared, run_file)
+
+    async def _beside(self, files: RunFiles, prepared: Prepared, run_file: Path) -> tuple[RunProcesses, LogOutput]:
+        program = command(prepared.assignment, self._runtime, run_file, prepared.secrets)
+        if program.event_log is not None:
+            program.event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if program.private is not None:
+            write_private(*program.private)
+        output = LogOutput(files.log, prepared.redaction)
+        try:
+            child = await self._starts.start(program, output.fileno())
+        except (ConfigurationError, OSError):
+            await output.close()
+            raise
+        output.started()
+        if program.event_log is not None:
+            self._metrics = self._measuring(program.event_log, prepared.assignment.run)
+        return child, output
+
+    async def _supervised(
+        self, child: RunProcesses, files: RunFiles, run: str, output: LogOutput | None
+    ) -> RunEnd | None:
         exited = asyncio.ensure_future(child.wait())
-        heartbeat = asyncio.ensure_future(self._heartbeats(run))
+        heartbeat = asyncio.ensure_future(self._heartbeats(run, child))
         try:
             await asyncio.wait({exited, heartbeat, self._stop}, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
                 await _complete(output, child)
-                return self._ended(exited.result(), files)
+                return self._ended(child, exited.result(), files)
             request = self._stop.result() if self._stop.done() else heartbeat.result()
             if isinstance(request, _Disowned):
                 return None
             await child.kill(grace=0.0 if request.at_once else self._timing.grace.total_seconds())
             code = await exited
             await _complete(output, child)
-            return RunEnd(RunState.KILLED, request.why, self._clock.now(), code, log_tail(files.log))
+            found = child.verdict(code)
+            if found is not None and found[0] is RunState.COMPLETED:
+                return self._ended(child, code, files)  # before the cluster got the request
+            why = request.why if found is None else f"{request.why}: {found[1]}"
+            return RunEnd(RunState.KILLED, why, self._clock.now(), code, log_tail(files.log))
         finally:
             await cancel(exited, heartbeat)
 
-    async def _heartbeats(self, run: str) -> StopRequest | _Disowned:
+    async def _heartbeats(self, run: str, child: RunProcesses) -> StopRequest | _Disowned:
         """Stores that the run has started, then heartbeats, until a stop request; retries while PostgreSQL is
         unreachable.
         """
@@ -186,7 +249,8 @@ class Runner:
         stored: RunMetrics | None = None
         while True:
             try:
-                if not announced:
+                await self._store_driver(run, child.driver)
+                if not announced and child.begun:
                     await self._store.started(run, runner=self._id, now=self._clock.now(), start=self._starts.how)
                     announced = True
                 measured = None if self._metrics is None else self._metrics.latest
@@ -205,8 +269,18 @@ class Runner:
         source = EventLogFiles(event_log, self._clock)
         return MetricsReader(source, run=run, every=self._timing.metrics.total_seconds())
 
-    def _ended(self, code: int, files: RunFiles) -> RunEnd:
+    async def _store_driver(self, run: str, driver: Driver | None) -> None:
+        if driver is not None and driver != self._stored:
+            await self._store.submitted(run, runner=self._id, driver=driver, now=self._clock.now())
+            self._stored = driver
+
+    def _ended(self, child: RunProcesses, code: int, files: RunFiles) -> RunEnd:
         now = self._clock.now()
+        if (found := child.verdict(code)) is not None:
+            state, why = found
+            cause = failure_reason(files.log) if state is RunState.FAILED else ""
+            tail = "" if state is RunState.COMPLETED else log_tail(files.log)
+            return RunEnd(state, f"{why}: {cause}" if cause and cause not in why else why, now, code, tail)
         if code == 0:
             return RunEnd(RunState.COMPLETED, "exit code 0", now, code)
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
@@ -215,9 +289,9 @@ class Runner:
         return RunEnd(RunState.FAILED, reason, now, code, log_tail(files.log))
 
 
-async def _complete(output: LogOutput, child: RunProcesses) -> None:
+async def _complete(output: LogOutput | None, child: RunProcesses) -> None:
     """Waits until the log is complete, if it is copied."""
-    if output.copied:
+    if output is not None and output.copied:
         await child.close()
         await output.close()
 

@@ -28,6 +28,8 @@ LONG: Final = (
     "integration/brokers/test_kafka_secured.py",
     "integration/brokers/test_log_across_crash.py",
     "integration/dev",
+    "integration/launcher/test_cluster_runs.py",
+    "integration/launcher/test_connect_runs.py",
     "integration/launcher/test_races.py",
     "integration/launcher/test_warm_starts.py",
     "integration/spark/test_flights.py",

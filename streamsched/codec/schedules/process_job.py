@@ -2,7 +2,7 @@
 
 {"type": "spark", "main": "join.py" | "pymodule": "tasks.flow", "arguments"?: […], "master"?: text, "conf"?: {…},
  "folder"?: path, "env"?: {…}, "env_from_os"?: [name, …], "uris"?: [path or URL, …],
- and the fields of `codec.schedules.spark_needs`}
+ "deploy_mode"?: "client" | "cluster" | "connect", and the fields of `codec.schedules.spark_needs`}
 {"type": "bash", "command": text, "fill"?: true}
 {"type": "python", "target": "module:function", "arguments"?: […], "folder"?: path, "env"?: {…}, "bundle"?: SHA-256}
 
@@ -18,6 +18,7 @@ from typing import Any, assert_never
 from streamsched.codec.json.reading import Fields, anchored
 from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
 from streamsched.codec.schedules.spark_needs import needs_from_json, needs_to_json
+from streamsched.domain.programs.spark_deployment import DeployMode, deploy_mode
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.shell_command import filled_by_shell
 
@@ -40,6 +41,7 @@ def process_job_to_json(job: SparkJob | BashJob | PythonJob) -> dict[str, Any]:
                     uris=list(job.uris),
                     **needs_to_json(job.needs),
                 ),
+                **({} if job.deploy_mode is DeployMode.CLIENT else {"deploy_mode": job.deploy_mode.value}),
             }
         case BashJob(command=command):
             return {"type": "bash", "command": command}
@@ -62,8 +64,9 @@ def spark_from_json(fields: Fields) -> SparkJob:
     folder = fields.optional_text("folder") or ""
     inherited, uris = fields.text_list("env_from_os"), fields.text_list("uris")
     needs = needs_from_json(fields, conf.secret, env.secret)
+    mode = deploy_mode(fields.optional_text("deploy_mode") or DeployMode.CLIENT, fields.at("deploy_mode"))
     with anchored(fields.path):
-        return SparkJob(main, arguments, master, conf.plain, module, folder, env.plain, inherited, uris, needs)
+        return SparkJob(main, arguments, master, conf.plain, module, folder, env.plain, inherited, uris, needs, mode)
 
 
 def bash_from_json(fields: Fields) -> BashJob:

@@ -12,7 +12,7 @@ from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate, at
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.arguments import check_properties
-from streamsched.domain.schedules.process_job import SparkJob, require_client_mode
+from streamsched.domain.schedules.process_job import SparkJob, check_spark_deployment
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
 
@@ -45,7 +45,7 @@ class AppDefinition:
                 if thing.ref.name in seen:
                     raise InvalidDefinitionError(f"$.{kind}[{index}]", f"'{thing.ref.name}' is defined twice")
                 seen.add(thing.ref.name)
-        _require_client_mode(self.programs)
+        _check_deployments(self.programs)
         known = {program.ref for program in self.programs}
         for index, schedule in enumerate(self.schedules):
             _check_properties(schedule, index)
@@ -103,7 +103,7 @@ def _check_properties(schedule: Schedule, index: int) -> None:
         raise InvalidDefinitionError(where, f"{exc.reason}, in schedule '{schedule.ref.name}'") from exc
 
 
-def _require_client_mode(programs: Iterable[Program]) -> None:
+def _check_deployments(programs: Iterable[Program]) -> None:
     for index, program in enumerate(programs):
         if isinstance(program.executable, SparkJob):
-            require_client_mode(program.executable, f"$.programs[{index}]")
+            check_spark_deployment(program.executable, f"$.programs[{index}]")

@@ -11,9 +11,15 @@ from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridged, check_most
 from streamsched.domain.programs.bundle import check_digest, check_path
 from streamsched.domain.programs.secret import Secret, refuse_secrets
+from streamsched.domain.programs.spark_deployment import (
+    ClusterKind,
+    DeployMode,
+    check_deployment,
+    check_needs_of_mode,
+    cluster_kind,
+)
 from streamsched.domain.programs.spark_needs import SparkNeeds
 
-DEPLOY_MODE: Final = "spark.submit.deployMode"
 #: Most entries of an environment, and most files of a Spark job.
 MOST_ENTRIES: Final = 1000
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -24,7 +30,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class SparkJob:
-    """A PySpark application run by `spark-submit` in client mode: a Python file, or a module with a function `main`.
+    """A PySpark application: a Python file, or a module with a function `main`.
 
     Attributes:
         main: path of the Python file; empty with `module`.
@@ -37,6 +43,7 @@ class SparkJob:
         env_from_os: names of the launcher's variables that the executors get too.
         uris: files for driver and executors; Python files and archives of them can be imported there.
         needs: packages, files, sizes, secrets and the like.
+        deploy_mode: where the driver runs.
     """
 
     main: str
@@ -49,6 +56,7 @@ class SparkJob:
     env_from_os: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
     needs: SparkNeeds = field(default_factory=SparkNeeds)
+    deploy_mode: DeployMode = DeployMode.CLIENT
 
     def __post_init__(self) -> None:
         if self.module is not None:
@@ -73,19 +81,37 @@ class SparkJob:
                 )
 
 
-def require_client_mode(job: SparkJob, path: str) -> None:
-    """Drivers run beside the launcher, so a program that is to run its driver in the cluster is refused when it is
-    deployed. Not part of `SparkJob` itself: programs stored before this rule must still be read.
+def check_spark_deployment(job: SparkJob, path: str) -> None:
+    """Checks a program when it is deployed: `check_deployment` and what it needs.
 
     Raises:
-        InvalidDefinitionError: `conf` asks for another deploy mode than `client`.
+        InvalidDefinitionError: it does not fit its deploy mode.
     """
-    mode = job.conf.get(DEPLOY_MODE, "client")
-    if mode.strip().casefold() != "client":
-        raise InvalidDefinitionError(
-            f'{path}.conf["{DEPLOY_MODE}"]',
-            f"is '{mode}', but programs run in client mode, their driver beside the launcher: leave it out",
-        )
+    conf = {**dict.fromkeys(job.needs.secret_conf, "a secret"), **job.conf}
+    check_deployment(job.deploy_mode, path, master=job.master, module=job.module, conf=conf)
+    check_needs_of_mode(job.deploy_mode, job.needs, path)
+    if job.master is not None:
+        check_bundle_readable(job, path, job.master)
+
+
+def check_bundle_readable(job: SparkJob, path: str, master: str) -> None:
+    """Checks that a driver in the cluster `master` gets the files of the program's bundle, if it has any: launchers
+    have them, from which `spark-submit` uploads them; a standalone cluster reads files where its workers are.
+
+    Raises:
+        InvalidDefinitionError: it does not; the path is that of the first such file.
+    """
+    if job.deploy_mode is not DeployMode.CLUSTER or not job.needs.bundle:
+        return
+    if cluster_kind(master, f"{path}.master") is not ClusterKind.STANDALONE:
+        return
+    for field_, text in paths_of(job).items():
+        if "://" not in text and not text.startswith("/"):
+            raise InvalidDefinitionError(
+                f"{path}{field_.removeprefix('$')}",
+                "is in a bundle, which only launchers have; the workers of a standalone cluster need a path or URL "
+                "that they can read",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,13 @@ def execute(target: str, options: Sequence[str], call: Call) -> None:
 
 
 def _report(file: int, before: Surroundings, target: str) -> None:
-    """Writes which libraries a zygote of the program is to import; a run that fails writes nothing."""
+    """Writes which libraries a zygote of the program is to import; a run that fails writes nothing. `LIBRARIES` of a
+    target of our own come first: those that import each other in a circle can only be imported from one of them.
+    """
     found = loaded(target.partition(":")[0].partition(".")[0])
-    content = {"libraries": found.libraries, "own": found.own, "refused": before.change(found.own)}
+    first: Sequence[str] = getattr(sys.modules.get(target), "LIBRARIES", ())
+    libraries = list(dict.fromkeys([*first, *found.libraries]))
+    content = {"libraries": libraries, "own": found.own, "refused": before.change(found.own)}
     with os.fdopen(file, "wb") as output:
         output.write(json.dumps(content).encode())
 

@@ -35,16 +35,24 @@ def with_profile(job: SparkJob, profile: SparkProfile | None) -> SparkJob:
 def file_options(job: SparkJob) -> tuple[str, ...]:
     """The options for files and packages."""
     needs = job.needs
-    importable = [each for each in job.uris if each.lower().endswith(_IMPORTABLE)]
-    others = [each for each in job.uris if each not in importable]
     lists: Mapping[str, Sequence[str]] = {
-        "--py-files": (*importable, *needs.py_files),
-        "--files": (*others, *needs.files),
+        "--py-files": importable_files(job),
+        "--files": other_files(job),
         "--jars": needs.jars,
         "--archives": needs.archives,
         "--packages": needs.packages,
     }
     return tuple(part for name, values in lists.items() if values for part in (name, ",".join(values)))
+
+
+def importable_files(job: SparkJob) -> tuple[str, ...]:
+    """Paths and URLs of the files that driver and executors can import."""
+    return (*(each for each in job.uris if each.lower().endswith(_IMPORTABLE)), *job.needs.py_files)
+
+
+def other_files(job: SparkJob) -> tuple[str, ...]:
+    """Paths and URLs of the files that driver and executors get besides."""
+    return (*(each for each in job.uris if not each.lower().endswith(_IMPORTABLE)), *job.needs.files)
 
 
 def check_files(job: SparkJob) -> None:

@@ -62,7 +62,7 @@ UPDATE runs SET stop_requested = $2, stop_at_once = $3 WHERE id = $1 AND state I
 -- name: state
 -- The state of a run, its job and schedule, and the content of its status event.
 SELECT r.id, r.state, r.job, r.attempt, r.program, r.executable, r.arguments, r.runner, r.heartbeat_at,
-    r.stop_requested, r.muted, j.schedule,
+    r.stop_requested, r.muted, r.driver, r.taken_over, j.schedule,
     j.generation, j.state AS job_state, j.ready::text AS ready
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1;
 
@@ -88,6 +88,20 @@ UPDATE runs SET state = $3, runner = $4, log_path = $5, heartbeat_at = $6::times
     deadline_at = $7::timestamptz
 WHERE id = $1 AND state = $2
 RETURNING id;
+
+-- name: unattend
+-- A detached run whose runner is gone; a runner that is started for it claims it.
+UPDATE runs SET runner = $3, heartbeat_at = $4::timestamptz
+WHERE id = $1 AND heartbeat_at = $2 AND state IN ('STARTING', 'RUNNING', 'SUSPENDED')
+RETURNING id;
+
+-- name: take_over
+-- An unattended run goes on under another runner.
+UPDATE runs SET runner = $2, log_path = $3, heartbeat_at = $4::timestamptz, taken_over = true WHERE id = $1;
+
+-- name: submitted
+-- The driver that the cluster has for the run.
+UPDATE runs SET driver = $2::jsonb WHERE id = $1;
 
 -- name: job_moves
 -- A transition of the run's job.
@@ -216,7 +230,8 @@ SELECT id FROM runs WHERE state = 'PENDING' AND stop_requested IS NOT NULL ORDER
 
 -- name: silent
 -- Claimed runs without a recent heartbeat, longest silent first; one page.
-SELECT id, attempt, runner, heartbeat_at, log_path FROM runs
+SELECT id, attempt, runner, heartbeat_at, log_path, coalesce(executable ->> 'deploy_mode', '') = 'cluster' AS detached
+FROM runs
 WHERE state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND heartbeat_at < $1 AND (heartbeat_at, id) > ($3, $4)
 ORDER BY heartbeat_at, id
 LIMIT $2;

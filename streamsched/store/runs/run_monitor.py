@@ -15,18 +15,18 @@ from streamsched.domain.jobs.job import JobFact
 from streamsched.domain.jobs.run import RunFact, RunState
 from streamsched.domain.quarantine import Quarantine
 from streamsched.domain.schedules.retry import OVERDUE, Failure, Retry
+from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import LostRun, SilentRun, UnclaimedRun
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.runs.attempts import make, planned
 from streamsched.store.runs.ending import SQL, cancel_pending, end, locked, move_job
-from streamsched.store.runs.run_store import PostgresRunStore
+from streamsched.store.runs.run_store import LIVE, PostgresRunStore
 
 log = structlog.get_logger()
 
 _LAUNCHES: Final = "launches"
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
-_LIVE: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
 
 
 class PostgresRunMonitorStore(PostgresRunStore):
@@ -129,13 +129,25 @@ class PostgresRunMonitorStore(PostgresRunStore):
         since, run = (_BEGINNING, "") if behind is None else (behind.heartbeat_at, behind.run)
         with translated():
             rows = await self._pool.fetch(SQL["silent"], before, limit, since, run)
-        return [SilentRun(row["id"], row["attempt"], row["runner"], row["heartbeat_at"]) for row in rows]
+        return [
+            SilentRun(row["id"], row["attempt"], row["runner"], row["heartbeat_at"], detached=row["detached"])
+            for row in rows
+        ]
+
+    async def unattend(self, run: SilentRun, reason: str, *, now: datetime) -> bool:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(SQL["unattend"], run.run, run.heartbeat_at, str(UNATTENDED), now) is None:
+                    return False
+                if run.runner != str(UNATTENDED):
+                    await record(connection, "run", run.run, "run.unattended", reason, at=now)
+                return True
 
     async def mark_lost(self, run: SilentRun, reason: str, *, now: datetime, attempts: int) -> LostRun | None:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run.run)
-                if row is None or row["state"] not in _LIVE or row["heartbeat_at"] != run.heartbeat_at:
+                if row is None or row["state"] not in LIVE or row["heartbeat_at"] != run.heartbeat_at:
                     return None
                 lost = Retry(attempts, frozenset({Failure.LOST}), timedelta(0))
                 next_attempt = await planned(connection, row, Failure.LOST, reason, at=now, default=lost)

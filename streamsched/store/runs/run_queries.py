@@ -19,6 +19,7 @@ from streamsched.store.connections import NEWEST, translated
 from streamsched.store.runs.ending import SQL, cancel_pending, locked
 from streamsched.store.runs.manual_runs import make_run
 from streamsched.store.runs.provenance import provenance_of
+from streamsched.store.runs.run_store import driver_of
 
 
 class PostgresRunQueries:
@@ -121,4 +122,5 @@ def _record(row: Any) -> RunRecord:
         rerun_of=row.get("rerun_of"),
         start=row["start"],
         metrics=run_metrics.stored_from_json(row["metrics"]),
+        driver=driver_of(row),
     )

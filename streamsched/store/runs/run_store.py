@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,8 +18,10 @@ from streamsched.domain.jobs.job import JobFact, ReadyJob
 from streamsched.domain.jobs.run import RunFact, RunState, advance
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.limits import later
+from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.retry import OVERDUE, failure_of
 from streamsched.domain.schedules.schedule import Schedule
+from streamsched.ports.runner import UNATTENDED
 from streamsched.ports.runs import Assignment, RunEnd, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
@@ -35,6 +38,10 @@ FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
 )
 
 
+#: States of a run that a runner has claimed.
+LIVE: Final = frozenset({RunState.STARTING, RunState.RUNNING, RunState.SUSPENDED})
+
+
 class PostgresRunStore:
     """See `ports.runs.RunStore`."""
 
@@ -49,9 +56,20 @@ class PostgresRunStore:
             ready = satisfaction(seen)  # fixed since the admission; decoded outside the transaction, it may be large
             async with self._pool.acquire() as connection, connection.transaction():
                 row = await locked(connection, run)
-                if row is not None and (row["state"], row["runner"]) == (RunState.STARTING, runner):
+                repeatable = LIVE if row is not None and row["taken_over"] else {RunState.STARTING}
+                if row is not None and row["runner"] == runner and row["state"] in repeatable:
                     _, schedule_row = await current_schedule(connection, row)  # a repeat: the first answer was lost
-                    return assigned(row, ready, _defined(schedule_row))
+                    return replace(
+                        assigned(row, ready, _defined(schedule_row)),
+                        taken_over=row["taken_over"],
+                        driver=driver_of(row),
+                    )
+                if row is not None and row["runner"] == str(UNATTENDED) and row["state"] in LIVE:
+                    _, schedule_row = await current_schedule(connection, row)
+                    await connection.execute(SQL["take_over"], run, runner, log_path, now)
+                    await record(connection, "run", run, "run.taken_over", f"by runner {runner}", at=now)
+                    taken = assigned(row, ready, _defined(schedule_row))
+                    return replace(taken, taken_over=True, driver=driver_of(row))
                 if row is None or row["state"] != RunState.PENDING:
                     return None
                 if row["stop_requested"] is not None:
@@ -85,6 +103,17 @@ class PostgresRunStore:
                 row = await connection.fetchrow(SQL["state"], run)
                 if row is None or (row["runner"], row["state"]) != (runner, RunState.RUNNING):
                     raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+
+    async def submitted(self, run: str, *, runner: str, driver: Driver, now: datetime) -> None:
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                row = await locked(connection, run)
+                if row is None or row["runner"] != runner or row["state"] not in LIVE:
+                    raise ConflictError(f"run '{run}' is no longer executed by {runner}")
+                stored = driver_of(row)
+                await connection.execute(SQL["submitted"], run, asdict(driver))
+                if stored is None or stored.id != driver.id:
+                    await record(connection, "run", run, "run.submitted", f"driver {driver.id}", at=now)
 
     async def heartbeat(
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
@@ -142,6 +171,15 @@ def assigned(row: Any, ready: ReadyJob | None, schedule: Schedule | None) -> Ass
         ready,
         schedule,
     )
+
+
+def driver_of(row: Any) -> Driver | None:
+    """The driver of a run's row; None of one that holds something else."""
+    stored = row["driver"]
+    try:
+        return None if stored is None else Driver(stored["id"], stored["master"], stored["logs"])
+    except (KeyError, TypeError):
+        return None
 
 
 def _defined(schedule_row: Any | None) -> Schedule | None:

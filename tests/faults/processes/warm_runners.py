@@ -69,13 +69,13 @@ def serve(path: Path) -> None:
         if not pid:
             connection.close()
             listener.close()
-            _execute(run)
+            execute_run(run)
         with suppress(OSError):  # who asked is dead; the run goes on
             connection.sendall(b"%d" % pid)
         connection.close()
 
 
-def _execute(run: str) -> None:
+def execute_run(run: str) -> None:
     """As the product's runner process, from here to its end."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

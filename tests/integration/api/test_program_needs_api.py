@@ -36,6 +36,9 @@ async def test_a_profile_is_set_listed_used_and_deleted(client: httpx.AsyncClien
     made = await client.put(f"{path}/big", json={**PROFILE, "reason": "first"})
     assert made.status_code == 200, made.text
     assert {name: made.json()[name] for name in PROFILE} == PROFILE
+    unfit = await client.put("/v1/apps/default/shop", json=app(profile="big", deploy_mode="cluster"))
+    assert unfit.status_code == 400
+    assert unfit.json()["path"] == "$.programs[0].profile"
     assert (await client.put("/v1/apps/default/shop", json=app(profile="big"))).status_code == 200
 
     everywhere = await client.put("/v1/namespaces/*/spark-profiles/other", json={"master": "local"})

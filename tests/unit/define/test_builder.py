@@ -369,15 +369,15 @@ def test_a_schedule_can_pause_itself_after_failures() -> None:
 
 
 @pytest.mark.parametrize("mode", ["cluster", "Cluster", " cluster ", "", "client;cluster"])
-def test_cluster_mode_is_refused_in_the_builder(mode: str) -> None:
-    """Drivers run beside the launcher, so cluster mode would have no effect."""
-    with pytest.raises(InvalidDefinitionError, match="client mode") as caught:
+def test_sparks_own_deploy_mode_is_refused(mode: str) -> None:
+    """The program's `deploy_mode` says it; Spark's own setting would contradict it."""
+    with pytest.raises(InvalidDefinitionError, match="deploy_mode") as caught:
         App("shop").spark("join", main="join.py", conf={"spark.submit.deployMode": mode})
     assert caught.value.path == '$.programs.join.conf["spark.submit.deployMode"]'
 
     program = {"name": "join", "type": "spark", "main": "j.py", "conf": {"spark.submit.deployMode": mode}}
     tidy = {"name": "tidy", "type": "bash", "command": "true"}
-    with pytest.raises(InvalidDefinitionError, match="client mode") as caught:
+    with pytest.raises(InvalidDefinitionError, match="deploy_mode") as caught:
         app_from_json({"application": "shop", "programs": [tidy, program]})
     assert caught.value.path == '$.programs[1].conf["spark.submit.deployMode"]'
 

@@ -9,6 +9,7 @@ from streamsched.api.deps import ApiServices
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import AppRef
+from streamsched.domain.programs.spark_deployment import check_profile
 from streamsched.domain.programs.spark_profile import SparkProfile
 from streamsched.domain.schedules.process_job import PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Program
@@ -37,6 +38,7 @@ async def check_needs(
                     f"$.programs[{index}].profile",
                     f"'{name}' is no Spark profile of namespace {app.namespace}, nor of the installation",
                 )
+            check_profile(job.deploy_mode, profile, f"$.programs[{index}]", master=job.master is None)
             if job.master is None and profile.master is not None:
                 require(caller.may_use_master(app.namespace, profile.master))
         digest = job.needs.bundle if isinstance(job, SparkJob) else job.bundle if isinstance(job, PythonJob) else ""

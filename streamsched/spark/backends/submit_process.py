@@ -1,0 +1,81 @@
+"""`spark-submit` as a process that only submits: settings and variables in a file, none in its arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from streamsched.spark.backends.backend import DriverSubmission
+from streamsched.spark.child import Child
+
+#: Seconds after which a submission is given up; the driver may have been submitted.
+_LONGEST_S: Final = 300.0
+
+
+class SubmitProcess:
+    """Runs `spark-submit --deploy-mode cluster`.
+
+    Args:
+        program: path of `spark-submit`.
+        environ: variables of the process, such as `HADOOP_CONF_DIR`.
+        log_path: gets what it prints.
+    """
+
+    def __init__(self, program: Path, environ: Mapping[str, str], log_path: Path) -> None:
+        self._program = program
+        self._environ = environ
+        self._log_path = log_path
+
+    async def run(self, submission: DriverSubmission, conf: Mapping[str, str]) -> int:
+        """Its exit code; negative when it was killed or took too long. It ends with the runner.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        handle, name = tempfile.mkstemp(prefix="spark-", suffix=".properties")  # for this user only
+        path = Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(properties({**submission.conf, **conf}))
+            with self._log_path.open("ab") as output:
+                child = await Child.start(
+                    command_line(self._program, submission, path), env=self._environ, output=output.fileno()
+                )
+            try:
+                async with asyncio.timeout(_LONGEST_S):
+                    return await child.wait()
+            except TimeoutError:
+                return -9
+            finally:
+                await child.close()
+        finally:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
+
+def command_line(program: Path, submission: DriverSubmission, settings: Path) -> tuple[str, ...]:
+    """The arguments of the process."""
+    lists = (("--py-files", submission.importable), ("--files", submission.files))
+    return (
+        *(str(program), "--master", submission.master, "--deploy-mode", "cluster", "--name", submission.run),
+        *("--properties-file", str(settings), "--load-spark-defaults"),
+        *(part for option, paths in lists if paths for part in (option, ",".join(paths))),
+        submission.main,
+        *submission.arguments,
+    )
+
+
+def properties(conf: Mapping[str, str]) -> str:
+    """The settings as a Java properties file."""
+    return "".join(f"{_escaped(name, key=True)}={_escaped(value)}\n" for name, value in conf.items())
+
+
+def _escaped(text: str, *, key: bool = False) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if key:
+        for sign in " =:#!":
+            escaped = escaped.replace(sign, f"\\{sign}")
+    return f"\\{escaped}" if escaped.startswith(" ") else escaped

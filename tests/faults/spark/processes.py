@@ -1,0 +1,79 @@
+"""Processes of trials with Spark programs: `python -m tests.faults.spark.processes SOCKET`.
+
+From one warm process the launcher is forked (the line `launcher`), and runners (the id of a run). Each does what the
+product's process does; only Python's start and its imports are saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+from streamsched.launcher.loop import Launcher
+from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
+from streamsched.ports.clock import SystemClock
+from streamsched.store.connections import open_pool
+from streamsched.store.jobs.decisions import PostgresDecisionStore
+from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
+from streamsched.store.server.notifier import PostgresNotifier
+from tests.faults.processes.warm_runners import WarmRunners, execute_run
+
+#: The line that requests a launcher.
+LAUNCHER = "launcher"
+
+
+async def launch(warm: Path) -> None:
+    """A launcher without intake and relay, whose runners are forked, until it is killed."""
+    url, data_dir, clock = (
+        os.environ["STREAMSCHED_DATABASE_URL"],
+        Path(os.environ["STREAMSCHED_DATA_DIR"]),
+        SystemClock(),
+    )
+    pool, notifier = await open_pool(url, min_size=1, max_size=4), PostgresNotifier(url)
+    timeouts = RunTimeouts(spawns=(timedelta(seconds=3),) * 10, silence=timedelta(seconds=3), attempts=50)
+    monitor = RunMonitor(PostgresRunMonitorStore(pool), WarmRunners(data_dir, warm), clock, timeouts)
+    await Launcher(PostgresDecisionStore(pool), monitor, notifier, clock).run()
+
+
+def serve(path: Path) -> None:
+    """Forks a process for each line that comes, and answers with its id."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(64)
+    gc.freeze()
+    while True:
+        connection, _ = listener.accept()
+        line = connection.makefile().readline().strip()
+        pid = os.fork()
+        if not pid:
+            connection.close()
+            listener.close()
+            if line != LAUNCHER:
+                execute_run(line)
+            os.setsid()
+            asyncio.run(launch(path))
+            os._exit(0)
+        with suppress(OSError):  # the process that requested it is dead; the run goes on
+            connection.sendall(b"%d" % pid)
+        connection.close()
+
+
+def requested(path: Path, line: str) -> int:
+    """The id of the process that was forked for the line."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(str(path))
+        connection.sendall(line.encode() + b"\n")
+        return int(connection.recv(32))
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))
