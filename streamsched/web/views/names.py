@@ -46,6 +46,11 @@ def quoted(name: object) -> str:
     return text if _PLAIN.fullmatch(text) else quote(text, safe="")
 
 
+def action_words(action: str) -> str:
+    """`job.hold_ordered` as `job hold ordered`."""
+    return action.replace(".", " ").replace("_", " ")
+
+
 def schedule_href(schedule: object) -> str:
     return f"/ui/schedules/{quoted(schedule)}"
 
