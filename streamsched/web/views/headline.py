@@ -33,7 +33,8 @@ def headline(
     """What is wrong, the worst first; else that nothing is; then the next tick."""
     bad = [f"{line.name}: {line.text}" for line in health if line.tone == "bad"]
     if counts.failed:
-        bad.append(f"{counts.failed:,} of {counts.ended:,} runs failed in the last 24 hours")
+        runs = "run" if counts.ended == 1 else "runs"
+        bad.append(f"{counts.failed:,} of {counts.ended:,} {runs} failed in the last 24 hours")
     if missed:
         bad.append("a job missed its deadline" if missed == 1 else f"{missed:,} jobs missed their deadlines")
     wait = [f"{line.name}: {line.text}" for line in health if line.tone == "wait"]
