@@ -146,7 +146,9 @@ def test_logging_in_by_token_and_by_link(site: Site) -> None:
         page.wait_for_url("**/ui/login")
         page.goto(site.link)
         page.wait_for_url("**/ui/")
-        assert [cookie["httpOnly"] for cookie in context.cookies() if "session" in cookie["value"]] == [True]
+        assert [cookie.get("httpOnly") for cookie in context.cookies() if "session" in cookie.get("value", "")] == [
+            True
+        ]
         assert page.evaluate("document.cookie") == ""
 
 

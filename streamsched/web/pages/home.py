@@ -16,8 +16,7 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.headline import headline
-from streamsched.web.views.health import HealthLine, health_lines, records_a_second
+from streamsched.web.views.health import HealthLine, headline, health_lines, records_a_second
 from streamsched.web.views.strips import tick_slots, time_line
 from streamsched.web.visit import PageRoute, Visit
 

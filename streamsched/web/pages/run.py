@@ -17,8 +17,8 @@ from streamsched.ports.runs import RunRecord
 from streamsched.web.pages.job import contributions
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
+from streamsched.web.views.facts import run_facts
 from streamsched.web.views.names import short
-from streamsched.web.views.run_facts import run_facts
 from streamsched.web.views.spans import phase_bar, phases
 from streamsched.web.visit import PageRoute, Visit
 

@@ -23,10 +23,9 @@ from streamsched.ports.web.page_reads import WaitingJob, WorkCounts
 from streamsched.web.pages.login import own_path
 from streamsched.web.pages.schedule_actions import arguments_of
 from streamsched.web.views.commands import SameAs, schedule_action
-from streamsched.web.views.headline import headline
-from streamsched.web.views.health import HealthLine
+from streamsched.web.views.facts import run_facts
+from streamsched.web.views.health import HealthLine, headline
 from streamsched.web.views.names import linked, shortened
-from streamsched.web.views.run_facts import run_facts
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.strips import SLOTS, StripBar, bar, strip, tick_slots, time_line
 from streamsched.web.views.times import TimeTexts, coarse_words, duration_words
@@ -128,7 +127,7 @@ def test_the_tree_of_a_trigger_without_progress_needs_everything() -> None:
 
 
 def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
-    none = dict.fromkeys(("enabled", "paused", "disabled", "error"), 0)
+    none: dict[str, int] = dict.fromkeys(("enabled", "paused", "disabled", "error"), 0)
     quiet = WorkCounts(running=0, ready=0, waiting=0, ended=9, failed=0, schedules=none)
     schedule = Schedule(
         ScheduleRef("default", "app", "s"), ProgramRef("default", "app", "p"), Every(timedelta(hours=1))
@@ -172,7 +171,7 @@ def test_the_metrics_of_a_run_are_lines() -> None:
     metrics = RunMetrics(
         stages=3, stages_done=1, tasks=200, tasks_done=50, tasks_failed=2, executors=2, executors_peak=4
     )
-    assert [tuple(each) for each in run_facts(metrics)] == [
+    assert run_facts(metrics) == [
         ("stages", "1 of 3 so far"),
         ("tasks", "50 of 200 so far, 2 failed"),
         ("executors", "2 now, at most 4 at a time"),
@@ -188,7 +187,7 @@ def test_the_metrics_of_a_run_are_lines() -> None:
         executor_seconds=90,
         task_seconds=30,
     )
-    assert [each.name for each in run_facts(over)] == [
+    assert [name for name, _ in run_facts(over)] == [
         *("stages", "tasks", "executors", "executor time", "input", "shuffle", "spilled to disk", "peak memory")
     ]
 
