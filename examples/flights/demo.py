@@ -142,7 +142,7 @@ def demo(screen: Screen, folder: Path, weeks: int, lake: str) -> None:
 
 
 def where_next(screen: Screen, folder: Path, data: Path, moment: Moment) -> None:
-    """Prints paths to open and commands to try."""
+    """Prints paths to open, commands to try, and last the page to open."""
     shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     join = next(run for run in moment.runs if run["program"].endswith(".join"))
     screen.say("\n[bold]Where to look next[/]")
@@ -152,6 +152,8 @@ def where_next(screen: Screen, folder: Path, data: Path, moment: Moment) -> None
     screen.say(f"  go on from here   .venv/bin/streamsched dev --data-dir {shown} --port 8765, and in another terminal")
     screen.say(f"                    .venv/bin/streamsched job why {join['job']}")
     screen.say(f"                    .venv/bin/streamsched run logs {join['id']}")
+    screen.say("  the page          `dev` prints an address that logs you in; then this says what started the join:")
+    screen.say(f"                    http://127.0.0.1:8765/ui/runs/{join['id']}")
 
 
 def _landing(upstream: subprocess.Popen[bytes], days: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
 from types import MappingProxyType
@@ -70,6 +71,8 @@ class Renderer:
             capitalised=names.capitalised,
             size=facts.size_words,
             span=coarse_words,
+            seconds=lambda number: coarse_words(timedelta(seconds=number)),
+            action=names.action_words,
             count="{:,}".format,
         )
 

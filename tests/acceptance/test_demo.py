@@ -26,6 +26,7 @@ def test_the_demo_ends_with_its_answer(java: None, tmp_path: Path) -> None:
     assert reported.returncode == 0, reported.stdout + reported.stderr
     assert "weekly-join.1.1.r1 completed" in reported.stdout
     assert "weekly-report.1.1.r1 completed" in reported.stdout
+    assert "/ui/runs/default.flights.weekly-join.1.1.r1" in reported.stdout.splitlines()[-1]
     (table,) = tmp_path.glob("data-*/report.csv")
     rows = [line.split(",") for line in table.read_text().splitlines()]
     assert rows[0] == ["measure", "band", "flights", "cancelled", "mean_delay", "cancelled_percent"]

@@ -1,6 +1,7 @@
 """A person with a browser: what they do on the pages of a real `streamsched dev`, in Chromium.
 
-`SCREENSHOTS=FOLDER` keeps pictures of all pages there; with `UPDATE_DOCS=1` the one of the how-to is written.
+`SCREENSHOTS=FOLDER` keeps pictures of all pages there; with `UPDATE_DOCS=1` the one of README, tutorial and how-to is
+written.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.postgres, pytest.mark.long, pytest.mark.timeout(240)]
 
 ROOT: Final = Path(__file__).parents[2]
+PICTURE: Final = ROOT / "docs" / "how-to" / "use-the-page.png"
 APP: Final = f"""
 from streamsched import App, cron, every, event, group, partitions, program
 
@@ -38,6 +40,7 @@ app.schedule("load", load, when=partitions("orders", 1), constraints=one)
 app.schedule("billing", hello, when=partitions("invoices", 1), constraints=one)
 app.schedule("export", export, when=partitions("exports", 1))
 app.schedule("nightly", hello, when=cron("30 2 * * *", zone="Europe/Berlin"))
+app.schedule("daily", app.publish("mark", "marked"), when=cron("15 4 * * *"))
 app.schedule("hourly", hello, when=every("1h"))
 app.schedule("per-day", hello, when=(partitions("flights", 1) & partitions("snow", 1)).per("date"))
 app.schedule("hostile", hello, when=event("e", match={{"name": '{HOSTILE}'}}))
@@ -138,11 +141,14 @@ def test_logging_in_by_token_and_by_link(site: Site) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/schedules?q=load")
         assert page.locator("table.rows tbody tr").count() == 1
+        assert page.locator("tbody td", has_text="load").count()
         page.click("text=Log out")
         page.wait_for_url("**/ui/login")
         page.goto(site.link)
         page.wait_for_url("**/ui/")
-        assert [cookie["httpOnly"] for cookie in context.cookies() if "session" in cookie["value"]] == [True]
+        assert [cookie.get("httpOnly") for cookie in context.cookies() if "session" in cookie.get("value", "")] == [
+            True
+        ]
         assert page.evaluate("document.cookie") == ""
 
 
@@ -176,9 +182,10 @@ def test_pages_look_right_and_are_accessible_in_both_themes_and_at_phone_width(s
 
 
 def _write_picture(page: Page) -> None:
-    """The picture of the how-to."""
+    """The picture of README, tutorial and how-to."""
     if os.environ.get("UPDATE_DOCS"):
-        page.screenshot(path=ROOT / "docs" / "how-to" / "use-the-page.png")
+        page.screenshot(path=PICTURE)
+    assert PICTURE.stat().st_size < 150_000
 
 
 def test_nothing_hostile_runs(site: Site, page: Page) -> None:
@@ -282,6 +289,38 @@ def test_running_now_and_following_the_log_until_it_is_killed(site: Site, page: 
     page.click("text=Kill…")
     page.click("#act-kill button")
     page.wait_for_selector("#state >> text=killed")
+
+
+def test_backfilling_a_week(site: Site, page: Page) -> None:
+    page.goto("/ui/schedules/default.flights.daily")
+    page.keyboard.press(".")  # acts: the first action is open
+    assert page.is_visible("#act-pause form")
+    page.click("text=Backfill…")
+    page.fill("#act-backfill input[name=from]", "2026-01-05")
+    page.fill("#act-backfill input[name=to]", "2026-01-11")
+    page.click("#act-backfill button")
+    page.wait_for_selector("text=It would make 7 jobs")
+    assert "streamsched backfill start flights.daily --from 2026-01-05 --to 2026-01-11" in page.inner_text("main")
+    page.fill("input[name=note]", "the feed was late")
+    page.click("button:has-text('Make 7 jobs')")
+    page.wait_for_url("**/ui/backfills/default.flights.daily.*")
+    page.wait_for_selector("#answer >> text=7 of 7 jobs have ended: 7 succeeded")  # without a reload
+    page.click("text=flights.daily >> nth=0")
+    page.wait_for_selector("td:has-text('completed') >> nth=6")
+
+
+def test_a_page_that_stays_open_does_not_grow(site: Site, page: Page) -> None:
+    """The same for longer: `python -m bench.open_pages`."""
+    page.goto("/ui/events")
+    page.wait_for_selector("#live >> text=live")
+    nodes: list[int] = []
+    for turn in range(3):
+        site.emit("tides", *(f"hour={turn:02d}-{number:02d}" for number in range(50)))
+        page.wait_for_selector(f"#list >> text=tides-hour={turn:02d}-49")
+        nodes.append(page.evaluate("document.querySelectorAll('*').length"))
+    assert page.locator("#list tbody tr").count() == 50
+    assert nodes[2] <= nodes[1] + 100, nodes
+    assert site.wrong == []
 
 
 def test_finding_by_a_part_of_a_name(site: Site, page: Page) -> None:

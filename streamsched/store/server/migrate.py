@@ -27,6 +27,17 @@ log = structlog.get_logger()
 _LOCK = 7_217_493_001
 # For each server that the URL names.
 _CONNECT_S = 5
+# The parts of an index's table that have no index of its own yet, with the name of theirs and what it is of.
+_PARTS_WITHOUT = """
+SELECT p.inhrelid::regclass::text, replace(%(index)s, i.indrelid::regclass::text, p.inhrelid::regclass::text),
+    substring(pg_get_indexdef(i.indexrelid) FROM ' (USING .*)$')
+FROM pg_index i JOIN pg_inherits p ON p.inhparent = i.indrelid
+WHERE i.indexrelid = %(index)s::text::regclass AND NOT EXISTS (
+    SELECT FROM pg_inherits a JOIN pg_index of_part ON of_part.indexrelid = a.inhrelid
+    WHERE a.inhparent = i.indexrelid AND of_part.indrelid = p.inhrelid
+)
+ORDER BY 1
+"""
 
 
 def migrate(dsn: str, *, timeout: float = 60.0) -> None:
@@ -95,6 +106,19 @@ def run_beside(script: str, *, in_transaction: bool = True) -> None:
     with op.get_context().autocommit_block():
         for statement in filter(str.strip, re.split(r";[ \t]*\n", text)):
             _execute(connection, statement)
+
+
+def index_parts(index: str) -> None:
+    """Builds an index that was made `ON ONLY` a partitioned table on each part that has none, beside writers.
+
+    Idempotent. What an interrupted call left unattached is built again.
+    """
+    connection = op.get_bind()
+    with op.get_context().autocommit_block():
+        for part, name, definition in connection.exec_driver_sql(_PARTS_WITHOUT, {"index": index}).all():
+            _execute(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            _execute(connection, f"CREATE INDEX CONCURRENTLY {name} ON {part} {definition}")
+            _execute(connection, f"ALTER INDEX {index} ATTACH PARTITION {name}")
 
 
 def _execute(connection: sqlalchemy.Connection, text: str) -> None:

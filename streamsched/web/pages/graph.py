@@ -20,7 +20,7 @@ from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.drawing import DrawnBox, draw_graph
 from streamsched.web.views.links_graph import LinkGraph, LinkNode, neighbourhood, whole_graph
-from streamsched.web.views.names import dataset_href, schedule_href, short
+from streamsched.web.views.names import dataset_href, quoted, schedule_href, short
 from streamsched.web.views.paging import address
 from streamsched.web.views.states import RUN_WORDS, SCHEDULE_WORDS
 from streamsched.web.visit import PageRoute, Visit
@@ -54,7 +54,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         "graph.html",
         graph=graph,
         picture=await asyncio.to_thread(draw_graph, boxes, graph.arrows, label=_label(graph)) if boxes else "",
-        boxes=list(zip(graph.nodes, boxes, strict=True)),
+        lines=[(box, _around(node, visit)) for node, box in zip(graph.nodes, boxes, strict=True)],
         text=text,
         focus=focus,
         whole=links.whole,
@@ -110,8 +110,7 @@ def _box(
     visit: Visit,
     focus: LinkNode | None,
 ) -> DrawnBox:
-    href = address("/ui/graph", [("focus", node.focus), ("namespace", visit.namespace or "")])
-    tone, detail = "off", node.kind
+    href, tone, detail = "", "off", node.kind
     if node.kind == "schedule":
         href = schedule_href(node.name)
         current = standings.get(node.name)
@@ -125,10 +124,16 @@ def _box(
         state = runs.get(node.name)
         word = None if state is None else RUN_WORDS[state]
         tone, detail = ("off", "program, no run") if word is None else (word.tone, f"program, {word.word}")
-        href = address("/ui/runs", [("program", node.name)])
+        href = f"/ui/runs?program={quoted(node.name)}"
     elif node.kind == "dataset":
         href = dataset_href(node.name)
-    return DrawnBox(short(node.name), detail, tone, href, node == focus)
+    return DrawnBox(short(node.name), detail, tone, href or _around(node, visit), node == focus)
+
+
+def _around(node: LinkNode, visit: Visit) -> str:
+    """The graph around a node."""
+    within = "" if visit.namespace is None else f"&namespace={quoted(visit.namespace)}"
+    return f"/ui/graph?focus={node.kind}:{quoted(node.name)}{within}"
 
 
 def _label(graph: LinkGraph) -> str:

@@ -16,7 +16,7 @@ from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.catalog import ScheduleRecord
 from streamsched.web.rendering import Renderer
-from streamsched.web.views.health import HealthLine, health_lines, records_a_second
+from streamsched.web.views.health import HealthLine, headline, health_lines, records_a_second
 from streamsched.web.views.strips import tick_slots, time_line
 from streamsched.web.visit import PageRoute, Visit
 
@@ -39,19 +39,29 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     records = await visit.api.catalog.ticking(limit=_TICKING, namespace=namespace)
     ticking = await asyncio.to_thread(_next_day, records, now)
     overview, health = await _overview(visit)
+    missed = await visit.services.activity.missed(namespace=namespace, limit=_ROWS)
+    upcoming = [ticks[0] for ticks in ticking]
     return renderer.page(
         visit,
         "home.html",
         counts=counts,
         waiting=waiting,
         failures=failures,
-        ticks=[ticks[0] for ticks in ticking][:_ROWS],
+        headline=headline(
+            counts,
+            waiting=waiting,
+            missed=len(missed),
+            health=health,
+            upcoming=[tick for tick in upcoming if tick.schedule.status == "enabled"],
+            times=visit.times,
+        ),
+        ticks=upcoming[:_ROWS],
         more_ticks=len(ticking) > _ROWS,
         all_shown=len(records) < _TICKING,
         time_line=time_line(
             [tick_slots([tick.fires_at for tick in ticks], now, cut=len(ticks) == _TICKS) for ticks in ticking], now
         ),
-        missed=await visit.services.activity.missed(namespace=namespace, limit=_ROWS),
+        missed=missed,
         rate=None if overview is None else records_a_second(overview),
         behind=0 if overview is None else sum(shard.behind for shard in overview.shards),
         health=health,

@@ -19,7 +19,7 @@ from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.names import leaf_words, linked, run_href, short
 from streamsched.web.views.reasons import Reason, waiting_reason
-from streamsched.web.views.states import job_word
+from streamsched.web.views.states import in_words, job_word
 from streamsched.web.visit import PageRoute, Visit
 
 #: What an action did, for the page after it.
@@ -45,7 +45,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         reason = waiting_reason(explained, visit.times, subject=Markup("It"))
     else:
         hrefs = {run: run_href(run) for run in job.runs}
-        text = explained.summary[:1].upper() + explained.summary[1:]
+        text = in_words(explained.summary[:1].upper() + explained.summary[1:])
         lines = [Markup("{}.").format(linked(each[:1].upper() + each[1:], hrefs)) for each in explained.deadlines]
         reason = Reason(word, Markup("{}.").format(linked(text.rstrip("."), hrefs)), tuple(lines))
     return renderer.page(

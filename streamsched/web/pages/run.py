@@ -17,6 +17,7 @@ from streamsched.ports.runs import RunRecord
 from streamsched.web.pages.job import contributions
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line, curl_line
+from streamsched.web.views.facts import run_facts
 from streamsched.web.views.names import short
 from streamsched.web.views.spans import phase_bar, phases
 from streamsched.web.visit import PageRoute, Visit
@@ -48,6 +49,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         job=job,
         provenance=provenance,
         events=await contributions(visit, provenance.origin.events if provenance else (), run.schedule),
+        facts=[] if run.metrics is None else run_facts(run.metrics),
         phases=parts,
         phase_bar=phase_bar(parts),
         log=[line for line in lines if wanted.lower() in line.lower()] if wanted else lines,

@@ -13,12 +13,13 @@ from starlette.responses import Response
 
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.triggers.trigger import Leaf, leaves
 from streamsched.ports.catalog import ScheduleStatus
 from streamsched.ports.web.page_reads import StripEntry
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord, job_word
 from streamsched.web.views.strips import BARS, StripBar, strip
-from streamsched.web.views.trigger_tree import open_leaves, tree_of
+from streamsched.web.views.trigger_tree import all_leaves, tree_of
 from streamsched.web.visit import PageRoute, Visit
 
 #: Rows of a page.
@@ -98,15 +99,23 @@ def _row(status: ScheduleStatus, entries: Sequence[StripEntry]) -> ScheduleRow:
     return ScheduleRow(status, state, _progress(status), strip(strip_bars(entries)))
 
 
+def _source(leaf: Leaf) -> str:
+    """The name of what a leaf counts."""
+    for name in ("dataset", "stream", "event", "program"):
+        ref = getattr(leaf, name, None)
+        if ref is not None:
+            return str(getattr(ref, "name", ref))
+    return ""
+
+
 def _progress(status: ScheduleStatus) -> str:
-    """`5 of 7` of the leaves that are not complete."""
+    """`5 of 7 flights, 7 of 7 weather`: of the leaves that count to more than one."""
     if status.open_keys:
         return "1 key open" if status.open_keys == 1 else f"{status.open_keys:,} keys open"
     if status.progress is None:
         return ""
-    counted = [
-        leaf.counted
-        for leaf in open_leaves(tree_of(status.record.definition.trigger, status.progress))
-        if leaf.need > 1
-    ]
-    return " · ".join(counted[:3]) + (" …" if len(counted) > 3 else "")
+    trigger = status.record.definition.trigger
+    shown, known = all_leaves(tree_of(trigger, status.progress)), list(leaves(trigger))
+    names = [_source(leaf) for leaf in known] if len(known) == len(shown) else [""] * len(shown)
+    counted = [f"{leaf.counted} {name}".rstrip() for leaf, name in zip(shown, names, strict=True) if leaf.need > 1]
+    return ", ".join(counted[:3]) + (" …" if len(counted) > 3 else "")

@@ -12,11 +12,18 @@ from streamsched.ports.web.link_reads import MOST_LINKED, CatalogVersion, LinkRe
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """All links. `listeners`: by kind and id of a source, the schedules that wait for it; `whole`: none is missing."""
+    """All links.
+
+    Attributes:
+        listeners: by kind and id of a source, the schedules that wait for it.
+        texts: the names of each schedule and of what it is linked to, for a search in any case.
+        whole: none is missing.
+    """
 
     schedules: Mapping[str, ScheduleLinks] = field(default_factory=dict)
     listeners: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     runs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     whole: bool = True
 
     def sources(self, kind: str, namespace: str | None) -> list[str]:
@@ -56,4 +63,9 @@ def _linked(found: Sequence[ScheduleLinks]) -> Links:
         runs[each.program].append(each.schedule)
         for source in each.listens:
             listeners[source].append(each.schedule)
-    return Links({each.schedule: each for each in found}, dict(listeners), dict(runs), len(found) < MOST_LINKED)
+    texts = {each.schedule: _names(each).casefold() for each in found}
+    return Links({each.schedule: each for each in found}, dict(listeners), dict(runs), texts, len(found) < MOST_LINKED)
+
+
+def _names(links: ScheduleLinks) -> str:
+    return " ".join((links.schedule, links.program, *(name for _, name in links.listens)))

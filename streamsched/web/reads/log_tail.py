@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -32,16 +34,23 @@ class TailRecord(NamedTuple):
 
 
 class LogTail(NamedTuple):
-    """The newest records, newest first. `whole`: there are no older ones in these partitions."""
+    """Records, newest first. `searched`: how many were read; `whole`: there are no older ones in these partitions."""
 
     records: tuple[TailRecord, ...]
+    searched: int
     whole: bool
 
 
 async def log_tail(
-    broker: Broker, partitions: Sequence[TopicPartition], *, depth: int, key: bytes | None = None
+    broker: Broker,
+    partitions: Sequence[TopicPartition],
+    *,
+    depth: int,
+    wanted: Callable[[Record], bool] | None = None,
+    most: int | None = None,
 ) -> LogTail:
-    """The records of the last `depth` offsets of each partition; with `key` only those of this key.
+    """The records of the last `depth` offsets of each partition that are `wanted`, which runs in a thread; the last
+    `most` of each partition. Others are not kept: a deep search holds a chunk and what it found.
 
     Raises:
         NotFoundError: no such topic or partition.
@@ -52,8 +61,9 @@ async def log_tail(
     left = {at: end for at, end in ends.items() if end > starts[at]}
     whole = all(start == 0 for start in starts.values())
     if not left:
-        return LogTail((), whole)
-    found: list[TailRecord] = []
+        return LogTail((), 0, whole)
+    found = {at: deque[Record](maxlen=most) for at in left}
+    searched = 0
     reader = await broker.reader({at: starts[at] for at in left})
     try:
         while left:
@@ -64,18 +74,20 @@ async def log_tail(
                 at = TopicPartition(chunk.topic, chunk.partition)
                 if at not in left:
                     continue
-                end = left[at]
-                found += [
-                    TailRecord(at, record)
-                    for record in chunk.records
-                    if record.offset < end and (key is None or record.key == key)
-                ]
+                end, records = left[at], chunk.records
+                if records and records[-1].offset >= end:
+                    records = [record for record in records if record.offset < end]
+                searched += len(records)
+                if wanted is not None:
+                    records = await asyncio.to_thread(list, filter(wanted, records))
+                found[at].extend(records)
                 if chunk.next_position >= end:
                     del left[at]
     finally:
         await reader.close()
-    found.sort(key=lambda each: (each.record.time_ms, each.at, each.record.offset), reverse=True)
-    return LogTail(tuple(found), whole)
+    kept = [TailRecord(at, record) for at, records in found.items() for record in records]
+    kept.sort(key=lambda each: (each.record.time_ms, each.at, each.record.offset), reverse=True)
+    return LogTail(tuple(kept), searched, whole)
 
 
 async def log_record(broker: Broker, name: str, topics: Sequence[str]) -> TailRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from streamsched.domain.events.event import Event, Fact
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import SIGNALS
-from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.ports.broker import Broker, Record, TopicPartition
 from streamsched.web.reads.log_tail import TailRecord, log_tail
 
 
@@ -71,9 +71,9 @@ async def newest_events(broker: Broker, topics: Sequence[str], *, depth: int, te
         UnavailableError: the log is unavailable.
     """
     partitions = [TopicPartition(topic, number) for topic in topics for number in range(await broker.partitions(topic))]
-    tail = await log_tail(broker, partitions, depth=depth)
-    found = await asyncio.to_thread(_matching, tail.records, text, limit)
-    return EventTail(tuple(found), len(tail.records), tail.whole)
+    tail = await log_tail(broker, partitions, depth=depth, wanted=containing(text) if text else None, most=limit)
+    found = [logged_event(each) for each in tail.records[:limit]]
+    return EventTail(tuple(found), tail.searched, tail.whole)
 
 
 async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> EventTail:
@@ -84,20 +84,24 @@ async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> 
         UnavailableError: the log is unavailable.
     """
     at = TopicPartition(SIGNALS, home(key, await broker.partitions(SIGNALS)))
-    tail = await log_tail(broker, [at], depth=depth, key=key.encode())
+    wanted = key.encode()
+    tail = await log_tail(broker, [at], depth=depth, wanted=lambda record: record.key == wanted)
     found = await asyncio.to_thread(_signalled, tail.records, limit)
     return EventTail(tuple(found), len(tail.records), tail.whole)
 
 
-def _matching(records: Sequence[TailRecord], text: str, limit: int) -> list[LoggedEvent]:
-    wanted, found = text.casefold(), list[LoggedEvent]()
-    for each in records:
-        if wanted and wanted not in (each.record.value or b"").decode(errors="replace").casefold():
-            continue
-        found.append(logged_event(each))
-        if len(found) == limit:
-            break
-    return found
+def containing(text: str) -> Callable[[Record], bool]:
+    """Whether a record contains a text, in any case."""
+    wanted = text.casefold()
+    in_ascii = wanted.encode() if wanted.isascii() else None
+
+    def contains(record: Record) -> bool:
+        value = record.value or b""
+        if value.isascii():
+            return in_ascii is not None and in_ascii in value.lower()
+        return wanted in value.decode(errors="replace").casefold()
+
+    return contains
 
 
 def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:

@@ -77,14 +77,24 @@
     show();
   };
   if (mark && window.EventSource) {
-    const feed = new EventSource("/ui/live");
+    // A page that is not seen has no feed: a browser opens six connections to a server, for all its tabs together.
+    let feed;
     const known = (event) => { every = Number(event.data) || every; away = false; seen = Date.now(); show(); };
-    feed.addEventListener("open", (event) => { if (event.data) known(event); });
-    feed.addEventListener("changed", (event) => { known(event); if (regions().length) due = true; });
-    feed.addEventListener("away", () => { away = true; show(); });
-    feed.onerror = () => { away = true; due = true; show(); };
-    setInterval(() => { void reread(); if (away) show(); else seen = Math.max(seen, Date.now() - 1000); }, 500);
-    addEventListener("pagehide", () => feed.close());
+    const follow = () => {
+      feed?.close();
+      if (document.hidden) return;
+      feed = new EventSource("/ui/live");
+      feed.addEventListener("open", (event) => { if (event.data) known(event); });
+      feed.addEventListener("changed", (event) => { known(event); if (regions().length) due = true; });
+      feed.addEventListener("away", () => { away = true; show(); });
+      feed.onerror = () => { away = true; due = true; show(); };
+    };
+    follow();
+    document.addEventListener("visibilitychange", () => { if (!document.hidden && regions().length) due = true; follow(); });
+    // A run that goes on reports no decision: its page is read again in any case.
+    const often = () => Number(document.querySelector("[data-every]")?.dataset.every ?? 0) * 1000;
+    setInterval(() => { if (often() && Date.now() - last > often()) due = true; void reread(); if (away) show(); else seen = Math.max(seen, Date.now() - 1000); }, 500);
+    addEventListener("pagehide", () => feed?.close());
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   }
 
@@ -96,7 +106,7 @@
     zone.addEventListener("change", () => zone.form.requestSubmit());
   }
 
-  // `/` filters; j and k move over rows, Enter opens; Escape closes what is open.
+  // `/` filters; j and k move over rows, Enter opens, a dot acts; Escape closes what is open.
   const rows = () => [...document.querySelectorAll("table.rows tbody tr")];
   let row = -1;
   document.addEventListener("keydown", (event) => {
@@ -113,9 +123,26 @@
       all[row].scrollIntoView({ block: "nearest" });
     }
     if (event.key === "Enter" && event.target === document.body) rows()[row]?.querySelector("a")?.click();
+    const act = document.querySelector(".actions > details > summary");
+    if (event.key === "." && act) { event.preventDefault(); act.parentElement.open = true; act.focus(); }
+  });
+  // What is copied has the instants that hovering shows.
+  document.addEventListener("copy", (event) => {
+    const chosen = getSelection();
+    if (!chosen?.rangeCount || event.target.matches?.("input, textarea")) return;
+    const part = chosen.getRangeAt(0).cloneContents(), times = part.querySelectorAll("time[title]");
+    if (!times.length) return;
+    for (const each of times) each.textContent = each.title;
+    const holder = document.createElement("div"), lines = part.querySelectorAll("tr, li, p");
+    for (const each of part.querySelectorAll("td, th")) each.append("\t");
+    for (const each of lines) each.append("\n");
+    holder.append(part);
+    event.clipboardData.setData("text/plain", holder.textContent.trim());
+    event.preventDefault();
   });
   // Ctrl-K or Cmd-K finds anything by a part of its name.
   const finder = document.getElementById("find");
+  if (/Mac|iP/.test(navigator.platform)) for (const each of document.querySelectorAll("kbd.ctrl-k")) each.textContent = "⌘K";
   if (finder && window.HTMLDialogElement) {
     const dialog = document.createElement("dialog"), input = document.createElement("input"), list = document.createElement("ul");
     dialog.className = "finder";

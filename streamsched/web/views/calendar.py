@@ -46,7 +46,8 @@ def calendar(days: Sequence[CalendarDay], *, label: str) -> Markup:
     parts += _months(monday, weeks)
     parts += [_cell(each, monday) for each in sorted(days) if each.day >= first]
     return Markup(
-        '<div class="scroll"><svg class="calendar" width="{}" height="{}" role="group" aria-label="{}">{}</svg></div>'
+        '<div class="scroll newest"><svg class="calendar" width="{}" height="{}" role="group" aria-label="{}">{}</svg>'
+        "</div>"
     ).format(_LEFT + weeks * _PITCH + _RIGHT, _TOP + 7 * _PITCH, label, Markup("").join(parts))
 
 

@@ -6,6 +6,7 @@ A thousand boxes are drawn for each visit, so the parts are plain strings; each 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
@@ -33,7 +34,14 @@ class DrawnBox(NamedTuple):
 
 
 def draw_graph(boxes: Sequence[DrawnBox], arrows: Sequence[tuple[int, int]], *, label: str) -> Markup:
-    """The picture. Arrows that close a circle are dashed. At most a thousand boxes."""
+    """The picture. Arrows that close a circle are dashed. At most a thousand boxes. The last pictures are kept: an open
+    page asks for the same one until a state changes.
+    """
+    return _drawn(tuple(boxes), tuple(arrows), label)
+
+
+@lru_cache(maxsize=4)
+def _drawn(boxes: tuple[DrawnBox, ...], arrows: tuple[tuple[int, int], ...], label: str) -> Markup:
     laid = acyclic(len(boxes), arrows)
     placed = layout([_HEIGHT] * len(boxes), laid)
     of_layer = {item: number for number, layer in enumerate(placed.layers) for item in layer}

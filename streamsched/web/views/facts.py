@@ -1,16 +1,19 @@
-"""What an event says, in words, and the verdicts on it. Pure."""
+"""What an event says, in words, and the verdicts on it; what a run's engine reports. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
+from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.ports.web.activity_reads import EventVerdicts
 from streamsched.web.views.names import dataset_href, run_href, short
 from streamsched.web.views.states import StateWord
+from streamsched.web.views.times import duration_words
 
 #: Keys of partitions that are named in a line.
 _NAMED: Final = 3
@@ -84,3 +87,32 @@ def size_words(size: int | None) -> str:
         if abs(size) >= least:
             return f"{size / least:.1f} {unit}"
     return f"{size} B"
+
+
+def run_facts(metrics: RunMetrics) -> list[tuple[str, str]]:
+    """What a run's engine reports of it: names and texts of which there is something to say."""
+    failed = f", {metrics.tasks_failed:,} failed" if metrics.tasks_failed else ""
+    more = "" if metrics.complete else " so far"
+    now = f"{metrics.executors:,} now, " if not metrics.complete else ""
+    found = [
+        ("stages", f"{metrics.stages_done:,} of {metrics.stages:,}{more}"),
+        ("tasks", f"{metrics.tasks_done:,} of {metrics.tasks:,}{more}{failed}"),
+        ("executors", f"{now}at most {metrics.executors_peak:,} at a time"),
+    ]
+    if metrics.executor_seconds:
+        spent, busy = (duration_words(timedelta(seconds=n)) for n in (metrics.executor_seconds, metrics.task_seconds))
+        found.append(("executor time", f"{spent}, of which tasks ran {busy}"))
+    for name, size, rows in (
+        ("input", metrics.input_bytes, metrics.input_rows),
+        ("output", metrics.output_bytes, metrics.output_rows),
+    ):
+        if size or rows:
+            found.append((name, f"{size_words(size)}, {rows:,} rows"))
+    if metrics.shuffle_read_bytes or metrics.shuffle_write_bytes:
+        read, written = size_words(metrics.shuffle_read_bytes), size_words(metrics.shuffle_write_bytes)
+        found.append(("shuffle", f"{read} read, {written} written"))
+    if metrics.spilled_bytes:
+        found.append(("spilled to disk", size_words(metrics.spilled_bytes)))
+    if metrics.peak_memory_bytes:
+        found.append(("peak memory", f"{size_words(metrics.peak_memory_bytes)} of one executor"))
+    return found

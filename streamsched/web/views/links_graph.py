@@ -66,7 +66,7 @@ def whole_graph(links: Links, *, namespace: str | None, text: str) -> LinkGraph:
     found = _Selection()
     hidden = 0
     for each in links.schedules.values():
-        if not each.schedule.startswith(prefix) or wanted not in _searched(each):
+        if not each.schedule.startswith(prefix) or (wanted and wanted not in links.texts[each.schedule]):
             continue
         if len(found.nodes) + len(each.listens) + 2 > MOST_NODES:
             hidden += 1
@@ -127,10 +127,6 @@ def acyclic(nodes: int, arrows: Sequence[tuple[int, int]]) -> list[tuple[int, in
                     state[child] = 1
                     path.append((child, iter(below[child])))
     return kept
-
-
-def _searched(links: ScheduleLinks) -> str:
-    return " ".join((links.schedule, links.program, *(name for _, name in links.listens))).casefold()
 
 
 def _arrows(links: ScheduleLinks | None) -> Iterable[tuple[LinkNode, LinkNode]]:

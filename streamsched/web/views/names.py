@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 from streamsched.domain.names import DEFAULT_NAMESPACE
 
 _PREFIX: Final = f"{DEFAULT_NAMESPACE}."
+#: Nothing in it is quoted in an address.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 _WITHIN: Final = re.compile(rf"(?<![\w.$/-]){DEFAULT_NAMESPACE}\.(?=[\w$-])")
 
 
@@ -38,28 +40,39 @@ def capitalised(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:].rstrip(".")
 
 
+def quoted(name: object) -> str:
+    """A name as a part of an address. Most names are plain; a graph has thousands."""
+    text = str(name)
+    return text if _PLAIN.fullmatch(text) else quote(text, safe="")
+
+
+def action_words(action: str) -> str:
+    """`job.hold_ordered` as `job hold ordered`."""
+    return action.replace(".", " ").replace("_", " ")
+
+
 def schedule_href(schedule: object) -> str:
-    return f"/ui/schedules/{quote(str(schedule), safe='')}"
+    return f"/ui/schedules/{quoted(schedule)}"
 
 
 def job_href(job: object) -> str:
-    return f"/ui/jobs/{quote(str(job), safe='')}"
+    return f"/ui/jobs/{quoted(job)}"
 
 
 def run_href(run: object) -> str:
-    return f"/ui/runs/{quote(str(run), safe='')}"
+    return f"/ui/runs/{quoted(run)}"
 
 
 def dataset_href(dataset: object) -> str:
-    return f"/ui/datasets/{quote(str(dataset), safe='')}"
+    return f"/ui/datasets/{quoted(dataset)}"
 
 
 def backfill_href(backfill: object) -> str:
-    return f"/ui/backfills/{quote(str(backfill), safe='')}"
+    return f"/ui/backfills/{quoted(backfill)}"
 
 
 def queue_href(queue: object) -> str:
-    return f"/ui/queues/{quote(str(queue), safe='')}"
+    return f"/ui/queues/{quoted(queue)}"
 
 
 def event_href(event: str, source: str = "", at: str = "") -> str:

@@ -54,6 +54,13 @@ SCHEDULE_WORDS: Final[Mapping[str, StateWord]] = MappingProxyType(
 )
 
 
+def in_words(sentence: str) -> str:
+    """A sentence with the words of run states instead of their names."""
+    for state, word in RUN_WORDS.items():
+        sentence = sentence.replace(f"which is {state.value}", f"which is {word.word}")
+    return sentence
+
+
 def job_word(state: JobState, outcome: RunState | None) -> StateWord:
     """The state of a job; of a launched one that of its last run."""
     if state is JobState.LAUNCHED and outcome is not None:

@@ -15,7 +15,7 @@ from streamsched.web.views.times import duration_words
 #: Most bars of a strip.
 BARS: Final = 14
 _STEP, _WIDTH, _HEIGHT = 9, 6, 24
-_LEAST: Final = 5.0
+_LEAST: Final = 7.0
 #: A slot of the time line of the next 24 hours, and how many there are.
 SLOT: Final = timedelta(minutes=30)
 SLOTS: Final = 48
@@ -35,7 +35,8 @@ def strip(bars: Sequence[StripBar]) -> Markup:
     if not shown:
         return Markup('<span class="dim">no runs yet</span>')
     longest = max((bar.took for bar in shown if bar.took), default=timedelta(seconds=1)) or timedelta(seconds=1)
-    parts: list[Markup] = []
+    width = BARS * _STEP - (_STEP - _WIDTH)
+    parts = [Markup('<rect class="fill-line" x="0" y="{}" width="{}" height="1"></rect>').format(_HEIGHT - 1, width)]
     for index, bar in enumerate(shown):
         share = 0.0 if bar.took is None else bar.took / longest
         height = _LEAST + (_HEIGHT - _LEAST) * max(0.0, min(1.0, share))
@@ -48,7 +49,7 @@ def strip(bars: Sequence[StripBar]) -> Markup:
     counted = Counter(bar.state.word for bar in shown)
     label = f"The last {len(shown)}: " + ", ".join(f"{count} {word}" for word, count in counted.most_common())
     return Markup('<svg class="strip" width="{}" height="{}" role="img" aria-label="{}">{}</svg>').format(
-        BARS * _STEP - (_STEP - _WIDTH), _HEIGHT, label, Markup("").join(parts)
+        width, _HEIGHT, label, Markup("").join(parts)
     )
 
 

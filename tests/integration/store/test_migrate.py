@@ -7,9 +7,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy.pool import NullPool
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
-from streamsched.store.server.migrate import migrate, migrations_folder
+from streamsched.store.server.migrate import index_parts, migrate, migrations_folder
 
 
 def test_migrating_twice_changes_nothing(empty_database: str) -> None:
@@ -36,6 +40,37 @@ def test_several_processes_may_migrate_together(empty_database: str) -> None:
 
     assert failures == []
     assert "outbox" in tables(empty_database)
+
+
+def test_an_index_of_a_partitioned_table_is_built_part_by_part(empty_database: str) -> None:
+    migrate(empty_database)
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("DROP INDEX runs_history_unsuccessful")
+        connection.execute("SELECT make_part_v1('runs_history', '2026-01-01Z', '2026-01-02Z')")
+        connection.execute("CREATE INDEX runs_history_unsuccessful ON ONLY runs_history (id) WHERE state = 'LOST'")
+        # What an interrupted call has left.
+        connection.execute("CREATE INDEX runs_history_20260101_unsuccessful ON runs_history_20260101 (state)")
+        valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'runs_history_unsuccessful'::regclass"
+        assert connection.execute(valid).fetchone() == (False,)
+
+        for _ in range(2):
+            engine = sqlalchemy.create_engine(
+                "postgresql+psycopg://", creator=lambda: psycopg.connect(empty_database), poolclass=NullPool
+            )
+            with engine.connect() as bound:
+                context = MigrationContext.configure(bound)
+                with Operations.context(context), context.begin_transaction(_per_migration=True):
+                    index_parts("runs_history_unsuccessful")
+
+        assert connection.execute(valid).fetchone() == (True,)
+        connection.execute("SELECT make_part_v1('runs_history', '2026-01-02Z', '2026-01-03Z')")
+        parts = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'runs_history_unsuccessful'::regclass"
+        assert (
+            connection.execute(parts).fetchone()
+            == connection.execute(
+                "SELECT count(*) FROM pg_inherits WHERE inhparent = 'runs_history'::regclass"
+            ).fetchone()
+        )
 
 
 def test_a_database_newer_than_the_code_is_refused(empty_database: str) -> None:

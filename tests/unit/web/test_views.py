@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.names import DatasetRef
-from streamsched.domain.triggers.trigger import AllOf, AnyOf, Partitions
+from streamsched.catalog.upcoming_ticks import UpcomingTick
+from streamsched.domain.jobs.run_metrics import RunMetrics
+from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.triggers.trigger import AllOf, AnyOf, Every, Partitions
+from streamsched.ports.catalog import ScheduleRecord
+from streamsched.ports.web.page_reads import WaitingJob, WorkCounts
 from streamsched.web.pages.login import own_path
 from streamsched.web.pages.schedule_actions import arguments_of
 from streamsched.web.views.commands import SameAs, schedule_action
+from streamsched.web.views.facts import run_facts
+from streamsched.web.views.health import HealthLine, headline
 from streamsched.web.views.names import linked, shortened
 from streamsched.web.views.states import StateWord
 from streamsched.web.views.strips import SLOTS, StripBar, bar, strip, tick_slots, time_line
@@ -117,11 +126,77 @@ def test_the_tree_of_a_trigger_without_progress_needs_everything() -> None:
     assert open_leaves(tree_of(flights, stored)) == []
 
 
+def test_the_headline_says_the_worst_first_and_what_is_next() -> None:
+    none: dict[str, int] = dict.fromkeys(("enabled", "paused", "disabled", "error"), 0)
+    quiet = WorkCounts(running=0, ready=0, waiting=0, ended=9, failed=0, schedules=none)
+    schedule = Schedule(
+        ScheduleRef("default", "app", "s"), ProgramRef("default", "app", "p"), Every(timedelta(hours=1))
+    )
+    record = ScheduleRecord(schedule, generation=1, enabled=True, created_at=NOW, updated_at=NOW)
+    soon = NOW + timedelta(minutes=20)
+    tick = UpcomingTick(record, "every", "every 1h", soon, soon)
+
+    well = headline(quiet, waiting=(), missed=0, health=(), upcoming=[tick], times=TimeTexts(NOW, UTC))
+    assert (well.tone, text_of(well.text)) == (
+        "ok",
+        "No run failed in the last 24 hours, and no job waits. Next is app.s, in 20 min.",
+    )
+    waiting = [WaitingJob("n.a.s.1.1", None, None, "", NOW - timedelta(minutes=12))]
+    some = replace(quiet, failed=2, waiting=3)
+    health = [HealthLine("wait", "shards", "behind"), HealthLine("bad", "outbox", "no process works it off")]
+    wrong = headline(some, waiting=waiting, missed=1, health=health, upcoming=(), times=TimeTexts(NOW, UTC))
+    assert wrong.tone == "bad"
+    assert text_of(wrong.text) == (
+        "Outbox: no process works it off; 2 of 9 runs failed in the last 24 hours; a job missed its deadline; "
+        "shards: behind; 3 jobs wait, the longest for 12 min."
+    )
+
+
+def test_every_form_that_changes_something_shows_its_command() -> None:
+    folder = files("streamsched.web").joinpath("templates")
+    found = {each.name: each.read_text() for each in folder.iterdir()}
+    forms = {
+        name: text.count('<form method="post"') - len(re.findall(r'action="/ui/(display|log(in|out))"', text))
+        for name, text in found.items()
+    }
+    assert sum(forms.values()) > 15
+    assert [
+        name
+        for name, number in forms.items()
+        if number > found[name].count('class="cli"') + found[name].count("parts.same(")
+    ] == []
+
+
+def test_the_metrics_of_a_run_are_lines() -> None:
+    metrics = RunMetrics(
+        stages=3, stages_done=1, tasks=200, tasks_done=50, tasks_failed=2, executors=2, executors_peak=4
+    )
+    assert run_facts(metrics) == [
+        ("stages", "1 of 3 so far"),
+        ("tasks", "50 of 200 so far, 2 failed"),
+        ("executors", "2 now, at most 4 at a time"),
+    ]
+    over = replace(
+        metrics,
+        complete=True,
+        input_bytes=2_500_000,
+        input_rows=1000,
+        spilled_bytes=10,
+        peak_memory_bytes=10**9,
+        shuffle_read_bytes=1,
+        executor_seconds=90,
+        task_seconds=30,
+    )
+    assert [name for name, _ in run_facts(over)] == [
+        *("stages", "tasks", "executors", "executor time", "input", "shuffle", "spilled to disk", "peak memory")
+    ]
+
+
 def test_a_strip_shows_the_newest_and_says_them_in_words() -> None:
     ok, bad = StateWord("ok", "completed"), StateWord("bad", "failed")
     bars = [StripBar(f"j{n}", bad if n == 19 else ok, timedelta(seconds=n + 1)) for n in range(20)]
     found = strip(bars)
-    assert found.count("<rect") == 14
+    assert found.count("<rect") == 1 + 14  # and the line that they stand on
     assert "The last 14: 13 completed, 1 failed" in found
     assert text_of(strip([])) == "no runs yet"
     assert "style=" not in found + bar(1, 2) + time_line([], NOW)  # the policy refuses styles in attributes
