@@ -90,8 +90,20 @@ def check_spark_deployment(job: SparkJob, path: str) -> None:
     conf = {**dict.fromkeys(job.needs.secret_conf, "a secret"), **job.conf}
     check_deployment(job.deploy_mode, path, master=job.master, module=job.module, conf=conf)
     check_needs_of_mode(job.deploy_mode, job.needs, path)
+    if job.deploy_mode is DeployMode.CONNECT:
+        _check_sent(job, path)
     if job.master is not None:
         check_bundle_readable(job, path, job.master)
+
+
+def _check_sent(job: SparkJob, path: str) -> None:
+    """Checks the files that a Spark Connect client reads and sends to its server: it knows no URLs and no wheels."""
+    for field_, text in paths_of(job).items():
+        where = f"{path}{field_.removeprefix('$')}"
+        if "://" in text:
+            raise InvalidDefinitionError(where, "is a URL, but with deploy_mode connect files are of the launchers")
+        if field_ != "$.main" and text.lower().endswith(".whl"):
+            raise InvalidDefinitionError(where, "is a wheel, which deploy_mode connect cannot give; give a .zip")
 
 
 def check_bundle_readable(job: SparkJob, path: str, master: str) -> None:

@@ -66,7 +66,8 @@ def _surroundings(described: Mapping[str, Any], ns: argparse.Namespace) -> Itera
     if described["token"]:
         os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = described["token"]
     sys.argv = [ns.file, *ns.rest]
-    sys.path.insert(0, str(Path(ns.file).parent))
+    modules = (each for each in described["importable"] if each.endswith(".py"))  # archives: by PySpark itself
+    sys.path[:0] = dict.fromkeys(str(Path(each).absolute().parent) for each in (ns.file, *modules))
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamsched.domain.programs.spark_deployment import DeployMode
+from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.runs import RunRecord, StopRequest
 from tests.support.services import need_java
@@ -28,6 +29,7 @@ SLOW_S = 400.0
 PROGRAM = """
 import sys, time
 from pathlib import Path
+import words
 from pyspark.sql import SparkSession
 from streamsched.spark.context import current_run
 
@@ -35,7 +37,8 @@ folder, run = Path(sys.argv[1]), current_run().run_id
 with open(folder / f"{run}.began", "a") as file:
     print("began", file=file)
 spark = SparkSession.builder.getOrCreate()
-print("counted", spark.range(1000).count(), flush=True)
+there = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("words").WORD).first()
+print("counted", spark.range(1000).count(), words.WORD, there, flush=True)
 (folder / f"{run}.counted").touch()
 until = time.monotonic() + 600
 while not (folder / "go").exists() and time.monotonic() < until:
@@ -72,7 +75,12 @@ class ClusterPlace(Place):
         main.write_text(program)
         await self.world.define(PLAIN)
         master, conf = master or self.cluster.master, {**self.cluster.conf, **(conf or {})}
-        await self.world.execute(SparkJob(str(main), (str(self.data_dir),), master, conf, deploy_mode=mode))
+        module = self.data_dir / "modules" / "words.py"
+        module.parent.mkdir(exist_ok=True)
+        module.write_text("WORD = 'there'\n")
+        needs = SparkNeeds(py_files=(str(module),))
+        arguments = (str(self.data_dir),)
+        await self.world.execute(SparkJob(str(main), arguments, master, conf, needs=needs, deploy_mode=mode))
         await self.world.satisfy(self.world.ready(PLAIN, self.sequence))
         await self.launcher.run_once()
         return f"default.app.plain.1.{self.sequence}.r1"
@@ -120,7 +128,7 @@ async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
     assert run.driver is not None
     assert (run.driver.id, run.driver.master) == (driver, cluster.master)
     assert f"/logPage/?driverId={driver}" in run.driver.logs
-    assert "counted 1000" in Path(run.log_path or "").read_text()
+    assert "counted 1000 there there" in Path(run.log_path or "").read_text()
 
 
 async def test_killed_runs_leave_no_driver_and_no_executor(world: World, tmp_path: Path, cluster: SparkCluster) -> None:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from streamsched.domain.programs.spark_deployment import DeployMode
+from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.runs import RunRecord, StopRequest
 from streamsched.spark.backends.connect.server import ConnectServer, connect_folder
@@ -27,10 +28,21 @@ PLAIN = schedule("plain")
 SLOW_S = 400.0
 PROGRAM = """
 import sys, time
+import words
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 spark = SparkSession.builder.getOrCreate()
 print("counted", spark.range(1000).count(), spark.conf.get("spark.sql.shuffle.partitions"), sys.argv[1:], flush=True)
+if "a" in sys.argv:
+
+    @udf
+    def word(number):
+        import words
+
+        return words.WORD
+
+    print("words", words.WORD, spark.range(1).select(word("id")).first()[0], flush=True)
 if "wait" in sys.argv:
     open(sys.argv[2], "w").close()
     time.sleep(600)
@@ -45,6 +57,8 @@ class ConnectPlace(Place):
         self.runners = LocalRunners(data_dir, self.environ, warm=True)
         self.run_monitor._runners = self.runners
         (data_dir / "program.py").write_text(PROGRAM)
+        (data_dir / "modules").mkdir()
+        (data_dir / "modules" / "words.py").write_text("WORD = 'there'\n")
         self.folder = connect_folder(data_dir)
         self.sequence = 0
 
@@ -53,7 +67,8 @@ class ConnectPlace(Place):
         await self.world.define(PLAIN)
         main = str(self.data_dir / "program.py")
         conf = {"spark.sql.shuffle.partitions": "3"} if conf is None else conf
-        await self.world.execute(SparkJob(main, arguments, None, conf, deploy_mode=DeployMode.CONNECT))
+        needs = SparkNeeds(py_files=(str(self.data_dir / "modules" / "words.py"),))
+        await self.world.execute(SparkJob(main, arguments, None, conf, needs=needs, deploy_mode=DeployMode.CONNECT))
         await self.world.satisfy(self.world.ready(PLAIN, self.sequence))
         await self.launcher.run_once()
         return f"default.app.plain.1.{self.sequence}.r1"
@@ -85,6 +100,7 @@ async def test_runs_share_a_server_and_a_kill_ends_the_session_of_one(place: Con
     log = Path(first.log_path or "").read_text()
     assert first.state == "COMPLETED", (first, log)
     assert "counted 1000 3 ['a', '--b']" in log
+    assert "words there there" in log
     server = ConnectServer.read(place.folder)
     assert server is not None
 

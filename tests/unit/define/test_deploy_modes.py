@@ -77,6 +77,8 @@ def test_a_module_needs_client_mode(mode: str) -> None:
         ("cluster", "requirements", "requirements.txt", "requirements"),
         ("connect", "requirements", "requirements.txt", "requirements"),
         *(("connect", name, value, name) for name, value in SERVERS.items()),
+        ("connect", "py_files", ["a.zip", "tools.whl"], "py_files[1]"),
+        ("connect", "files", ["https://there/words.txt"], "files[0]"),
         *(
             (mode, name, {"TOKEN": secret("env:TOKEN")}, field)
             for mode in ("cluster", "connect")
