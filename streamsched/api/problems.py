@@ -117,7 +117,10 @@ async def _domain(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _answer(request, error.status_code, str(error.detail))
+    answer = _answer(request, error.status_code, str(error.detail))
+    for name, value in (error.headers or {}).items():  # such as Allow of a 405
+        answer.headers.setdefault(name, value)
+    return answer
 
 
 async def _parameter(request: Request, error: Exception) -> Response:

@@ -113,3 +113,9 @@ async def test_the_default_is_a_hundred(client: httpx.AsyncClient) -> None:
     body = (await client.get("/v1/schedules")).json()
 
     assert (len(body["schedules"]), "next" in body) == (100, True)
+
+
+async def test_a_method_that_a_route_lacks_is_answered_with_those_it_has(client: httpx.AsyncClient) -> None:
+    answer = await client.request("TRACE", "/v1/groups")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
