@@ -27,6 +27,7 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     PlanChangedError,
+    RevisionChangedError,
     StreamschedError,
     TooLargeError,
     UnauthenticatedError,
@@ -40,6 +41,7 @@ STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     InvalidError: HTTPStatus.BAD_REQUEST,
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     NotFoundError: HTTPStatus.NOT_FOUND,
+    RevisionChangedError: HTTPStatus.PRECONDITION_FAILED,
     ConflictError: HTTPStatus.CONFLICT,
     UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
     ForbiddenError: HTTPStatus.FORBIDDEN,
@@ -80,7 +82,10 @@ def problem_of(error: StreamschedError) -> Response:
             members = {"kind": kind, "name": name}
         case PlanChangedError(what=what):
             members = {"kind": "plan", "name": what}
-    return problem(status_of(error), str(error), retriable=error.retriable, **members)
+    answer = problem(status_of(error), str(error), retriable=error.retriable, **members)
+    if isinstance(error, RevisionChangedError) and error.revision is not None:
+        answer.headers["ETag"] = f'"{error.revision}"'
+    return answer
 
 
 def _answer(request: Request, status: int, detail: str, **members: Any) -> Response:

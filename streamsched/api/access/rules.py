@@ -146,6 +146,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/groups": Rule(_VIEW, _ALL),
         "PUT /v1/groups/{name}": Rule(_ADMINISTER, _ALL),
         "GET /v1/pools": Rule(_VIEW, _ALL),
+        "GET /v1/pools/{name}": Rule(_VIEW, _ALL),
         "PUT /v1/pools/{name}": Rule(_ADMINISTER, _ALL),
         "PUT /v1/schedules/{name}/priority": Rule(_OPERATE),
         "GET /v1/clusters": Rule(_VIEW, _ALL),

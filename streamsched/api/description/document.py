@@ -14,7 +14,7 @@ from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
-from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, Operation
+from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, TAGGED, Operation
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
@@ -33,12 +33,18 @@ _DIALECTS: Final = {
     "/api/v1/lineage": "openlineage",
     **dict.fromkeys(_PAGERDUTY, "pagerduty"),
 }
+_ETAG: Final = {
+    "description": "The revision of the thing, and after a `-` a digest of the answer.",
+    "schema": {"type": "string"},
+    "example": '"7-0a1b2c3d4e5f6071"',
+}
 _DESCRIBED: Final = {
     HTTPStatus.BAD_REQUEST: "The request is wrong; `path` and `reason` say where and why.",
     HTTPStatus.UNAUTHORIZED: "The request has no valid token.",
     HTTPStatus.FORBIDDEN: "The caller has no permission, or a page of another origin made the request.",
     HTTPStatus.NOT_FOUND: "There is no such thing, or the caller may not see it.",
     HTTPStatus.CONFLICT: "The state of the thing forbids the request, or it exists already.",
+    HTTPStatus.PRECONDITION_FAILED: "The thing has another revision than `If-Match` expects; nothing was changed.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a content type that this route does not read.",
     HTTPStatus.MISDIRECTED_REQUEST: "The Host header names a host that is not allowed.",
@@ -166,6 +172,11 @@ def _answers(name: str, operation: Operation, known: Definitions) -> Document:
                 for media in operation.media
             }
         found[str(status)] = answer
+    method, _, path = name.partition(" ")
+    if path in TAGGED and method in {"GET", "PUT"}:
+        found["200"]["headers"] = {"ETag": _ETAG}
+    if path in TAGGED and method == "GET":
+        found["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase, "headers": {"ETag": _ETAG}}
     return found
 
 
@@ -177,6 +188,8 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
         statuses.append(HTTPStatus.NOT_FOUND)
     if operation.conflict:
         statuses.append(HTTPStatus.CONFLICT)
+    if path in TAGGED and name.startswith(("PUT", "DELETE")):
+        statuses.append(HTTPStatus.PRECONDITION_FAILED)
     if not name.startswith("GET"):
         statuses += [HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
     return {str(int(status)): _problem(path, name, status) for status in sorted(statuses)}

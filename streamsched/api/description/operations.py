@@ -159,6 +159,7 @@ _LIMITS: Final = {
     "GET /v1/groups": _read("GroupPage"),
     "PUT /v1/groups/{name}": _write("GroupLimit", {200: "Group"}),
     "GET /v1/pools": _read("PoolPage"),
+    "GET /v1/pools/{name}": _read("Pool"),
     "PUT /v1/pools/{name}": _write("PoolSize", {200: "Pool"}),
     "PUT /v1/schedules/{name}/priority": _write("NewPriority", {200: "Priority"}, conflict=True),
     "GET /v1/clusters": _read("ClusterPage"),
@@ -243,6 +244,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     **_DIALECTS,
     **_INSTALLATION,
 }
+#: Single things with an entity tag: GET may answer 304, PUT and DELETE 412.
+TAGGED: Final = frozenset({_APP, _SCHEDULE, f"{_PROFILES}/{{profile}}", "/v1/pools/{name}"})
 #: Routes whose `dry_run` answers with a plan.
 PLANNED: Final = frozenset(
     {
