@@ -28,7 +28,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|pages|recovery|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=api|cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|pages|recovery|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
