@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from streamsched.api.access.rules import RouteTable
 from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
 from streamsched.domain.errors import (
@@ -123,8 +124,12 @@ async def _domain(request: Request, error: Exception) -> Response:
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     answer = _answer(request, error.status_code, str(error.detail))
-    for name, value in (error.headers or {}).items():  # such as Allow of a 405
+    for name, value in (error.headers or {}).items():
         answer.headers.setdefault(name, value)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:  # the router names the methods of one route of the path
+        routes: RouteTable | None = getattr(request.app.state, "routes", None)
+        if routes is not None and (methods := routes.methods(request.scope.get("endpoint"))):
+            answer.headers["Allow"] = ", ".join(methods)
     return answer
 
 

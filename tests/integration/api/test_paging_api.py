@@ -116,6 +116,6 @@ async def test_the_default_is_a_hundred(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_method_that_a_route_lacks_is_answered_with_those_it_has(client: httpx.AsyncClient) -> None:
-    answer = await client.request("TRACE", "/v1/groups")
-
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    for path, methods in (("/v1/groups", "GET"), ("/v1/tokens", "GET, POST"), ("/v1/pools/p", "GET, PUT")):
+        answer = await client.request("TRACE", path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, methods)
