@@ -48,6 +48,7 @@ _DESCRIBED: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a content type that this route does not read.",
     HTTPStatus.MISDIRECTED_REQUEST: "The Host header names a host that is not allowed.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "A part of the installation cannot be reached; the request can be repeated.",
     HTTPStatus.SERVICE_UNAVAILABLE: "A part of the installation cannot be reached; `Retry-After` says when to repeat.",
 }
 
@@ -184,6 +185,8 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
     statuses = [HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST]
     if not public:
         statuses += [HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE]
+    if path in _PAGERDUTY:
+        statuses.append(HTTPStatus.INTERNAL_SERVER_ERROR)
     if "{" in path or operation.missing:
         statuses.append(HTTPStatus.NOT_FOUND)
     if operation.conflict:

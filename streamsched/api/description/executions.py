@@ -113,9 +113,9 @@ _PROVENANCE: Final = answer(
             answer(
                 {
                     "job": JOB,
-                    "run": RUN,
-                    "attempt": whole(1),
-                    "state": choice(RunState),
+                    "run": nullable(RUN),
+                    "attempt": nullable(whole(1)),
+                    "state": _MAYBE_RUN,
                     "rerunOf": MAYBE_TEXT,
                     "startedAt": WHEN,
                     "endedAt": WHEN,
