@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile outages datacentre writers newest-spark restore upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile fuzz outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,7 +28,7 @@ check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.dev ## NAME=cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|open_pages|pages|recovery|spark_start|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
+bench: $(VENV)/.dev ## NAME=api|cluster|pipeline|fold|graph|groups|known_ids|launch_queue|log|open_pages|pages|recovery|spark_start|tasks|timers|warm_starts: measure, print spread and a last line RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
 
 properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many examples; PROFILE=nightly: with 10,000
@@ -45,6 +45,9 @@ spark-faults: $(VENV)/.dev ## KIND=fake|standalone|connect|yarn KILLS=n SEED=s: 
 
 dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built here (some 10 minutes, once), with launchers as its scheduler, killed
 	@$(BIN)/python -m tests.dapr_real.run --kills $(or $(KILLS),10) --seed $(or $(SEED),1) $(ARGS)
+
+fuzz: $(VENV)/.dev ## MINUTES=n SEED=s: schemathesis on the OpenAPI document, against a real API
+	@$(BIN)/python -m tests.fuzz.api --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)
 
 hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
 	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)

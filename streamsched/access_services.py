@@ -15,9 +15,11 @@ from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.rendering import encoded
 from streamsched.codec.access.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
+from streamsched.domain.access.claims import ALGORITHMS, ClaimRules, grants_from_text
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
+from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.access.tokens import PostgresTokenStore
@@ -43,7 +45,36 @@ def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authenticati
     """Finds out who sends a request to this installation."""
     if settings.api_access == "open":
         return OpenAuthentication()
-    return TokenAuthentication(PostgresTokenStore(pool), clock)
+    own = TokenAuthentication(PostgresTokenStore(pool), clock)
+    return _openid(own, clock, settings) if settings.oidc_issuer else own
+
+
+def _openid(own: Authentication, clock: Clock, settings: Settings) -> Authentication:
+    """Tokens of the OpenID provider too.
+
+    Raises:
+        ConfigurationError: its roles or algorithms cannot be read.
+    """
+    from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415 - cryptography, only when it is used
+    from streamsched.access.provider_keys import HttpKeyDocuments, ProviderKeys  # noqa: PLC0415
+
+    algorithms = frozenset(each.strip() for each in settings.oidc_algorithms.split(",") if each.strip())
+    if not algorithms or not algorithms <= ALGORITHMS:
+        raise ConfigurationError(f"STREAMSCHED_OIDC_ALGORITHMS must be some of {', '.join(sorted(ALGORITHMS))}")
+    try:
+        grants = grants_from_text(settings.oidc_roles)
+    except InvalidError as exc:
+        raise ConfigurationError(f"STREAMSCHED_OIDC_ROLES: {exc.reason}") from exc
+    rules = ClaimRules(
+        issuer=settings.oidc_issuer,
+        audience=settings.oidc_audience,
+        name_claim=settings.oidc_name_claim,
+        roles_claim=settings.oidc_roles_claim,
+        grants=grants,
+        skew=settings.oidc_skew,
+    )
+    keys = ProviderKeys(HttpKeyDocuments(settings.oidc_issuer), clock)
+    return OpenIdAuthentication(rules, algorithms, keys, own, clock)
 
 
 async def create_token_directly(database_url: str, body: dict[str, Any], *, by: str) -> dict[str, Any]:

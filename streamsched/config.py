@@ -38,6 +38,14 @@ class Settings:
         api_host, api_port: address of the API, with its health checks and metrics.
         api_access: `tokens`: requests need a token with the permission. `open`: any client that reaches the API
             may do everything; only with `api_host` on loopback.
+        oidc_issuer: URL of an OpenID provider whose tokens the API accepts beside its own; empty: none. `https`, or on
+            loopback `http`.
+        oidc_audience: the audience (`aud`) of these tokens; required with an issuer.
+        oidc_roles: what the provider's roles or groups give: comma-separated `value=role` or `value=role@namespace`.
+        oidc_roles_claim: the claim with these values; dots go into objects, as in `realm_access.roles`.
+        oidc_name_claim: the claim that names the caller in the audit.
+        oidc_algorithms: comma-separated algorithms that may sign these tokens.
+        oidc_skew: how far the clocks of the provider and of this process may differ.
         api_allowed_hosts: additional host names of the API, comma-separated, such as that of a proxy:
             `scheduler.example.org`, `*.example.org` for its subdomains, `*` for any. Always allowed: loopback names and
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
@@ -102,6 +110,13 @@ class Settings:
     api_port: int = 8765
     api_access: str = "tokens"
     api_allowed_hosts: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = ""
+    oidc_roles: str = ""
+    oidc_roles_claim: str = "roles"
+    oidc_name_claim: str = "sub"
+    oidc_algorithms: str = "RS256,ES256,EdDSA"
+    oidc_skew: timedelta = timedelta(seconds=30)
     health_host: str = "127.0.0.1"
     health_port: int = 0
     emit_url: str = ""
@@ -186,6 +201,13 @@ class Settings:
             "api_access",
             f"must be `tokens` when the API listens on {self.api_host}, which is not loopback",
         )
+        if self.oidc_issuer:
+            parts = urlsplit(self.oidc_issuer)
+            secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+            _require(secure, "oidc_issuer", "must be https://…, or on loopback http://…")
+            _require(bool(self.oidc_audience), "oidc_audience", "must be set with an issuer")
+            _require(bool(self.oidc_roles), "oidc_roles", "must be set with an issuer, such as ops=operator")
+        _require(self.oidc_skew >= timedelta(0), "oidc_skew", "must not be negative")
         for listed in filter(None, (each.strip() for each in self.api_allowed_hosts.split(","))):
             host = listed.removeprefix("*.")
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))

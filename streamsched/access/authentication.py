@@ -64,7 +64,7 @@ class TokenAuthentication:
         self._key: bytes | None = None
 
     async def caller(self, authorization: str | None) -> Caller:
-        text = _bearer(authorization)
+        text = bearer_token(authorization)
         now = self._clock.now()
         known = self._known.get(text)
         if known is None or known.until <= now:
@@ -116,7 +116,7 @@ class TokenAuthentication:
         return self._key
 
 
-def _bearer(authorization: str | None) -> str:
+def bearer_token(authorization: str | None) -> str:
     """The token of the header.
 
     Raises:

@@ -15,6 +15,7 @@ from streamsched.api.access.rules import Handler, RouteTable
 from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
+from streamsched.api.description.document import described
 from streamsched.api.openlineage import routes as openlineage
 from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import answer_problems
@@ -95,6 +96,7 @@ def make_api(services: ApiServices) -> FastAPI:
         api.include_router(module.router)
     api.include_router(cdap_routes())
     api.state.routes = RouteTable(_routes(api))
+    api.openapi = described(api.openapi)  # type: ignore[method-assign]
     answer_problems(api)
     api.add_middleware(RequestOutcomes, audit=services.audit)
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)

@@ -52,7 +52,7 @@ def make_health(health: Health) -> FastAPI:
     return app
 
 
-@router.get("/health/live", summary="Liveness")
+@router.get("/health/live", summary="Get liveness")
 async def live(health: HealthDep) -> Response:
     """200 unless a part of the process is permanently stuck; then 503 and the process should be restarted. `checks` has
     each check with `ok` or its failure.
@@ -60,7 +60,7 @@ async def live(health: HealthDep) -> Response:
     return _response(health.live(), passed="live", failed="stuck")
 
 
-@router.get("/health/ready", summary="Readiness")
+@router.get("/health/ready", summary="Get readiness")
 async def ready(health: HealthDep) -> Response:
     """200 when all dependencies respond and the process makes progress, else 503. `checks` has each check with `ok` or
     its failure.
@@ -68,7 +68,7 @@ async def ready(health: HealthDep) -> Response:
     return _response(await health.ready(), passed="ready", failed="unready")
 
 
-@router.get("/metrics", summary="Metrics")
+@router.get("/metrics", summary="Get metrics")
 async def metrics(health: HealthDep) -> Response:
     """All metrics of the process in the Prometheus text format."""
     await health.measure()

@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from streamsched.api.access.rules import RouteTable
 from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
 from streamsched.domain.errors import (
@@ -27,6 +28,7 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     PlanChangedError,
+    RevisionChangedError,
     StreamschedError,
     TooLargeError,
     UnauthenticatedError,
@@ -40,6 +42,7 @@ STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     InvalidError: HTTPStatus.BAD_REQUEST,
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     NotFoundError: HTTPStatus.NOT_FOUND,
+    RevisionChangedError: HTTPStatus.PRECONDITION_FAILED,
     ConflictError: HTTPStatus.CONFLICT,
     UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
     ForbiddenError: HTTPStatus.FORBIDDEN,
@@ -80,7 +83,10 @@ def problem_of(error: StreamschedError) -> Response:
             members = {"kind": kind, "name": name}
         case PlanChangedError(what=what):
             members = {"kind": "plan", "name": what}
-    return problem(status_of(error), str(error), retriable=error.retriable, **members)
+    answer = problem(status_of(error), str(error), retriable=error.retriable, **members)
+    if isinstance(error, RevisionChangedError) and error.revision is not None:
+        answer.headers["ETag"] = f'"{error.revision}"'
+    return answer
 
 
 def _answer(request: Request, status: int, detail: str, **members: Any) -> Response:
@@ -117,7 +123,14 @@ async def _domain(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _answer(request, error.status_code, str(error.detail))
+    answer = _answer(request, error.status_code, str(error.detail))
+    for name, value in (error.headers or {}).items():
+        answer.headers.setdefault(name, value)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:  # the router names the methods of one route of the path
+        routes: RouteTable | None = getattr(request.app.state, "routes", None)
+        if routes is not None and (methods := routes.methods(request.scope.get("endpoint"))):
+            answer.headers["Allow"] = ", ".join(methods)
+    return answer
 
 
 async def _parameter(request: Request, error: Exception) -> Response:

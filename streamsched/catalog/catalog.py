@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -13,9 +14,10 @@ import structlog
 from streamsched.catalog import change, deployment
 from streamsched.catalog.outbox_ack import between_within, outstanding_within, wait_for_ack
 from streamsched.catalog.planner import Planner, unchecked
-from streamsched.catalog.preview import Suspended, Suspension, check_plan, confirmed
+from streamsched.catalog.preview import GuardedStore, Suspended, Suspension, check_plan, confirmed
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.revision import Expected
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, Schedule
@@ -40,6 +42,7 @@ log = structlog.get_logger()
 PATIENCE: Final = 15.0
 #: A change of more programs and schedules than this is logged in one line.
 _MAX_LOGGED: Final = 100
+Decide = Callable[[AppRecord, datetime], AppChange]
 
 
 class Catalog:
@@ -75,6 +78,12 @@ class Catalog:
         self._clock = clock
         self._patience = patience
         self.planner = Planner(reader, clock, check=check, largest_record=largest_record)
+
+    def expecting(self, expected: Expected | None) -> Catalog:
+        """This catalog with changes that raise RevisionChangedError for a schedule or app of another revision."""
+        guarded = copy(self)
+        guarded._store = self._store if expected is None else GuardedStore(self._store, expected)
+        return guarded
 
     async def deploy(
         self,
@@ -326,57 +335,46 @@ class Catalog:
         """Programs ordered by id; of every app by default; at most `limit` of those after the id `after`."""
         return await self._reader.programs(namespace=namespace, app=app, after=after, limit=limit)
 
-    async def _suspend(
-        self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None
-    ) -> Suspended:
+    async def _suspend(self, ref: ScheduleRef, decide: Decide, *, plan: str | None) -> Suspended:
         before = await self.planner.of_schedule(ref, decide)
         confirmed(before, plan, f"schedule '{ref}'")
         applied = await self._change(ref, decide, plan=plan)
         return Suspended(await self._reader.schedule(ref), Suspension(applied, before))
 
-    async def _suspend_app(
-        self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None
-    ) -> Suspension:
+    async def _suspend_app(self, app: AppRef, decide: Decide, *, plan: str | None) -> Suspension:
         before = await self.planner.of_app(app, decide)
         confirmed(before, plan, f"application '{app}'")
         return Suspension(await self._change_app(app, decide, plan=plan), before)
 
-    async def _change(
-        self, ref: ScheduleRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None = None
-    ) -> Applied:
+    async def _change(self, ref: ScheduleRef, decide: Decide, *, plan: str | None = None) -> Applied:
         now = self._clock.now()
-
-        def decided(app: AppRecord) -> AppChange:
-            change = decide(app, now)
-            check_plan(change, plan, f"schedule '{ref}'")
-            return self.planner.check_size(change)
-
+        decided = self._checked(decide, now, plan, f"schedule '{ref}'")
         applied = await self._store.change(ref.owner, [ref], decided, now=now)
         return await self._acknowledged(ref.owner, applied)
 
-    async def _change_app(
-        self, app: AppRef, decide: Callable[[AppRecord, datetime], AppChange], *, plan: str | None = None
-    ) -> Applied:
+    async def _change_app(self, app: AppRef, decide: Decide, *, plan: str | None = None) -> Applied:
         now = self._clock.now()
-
-        def decided(known: AppRecord) -> AppChange:
-            change = decide(known, now)
-            check_plan(change, plan, f"application '{app}'")
-            return self.planner.check_size(change)
-
+        decided = self._checked(decide, now, plan, f"application '{app}'")
         refs = [status.record.definition.ref for status in await self._reader.schedules(app=app)]
         if not refs:
             raise NotFoundError("application with schedules", str(app))
         applied = await self._store.change(app, refs, decided, now=now)
         return await self._acknowledged(app, applied)
 
+    def _checked(self, decide: Decide, now: datetime, plan: str | None, what: str) -> Callable[[AppRecord], AppChange]:
+        def decided(app: AppRecord) -> AppChange:
+            change = decide(app, now)
+            check_plan(change, plan, what)
+            return self.planner.check_size(change)
+
+        return decided
+
     async def _acknowledged(self, app: AppRef, applied: Applied) -> Applied:
         _log_change(app, applied.change)
         await wait_for_ack(applied.outbox, acks=self._acks, notifier=self._notifier, patience=self._patience)
         if applied.outbox:
-            log.debug(
-                "change.acknowledged", app=str(app), records=len(applied.outbox), jobs_ended=len(applied.ended_jobs)
-            )
+            ended = len(applied.ended_jobs)
+            log.debug("change.acknowledged", app=str(app), records=len(applied.outbox), jobs_ended=ended)
         return applied
 
 
@@ -391,10 +389,5 @@ def _log_change(app: AppRef, change: AppChange) -> None:
         log.info(f"program.{program.action}", program=str(program.program.ref))
     for schedule in change.schedules:
         after = schedule.after
-        log.info(
-            f"schedule.{schedule.action}",
-            schedule=str(after.definition.ref),
-            generation=after.generation,
-            enabled=after.enabled,
-            keeps=schedule.keeps,
-        )
+        detail = {"generation": after.generation, "enabled": after.enabled, "keeps": schedule.keeps}
+        log.info(f"schedule.{schedule.action}", schedule=str(after.definition.ref), **detail)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from streamsched.catalog import change, deployment
-from streamsched.catalog.preview import Preview, foreseen
+from streamsched.catalog.preview import Preview, app_revision, foreseen
 from streamsched.codec.json.reading import below
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.errors import InvalidDefinitionError, NotFoundError
@@ -100,6 +100,18 @@ class Planner:
         """The plan of `Catalog.delete_app`; raises the same."""
         app = await self._reader.app(ref, programs=())
         return await self._foreseen(ref, deployment.remove_app(app, now=self._clock.now()))
+
+    async def revision(self, ref: AppRef) -> str:
+        """The revision of the app's programs and schedules.
+
+        Raises:
+            NotFoundError: it has neither programs nor schedules.
+        """
+        programs, generations = await self._reader.programs(app=ref), await self._reader.generations(ref)
+        revision = app_revision(programs, generations)
+        if revision is None:
+            raise NotFoundError("application", str(ref))
+        return revision
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         """The definitions that the schedule has had, newest first: what it can be changed back to.

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.errors import PlanChangedError
 from streamsched.domain.fold.kept_state import fitting
 from streamsched.domain.fold.plan import LeafSlot, Shape, planned
-from streamsched.domain.names import ScheduleRef
-from streamsched.domain.schedules.schedule import Schedule
+from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.revision import Expected, digest
+from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.ports.catalog import (
     Action,
     AppChange,
     Applied,
+    AppRecord,
+    CatalogStore,
     ProgramChange,
     ScheduleChange,
     ScheduleRecord,
@@ -186,6 +190,42 @@ def confirmed(preview: Preview, plan: str | None, what: str) -> None:
     """
     if plan not in (None, preview.token):
         raise PlanChangedError(what)
+
+
+def app_revision(programs: Collection[Program], generations: Mapping[ScheduleRef, int]) -> str | None:
+    """The revision of an app with these programs and schedules; None of one without any, which does not exist."""
+    if not programs and not generations:
+        return None
+    definitions = {str(each.ref): program_to_json(each) for each in programs}
+    return digest([definitions, {str(ref): generation for ref, generation in generations.items()}])
+
+
+class GuardedStore(CatalogStore):
+    """A store that makes no change of a schedule or app that has another revision than an expected one."""
+
+    def __init__(self, store: CatalogStore, expected: Expected) -> None:
+        self._store = store
+        self._expected = expected
+
+    async def change(
+        self,
+        app: AppRef,
+        schedules: Sequence[ScheduleRef] | None,
+        decide: Callable[[AppRecord], AppChange],
+        *,
+        now: datetime,
+        programs: Collection[ProgramRef] | None = None,
+        origin: str | None = None,
+    ) -> Applied:
+        def decided(found: AppRecord) -> AppChange:
+            if schedules is None or len(schedules) != 1:
+                existing = {ref: each.generation for ref, each in found.schedules.items() if each.exists}
+                self._expected.check(f"application '{app}'", app_revision(found.programs.values(), existing))
+            elif (one := found.schedules.get(schedules[0])) is not None and one.exists:
+                self._expected.check(f"schedule '{schedules[0]}'", str(one.generation))
+            return decide(found)
+
+        return await self._store.change(app, schedules, decided, now=now, programs=programs, origin=origin)
 
 
 def check_plan(change: AppChange, plan: str | None, what: str) -> None:

@@ -9,6 +9,7 @@
     ├── NotFoundError                 the named thing does not exist
     ├── ConflictError                 the thing exists already, or is in a state that forbids the request
     │   ├── PlanChangedError          what a confirmed plan was made from has changed; plan again
+    │   ├── RevisionChangedError      the thing has another revision than the caller read; read it again
     │   └── IllegalTransitionError    a state machine has no transition for the fact
     ├── UnauthenticatedError          the request has no valid token
     ├── ForbiddenError                the caller has no permission for it
@@ -128,6 +129,21 @@ class PlanChangedError(ConflictError):
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} has changed since this was planned; nothing was changed: plan it again")
         self.what = what
+
+
+class RevisionChangedError(ConflictError):
+    """The thing no longer has a revision that the caller expects; nothing was changed.
+
+    Attributes:
+        what: the thing, for people.
+        revision: the one it has; None: it does not exist.
+    """
+
+    def __init__(self, what: str, revision: str | None) -> None:
+        state = "does not exist" if revision is None else f"has changed: its revision is now {revision}"
+        super().__init__(f"{what} {state}; nothing was changed: read it again")
+        self.what = what
+        self.revision = revision
 
 
 class IllegalTransitionError(ConflictError):

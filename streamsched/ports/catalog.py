@@ -371,9 +371,7 @@ class CatalogReader(Protocol):
     async def apps(
         self, *, namespace: str | None = None, after: str = "", limit: int | None = None
     ) -> Sequence[AppSummary]:
-        """Apps with programs or schedules, ordered by id; of every namespace when none is named; at most `limit` of
-        those after the id `after`.
-        """
+        """Apps with programs or schedules, ordered by id; of all namespaces by default; `limit` after id `after`."""
         ...
 
     async def programs(
@@ -386,6 +384,10 @@ class CatalogReader(Protocol):
         """Raises:
         NotFoundError: no such program.
         """
+        ...
+
+    async def generations(self, app: AppRef) -> Mapping[ScheduleRef, int]:
+        """Of the schedules of the app."""
         ...
 
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:

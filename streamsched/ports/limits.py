@@ -10,6 +10,7 @@ from typing import Protocol
 from streamsched.domain.constraints.group import Occupancy
 from streamsched.domain.constraints.load import ClusterReading, Load, LoadGate
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.revision import Expected, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,15 @@ class PoolRecord:
     members: tuple[PoolMember, ...]
     changed_at: datetime | None
 
+    @property
+    def revision(self) -> str:
+        return pool_revision(self.places.limit, self.age)
+
+
+def pool_revision(size: int | None, age: timedelta) -> str:
+    """The revision of a pool: of its size and age, whatever runs and waits in it."""
+    return digest([size, age.total_seconds()])
+
 
 class PoolStore(Protocol):
     """Reads and settings of pools for API, CLI and UI."""
@@ -77,11 +87,27 @@ class PoolStore(Protocol):
         """Ordered by name; at most `limit` of those after the name `after`."""
         ...
 
+    async def get(self, name: str) -> PoolRecord:
+        """Raises:
+        NotFoundError: no job has used it and no one has set it.
+        """
+        ...
+
     async def set(
-        self, name: str, size: int | None, age: timedelta | None, reason: str, *, now: datetime
+        self,
+        name: str,
+        size: int | None,
+        age: timedelta | None,
+        reason: str,
+        *,
+        now: datetime,
+        expected: Expected | None = None,
     ) -> PoolRecord:
         """Sets the number of runs at a time (0 closes the pool, None leaves it to the schedules) and the waiting time
         that equals a point of priority (None: unchanged). Runs continue; the queue is reordered and rechecked.
+
+        Raises:
+            RevisionChangedError: the pool has no expected revision; nothing changed.
         """
         ...
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from streamsched.codec.schema.apps import app_file_schema
 from tests.architecture.reference.definitions import constraints_page, policies_page, triggers_page
 from tests.architecture.reference.interfaces import cli_page, http_page, metrics_page, pages_page, settings_page
 from tests.architecture.reference.markdown import assert_page
 
 PAGES: dict[str, Callable[[], str]] = {
+    "app.schema.json": lambda: json.dumps(app_file_schema(), indent=1) + "\n",
     "cli.md": cli_page,
     "constraints.md": constraints_page,
     "http.md": http_page,

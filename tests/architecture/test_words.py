@@ -116,6 +116,17 @@ ALLOWED: Final = (
     Use("told", "streamsched/store/server/reports.sql", r"told_at", "column of `shard_reports`"),
     Use("told", "streamsched/store/server/gauges.sql", r"told_at", "column of `shard_reports`"),
     Use("outlets", "streamsched/codec/records/layout.py", r"outlets", "member of the stored layout"),
+    *(
+        Use("audience", path, r"audience", "a claim of tokens of an OpenID provider")
+        for path in (
+            "docs/how-to/give-access.md",
+            "docs/reference/settings.md",
+            "streamsched/access_services.py",
+            "streamsched/adr/0124-tokens-of-an-openid-provider.md",
+            "streamsched/config.py",
+            "streamsched/domain/access/claims.py",
+        )
+    ),
     Use("outlets", "docs/how-to/migrate.md", r"outlets", "Airflow's word"),
     Use("outlets", "streamsched/codec/airflow/dag_file.py", r"outlets", "Airflow's word"),
 )

@@ -41,6 +41,7 @@ LONG: Final = (
     "integration/tasks/test_many_waiting.py",
     "integration/test_refusals_on_kafka.py",
     "integration/test_wake_ups.py",
+    "properties/test_app_schema.py",
     "properties/test_broker_model.py",
     "properties/test_known_ids.py",
 )

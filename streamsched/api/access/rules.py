@@ -5,7 +5,7 @@ and a `RouteTable` refuses an application that has a route without a rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -146,6 +146,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "GET /v1/groups": Rule(_VIEW, _ALL),
         "PUT /v1/groups/{name}": Rule(_ADMINISTER, _ALL),
         "GET /v1/pools": Rule(_VIEW, _ALL),
+        "GET /v1/pools/{name}": Rule(_VIEW, _ALL),
         "PUT /v1/pools/{name}": Rule(_ADMINISTER, _ALL),
         "PUT /v1/schedules/{name}/priority": Rule(_OPERATE),
         "GET /v1/clusters": Rule(_VIEW, _ALL),
@@ -259,6 +260,12 @@ class RouteTable:
         a route.
         """
         return "unknown" if handler is None else self._names.get(handler, "unknown")
+
+    def methods(self, handler: Handler | None) -> Sequence[str]:
+        """The methods of all routes with the pattern of the one that the function handles; none of a public one."""
+        _, _, path = self.name(handler).partition(" ")
+        names = (name.partition(" ") for name in self._names.values())
+        return sorted({method for method, _, own in names if own and own == path})
 
     def rule(self, handler: Handler) -> Rule | None:
         """The rule of the route; None for a public one."""

@@ -24,6 +24,7 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.preconditions import ExpectedDep, TaggedDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
@@ -47,11 +48,12 @@ async def list_apps(
 
 
 @router.get("/{namespace}/{app}", summary="Get an app")
-async def get_app(namespace: str, app: str, catalog: CatalogDep) -> Response:
+async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedDep) -> Response:
     """How many programs it has, and how many schedules in each state. `GET /v1/programs?app=` and
     `GET /v1/schedules?app=` list them.
     """
-    return rendered(app_view(await catalog.app(AppRef(namespace, app))))
+    ref = AppRef(namespace, app)
+    return tagged(app_view(await catalog.app(ref)), await catalog.planner.revision(ref))
 
 
 @router.delete("/{namespace}/{app}", summary="Delete an app")
@@ -59,6 +61,7 @@ async def delete_app(
     namespace: str,
     app: str,
     catalog: CatalogDep,
+    expected: ExpectedDep,
     *,
     dry_run: DryRunQuery = False,
     plan: PlanQuery = None,
@@ -71,7 +74,8 @@ async def delete_app(
     ref = AppRef(namespace, app)
     if dry_run:
         return rendered({"app": str(ref), **preview_view(await catalog.planner.delete_app(ref))})
-    return rendered({"app": str(ref), **suspension_view(await catalog.delete_app(ref, reason=reason, plan=plan))})
+    deleted = await catalog.expecting(expected).delete_app(ref, reason=reason, plan=plan)
+    return rendered({"app": str(ref), **suspension_view(deleted)})
 
 
 @router.put("/{namespace}/{app}", summary="Deploy an app")
@@ -82,6 +86,7 @@ async def deploy(
     caller: CallerDep,
     services: ServicesDep,
     *,
+    expected: ExpectedDep,
     update_schedules: Annotated[
         bool | None,
         Query(
@@ -112,7 +117,7 @@ async def deploy(
     show it as `deployedFrom`.
 
     Responds when the log has acknowledged the change. If `wait` seconds pass before that, the response is 202 with the
-    number of `pending` records; `GET /v1/changes/{change}` shows the progress.
+    number of `pending` records; `GET /v1/changes/{change}` shows the progress. `If-Match` is not read with `dry_run`.
     """
     ref, catalog = AppRef(namespace, app), services.catalog
     merged = {"namespace": namespace, "application": app, **body}
@@ -128,7 +133,8 @@ async def deploy(
     if dry_run:
         preview = await catalog.planner.deploy(definition, update, keep=keep)
         return rendered({"app": str(ref), "installation": services.installation_name, **preview_view(preview)})
-    applied = await catalog.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
+    guarded = catalog.expecting(expected)
+    applied = await guarded.deploy(definition, update, keep=keep, plan=plan, origin=origin, within=wait)
     await services.graphs.put(ref, tasks)
     view = {"app": str(ref), **change_view(applied.change)}
     if not applied.pending:

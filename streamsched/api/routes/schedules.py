@@ -25,6 +25,7 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.views import (
@@ -82,11 +83,12 @@ async def create_schedule(body: BodyObject, caller: CallerDep, catalog: CatalogD
 
 
 @router.get("/{schedule}", summary="Get a schedule")
-async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep) -> Response:
+async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep, tagged: TaggedDep) -> Response:
     """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations."""
     ref = ScheduleRef.parse(schedule)
-    view = schedule_view(await catalog.get(ref))
-    return rendered({**view, "verdicts": [total_view(total) for total in await services.traces.totals(ref)]})
+    status = await catalog.get(ref)
+    totals = [total_view(total) for total in await services.traces.totals(ref)]
+    return tagged({**schedule_view(status), "verdicts": totals}, str(status.record.generation))
 
 
 @router.get("/{schedule}/keys", summary="List the open keys of a schedule")
@@ -152,6 +154,7 @@ async def update_schedule(
     schedule: str,
     body: BodyObject,
     catalog: CatalogDep,
+    expected: ExpectedDep,
     *,
     keep: KeepQuery = None,
     dry_run: DryRunQuery = False,
@@ -159,7 +162,8 @@ async def update_schedule(
 ) -> Response:
     """Replaces the definition; an equal one changes nothing. The state (enabled, paused, disabled) does not change.
     With `keep`, or `"onChange": "keep"` in the body, the schedule keeps its waiting jobs and the accumulated events
-    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE.
+    that fit the new trigger. Otherwise the events are dropped and the waiting jobs end as OBSOLETE. `If-Match` is not
+    read with `dry_run`.
     """
     ref = ScheduleRef.parse(schedule)
     named = {"namespace": ref.namespace, "application": ref.app, "name": ref.name}
@@ -170,7 +174,8 @@ async def update_schedule(
         raise DecodeError("$.name", f"is {definition.ref}, but the path has {ref}")
     if dry_run:
         return rendered(preview_view(await catalog.planner.update(definition, keep=keeps)))
-    return rendered(schedule_view(await catalog.update(definition, keep=keeps, plan=plan)))
+    status = await catalog.expecting(expected).update(definition, keep=keeps, plan=plan)
+    return stored(schedule_view(status), str(status.record.generation))
 
 
 @router.post("/{schedule}/enable", summary="Enable or resume a schedule")
@@ -239,6 +244,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
 async def delete_schedule(
     schedule: str,
     catalog: CatalogDep,
+    expected: ExpectedDep,
     reason: Annotated[str, Query(description="Stored in the history.")] = "",
     *,
     dry_run: DryRunQuery = False,
@@ -250,7 +256,7 @@ async def delete_schedule(
     ref = ScheduleRef.parse(schedule)
     if dry_run:
         return rendered(preview_view(await catalog.planner.delete(ref)))
-    await catalog.delete(ref, reason=reason, plan=plan)
+    await catalog.expecting(expected).delete(ref, reason=reason, plan=plan)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

@@ -26,8 +26,9 @@ def from_json(fields: Fields) -> Retry:
     DecodeError, InvalidDefinitionError: with the path of the field.
     """
     given: dict[str, Any] = {}
+    on = fields.text_list("on")
     if fields.has("on"):
-        given["on"] = frozenset(_failure(fields, name) for name in fields.text_list("on"))
+        given["on"] = frozenset(_failure(fields, name) for name in on)
     for name in ("delay", "longest"):
         text = fields.optional_text(name)
         if text is not None:

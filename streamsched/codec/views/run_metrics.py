@@ -10,12 +10,13 @@ from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.jobs.run_metrics import NUMBERS, RunMetrics
 
-_NAMES: Final = {name: re.sub(r"_(\w)", lambda found: found[1].upper(), name) for name in NUMBERS}
+#: The names in JSON of all numbers.
+NAMES: Final = {name: re.sub(r"_(\w)", lambda found: found[1].upper(), name) for name in NUMBERS}
 
 
 def to_json(metrics: RunMetrics) -> dict[str, Any]:
     """`{"stages", "stagesDone", …, "complete"}`."""
-    return {written: getattr(metrics, name) for name, written in _NAMES.items()} | {"complete": metrics.complete}
+    return {written: getattr(metrics, name) for name, written in NAMES.items()} | {"complete": metrics.complete}
 
 
 def stored_from_json(value: Mapping[str, Any] | None) -> RunMetrics | None:
@@ -24,7 +25,7 @@ def stored_from_json(value: Mapping[str, Any] | None) -> RunMetrics | None:
         return None
     try:
         found = Fields(value)
-        numbers = {name: found.optional_integer(written, minimum=0) or 0 for name, written in _NAMES.items()}
+        numbers = {name: found.optional_integer(written, minimum=0) or 0 for name, written in NAMES.items()}
         return RunMetrics(**numbers, complete=found.optional_boolean("complete") or False)
     except DecodeError:
         return None

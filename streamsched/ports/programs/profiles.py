@@ -9,16 +9,24 @@ from typing import Protocol
 
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.programs.spark_profile import SparkProfile
+from streamsched.domain.revision import Expected
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRecord:
-    """A stored profile. `reason`: of the last change. `users`: programs that name it and get it, at most 100."""
+    """A stored profile.
+
+    Attributes:
+        reason: of the last change.
+        revision: of its settings.
+        users: programs that name it and get it, at most 100.
+    """
 
     namespace: str
     profile: SparkProfile
     reason: str
     changed_at: datetime
+    revision: str
     users: Sequence[ProgramRef] = ()
 
 
@@ -48,19 +56,25 @@ class ProfileStore(ProfileReader, Protocol):
         """
         ...
 
-    async def set(self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime) -> ProfileRecord:
+    async def set(
+        self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime, expected: Expected | None = None
+    ) -> ProfileRecord:
         """Stores or replaces the profile. Runs that start afterwards have its settings. Idempotent.
 
         Raises:
+            RevisionChangedError: the profile has no expected revision; nothing changed.
             ConflictError: the namespace has as many profiles as it may have.
         """
         ...
 
-    async def delete(self, namespace: str, name: str, *, force: bool, reason: str, now: datetime) -> ProfileRecord:
+    async def delete(
+        self, namespace: str, name: str, *, force: bool, reason: str, now: datetime, expected: Expected | None = None
+    ) -> ProfileRecord:
         """Deletes the profile and returns what it was.
 
         Raises:
             NotFoundError: the namespace itself has no such profile.
+            RevisionChangedError: it has no expected revision; nothing changed.
             ConflictError: programs would be without a profile of this name, and not `force`; the message names them.
         """
         ...

@@ -240,6 +240,10 @@ WHERE ($1::text IS NULL OR a.namespace = $1) AND ($2::text IS NULL OR a.id = $2)
 ORDER BY a.id
 LIMIT $4;
 
+-- name: generations
+-- Of the schedules of an app that exist.
+SELECT id, generation FROM schedules WHERE app = $1 AND deleted_at IS NULL;
+
 -- name: programs
 -- Programs; $1 namespace, $2 app, $3 program, each NULL for any; at most $5 (NULL: all) after id $4.
 SELECT p.definition

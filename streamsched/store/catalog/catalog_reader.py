@@ -114,6 +114,11 @@ class PostgresCatalogReader:
     ) -> Sequence[Program]:
         return await self._programs(namespace, app and str(app), None, after, limit)
 
+    async def generations(self, app: AppRef) -> Mapping[ScheduleRef, int]:
+        with translated():
+            rows = await self._pool.fetch(_SQL["generations"], str(app))
+        return {ScheduleRef.parse(row["id"]): row["generation"] for row in rows}
+
     async def versions(self, ref: ScheduleRef, *, limit: int) -> Sequence[ScheduleVersion]:
         with translated():
             async with self._pool.acquire() as connection:

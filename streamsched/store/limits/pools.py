@@ -16,7 +16,8 @@ from streamsched.domain.constraints.pool import AGE, PoolQueue, QueuePosition, s
 from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ScheduleRef
-from streamsched.ports.limits import PoolMember, PoolRecord
+from streamsched.domain.revision import Expected
+from streamsched.ports.limits import PoolMember, PoolRecord, pool_revision
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
 from streamsched.store.limits import groups
@@ -38,11 +39,30 @@ class PostgresPoolStore:
             async with self._pool.acquire() as connection:
                 return await _records(connection, None, after=after, limit=limit)
 
+    async def get(self, name: str) -> PoolRecord:
+        with translated():
+            async with self._pool.acquire() as connection:
+                found = await _records(connection, name)
+        if not found:
+            raise NotFoundError("pool", name)
+        return found[0]
+
     async def set(
-        self, name: str, size: int | None, age: timedelta | None, reason: str, *, now: datetime
+        self,
+        name: str,
+        size: int | None,
+        age: timedelta | None,
+        reason: str,
+        *,
+        now: datetime,
+        expected: Expected | None = None,
     ) -> PoolRecord:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
+                if expected is not None:
+                    row = await connection.fetchrow(_SQL["settings"], name)
+                    current = None if row is None else pool_revision(row["slots"], _age(row["age_s"]))
+                    expected.check(f"pool '{name}'", current)
                 await connection.execute(_SQL["set"], name, size, None if age is None else age.total_seconds(), now)
                 change = "its size is left to the schedules" if size is None else f"its size is {size}"
                 change += "" if age is None else f", a point of priority is worth {age.total_seconds():g} s"
@@ -77,7 +97,7 @@ async def queues_of(connection: Any, pools: Iterable[str], *, limit: int) -> Map
     positions: dict[str, list[QueuePosition]] = {}
     ages: dict[str, timedelta] = {}
     for row in await connection.fetch(_SQL["first"], wanted, limit):
-        ages[row["pool"]] = AGE if row["age_s"] is None else timedelta(seconds=row["age_s"])
+        ages[row["pool"]] = _age(row["age_s"])
         if row["job"] is not None:
             positions.setdefault(row["pool"], []).append(QueuePosition(row["turn_at"], row["sequence"], row["job"]))
     return {
@@ -124,6 +144,10 @@ async def forget(connection: Any) -> None:
     await connection.execute(_SQL["forget"])
 
 
+def _age(seconds: float | None) -> timedelta:
+    return AGE if seconds is None else timedelta(seconds=seconds)
+
+
 async def _records(
     connection: Any, name: str | None, *, after: str = "", limit: int | None = None
 ) -> Sequence[PoolRecord]:
@@ -136,7 +160,7 @@ async def _records(
         PoolRecord(
             row["name"],
             Occupancy(row["slots"], tuple(GroupSlot(run, 1) for run in row["runs"])),
-            AGE if row["age_s"] is None else timedelta(seconds=row["age_s"]),
+            _age(row["age_s"]),
             row["waiting"],
             tuple(members.get(row["name"], ())),
             row["changed_at"],

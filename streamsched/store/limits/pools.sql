@@ -36,6 +36,10 @@ INSERT INTO groups (name, slots, age_s, changed_at) VALUES ('pool:' || $1, $2, $
 ON CONFLICT (name) DO UPDATE SET slots = excluded.slots, age_s = coalesce(excluded.age_s, groups.age_s),
     changed_at = excluded.changed_at;
 
+-- name: settings
+-- The settings of a pool, locked; none of one that was never used.
+SELECT slots, age_s FROM groups WHERE name = 'pool:' || $1 FOR UPDATE;
+
 -- name: prioritize
 -- Sets a schedule's priority; NULL: that of its definition. No row: no such schedule in a pool.
 UPDATE schedules SET priority_set = $2 WHERE id = $1 AND deleted_at IS NULL AND pool IS NOT NULL RETURNING pool;

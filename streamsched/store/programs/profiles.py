@@ -12,6 +12,7 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.programs.spark_profile import EVERYWHERE, SparkProfile
+from streamsched.domain.revision import Expected, digest
 from streamsched.ports.programs.profiles import ProfileRecord
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import Pool, translated
@@ -44,11 +45,16 @@ class PostgresProfileStore:
             async with self._pool.acquire() as connection:
                 return await _found(connection, namespace, name)
 
-    async def set(self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime) -> ProfileRecord:
+    async def set(
+        self, namespace: str, profile: SparkProfile, reason: str, *, now: datetime, expected: Expected | None = None
+    ) -> ProfileRecord:
         definition = profile_to_json(profile)
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock"])
+                if expected is not None:
+                    row = await connection.fetchrow(_SQL["get"], namespace, profile.name)
+                    expected.check(f"Spark profile '{profile.name}'", None if row is None else _record(row).revision)
                 if await connection.fetchval(_SQL["count"], namespace, profile.name) >= MOST_PROFILES:
                     raise ConflictError(f"namespace {namespace} has {MOST_PROFILES} profiles, the most it may have")
                 await connection.execute(_SQL["set"], namespace, profile.name, definition, reason, now)
@@ -56,11 +62,15 @@ class PostgresProfileStore:
                 await record(connection, "namespace", namespace, "spark_profile.set", because, at=now)
                 return await _found(connection, namespace, profile.name)
 
-    async def delete(self, namespace: str, name: str, *, force: bool, reason: str, now: datetime) -> ProfileRecord:
+    async def delete(
+        self, namespace: str, name: str, *, force: bool, reason: str, now: datetime, expected: Expected | None = None
+    ) -> ProfileRecord:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock"])
                 found = await _found(connection, namespace, name)
+                if expected is not None:
+                    expected.check(f"Spark profile '{name}'", found.revision)
                 replaced = namespace != EVERYWHERE and await connection.fetchval(_SQL["replaced"], name)
                 if found.users and not force and not replaced:
                     raise ConflictError(f"Spark profile '{name}' is used by {_listed(found.users)}")
@@ -93,4 +103,4 @@ def _listed(users: Sequence[ProgramRef]) -> str:
 def _record(row: Any) -> ProfileRecord:
     with as_stored():
         profile = profile_from_json(row["name"], row["definition"])
-    return ProfileRecord(row["namespace"], profile, row["reason"], row["changed_at"])
+    return ProfileRecord(row["namespace"], profile, row["reason"], row["changed_at"], digest(row["definition"]))

@@ -113,3 +113,9 @@ async def test_the_default_is_a_hundred(client: httpx.AsyncClient) -> None:
     body = (await client.get("/v1/schedules")).json()
 
     assert (len(body["schedules"]), "next" in body) == (100, True)
+
+
+async def test_a_method_that_a_route_lacks_is_answered_with_those_it_has(client: httpx.AsyncClient) -> None:
+    for path, methods in (("/v1/groups", "GET"), ("/v1/tokens", "GET, POST"), ("/v1/pools/p", "GET, PUT")):
+        answer = await client.request("TRACE", path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, methods)

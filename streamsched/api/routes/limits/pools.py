@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, PoolsDep
 from streamsched.api.paging import After, Limit, page
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.views import pool_view
 from streamsched.codec.json.reading import Fields
@@ -30,8 +31,16 @@ async def list_pools(pools: PoolsDep, after: After = "", limit: Limit = 100) -> 
     return rendered(page("pools", found, limit, pool_view, lambda pool: pool.name))
 
 
+@router.get("/pools/{name}", summary="Get a pool")
+async def get_pool(name: str, pools: PoolsDep, tagged: TaggedDep) -> Response:
+    """A pool that a job has used or whose size was set. The entity tag's revision is of its size and age."""
+    check_group_name(name, "$")
+    found = await pools.get(name)
+    return tagged(pool_view(found), found.revision)
+
+
 @router.put("/pools/{name}", summary="Set the size of a pool")
-async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep) -> Response:
+async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep, expected: ExpectedDep) -> Response:
     """Sets `size`, the number of slots (0 closes the pool, null restores the size of the schedules), and `age`, the
     waiting time that one point of priority is worth, a duration from 0s to 1d; without `age` it does not change. Active
     runs continue. `reason` (optional) is stored in the history.
@@ -47,7 +56,8 @@ async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep
         raise DecodeError("$.age", f"must be from 0s to 1d but is {text}")
     reason = fields.optional_text("reason") or ""
     fields.done()
-    return rendered(pool_view(await pools.set(name, size, age, reason, now=clock.now())))
+    found = await pools.set(name, size, age, reason, now=clock.now(), expected=expected)
+    return stored(pool_view(found), found.revision)
 
 
 @router.put("/schedules/{name}/priority", summary="Set the priority of a schedule")

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyObject, reasoned
 from streamsched.api.deps import ClockDep, ProfilesDep, ServicesDep
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
 from streamsched.domain.access.permission import Permission
@@ -41,14 +42,21 @@ async def list_profiles(namespace: NamespaceDep, profiles: ProfilesDep) -> Respo
 
 
 @router.get("/{profile}", summary="Get a Spark profile")
-async def get_profile(namespace: NamespaceDep, profile: str, profiles: ProfilesDep) -> Response:
+async def get_profile(namespace: NamespaceDep, profile: str, profiles: ProfilesDep, tagged: TaggedDep) -> Response:
     """The profile of the namespace itself, with the programs that get it (`users`, at most 100)."""
-    return rendered(_view(await profiles.get(namespace, profile)))
+    found = await profiles.get(namespace, profile)
+    return tagged(_view(found), found.revision)
 
 
 @router.put("/{profile}", summary="Set a Spark profile")
 async def set_profile(
-    namespace: NamespaceDep, profile: str, body: BodyObject, caller: CallerDep, services: ServicesDep
+    namespace: NamespaceDep,
+    profile: str,
+    body: BodyObject,
+    caller: CallerDep,
+    services: ServicesDep,
+    *,
+    expected: ExpectedDep,
 ) -> Response:
     """Replaces the profile by `{"master"?, "conf"?, "driver"?: {"cores"?, "memory"?}, "executors"?: {"instances"?,
     "cores"?, "memory"?}, "reason"?}`. Runs that start afterwards have its settings; those of their program override
@@ -59,8 +67,9 @@ async def set_profile(
     wanted = profile_from_json(profile, rest)
     if wanted.master is not None and namespace != EVERYWHERE:
         require(caller.may_use_master(namespace, wanted.master))
-    stored = await services.profiles.set(namespace, wanted, reason, now=services.clock.now())
-    return rendered(_view(stored))
+    now = services.clock.now()
+    found = await services.profiles.set(namespace, wanted, reason, now=now, expected=expected)
+    return stored(_view(found), found.revision)
 
 
 @router.delete("/{profile}", summary="Delete a Spark profile")
@@ -71,6 +80,7 @@ async def delete_profile(
     profiles: ProfilesDep,
     clock: ClockDep,
     *,
+    expected: ExpectedDep,
     force: Annotated[bool, Query(description="Delete it although programs use it; their runs then fail.")] = False,
     reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
 ) -> Response:
@@ -78,7 +88,8 @@ async def delete_profile(
     name; with `force` it is deleted all the same.
     """
     _require_admin(caller, namespace)
-    deleted = await profiles.delete(namespace, profile, force=force, reason=reason, now=clock.now())
+    now = clock.now()
+    deleted = await profiles.delete(namespace, profile, force=force, reason=reason, now=now, expected=expected)
     return rendered(_view(deleted))
 
 

@@ -1,0 +1,135 @@
+"""The keys of an OpenID provider: read over HTTP, kept, and read again when a token names an unknown one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import httpx
+import orjson
+import structlog
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet, KeySetSerialization
+
+from streamsched.domain.errors import UnavailableError
+from streamsched.ports.access.keys import KeyDocuments
+from streamsched.ports.clock import Clock
+
+log = structlog.get_logger()
+
+#: How long keys are used before they are read again.
+FRESH: Final = timedelta(minutes=10)
+#: How long keys are used while the provider cannot be reached.
+KEPT: Final = timedelta(hours=24)
+#: Shortest time between two attempts to read keys: tokens with made-up key ids cause no more.
+PAUSE: Final = timedelta(seconds=10)
+_TIMEOUT: Final = 5.0
+_MOST_BYTES: Final = 1024 * 1024
+_MOST_KEYS: Final = 100
+#: Kinds of keys that verify and cannot sign.
+_ASYMMETRIC: Final = frozenset({"RSA", "EC", "OKP"})
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+
+
+class HttpKeyDocuments:
+    """Keys at the address that the provider's discovery document names."""
+
+    def __init__(self, issuer: str) -> None:
+        self._issuer = issuer
+
+    async def read(self) -> Mapping[str, Any]:
+        async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as client:
+            discovery = await self._get(client, self._issuer.rstrip("/") + _DISCOVERY)
+            if discovery.get("issuer") != self._issuer:
+                raise UnavailableError(f"the OpenID provider at {self._issuer} calls itself another issuer")
+            address = discovery.get("jwks_uri")
+            if not isinstance(address, str) or not address.startswith(("https://", "http://")):
+                raise UnavailableError(f"the OpenID provider at {self._issuer} names no keys")
+            if self._issuer.startswith("https://") and not address.startswith("https://"):
+                raise UnavailableError(f"the OpenID provider at {self._issuer} names keys without TLS")
+            return await self._get(client, address)
+
+    async def _get(self, client: httpx.AsyncClient, url: str) -> Mapping[str, Any]:
+        try:
+            async with client.stream("GET", url, headers={"Accept": "application/json"}) as response:
+                response.raise_for_status()
+                body = bytearray()
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > _MOST_BYTES:
+                        raise UnavailableError(f"{url} answers more than {_MOST_BYTES} bytes")
+            found = orjson.loads(body)
+        except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as exc:
+            raise UnavailableError(f"the OpenID provider cannot be read at {url}: {exc or type(exc).__name__}") from exc
+        if not isinstance(found, dict):
+            raise UnavailableError(f"{url} answers no object")
+        return found
+
+
+class ProviderKeys:
+    """The keys in use. Reads are shared by the requests that wait for them."""
+
+    def __init__(self, documents: KeyDocuments, clock: Clock) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._keys: KeySet | None = None
+        self._ids: frozenset[str] = frozenset()
+        self._read_at: datetime | None = None
+        self._tried_at: datetime | None = None
+        self._failure = ""
+        self._reading = asyncio.Lock()
+
+    async def keys(self, key: str | None) -> KeySet:
+        """The keys, read again first when they are old or `key`, the id that a token names, is not among them.
+
+        Raises:
+            UnavailableError: there are none, because the provider could not be reached for too long.
+        """
+        if self._due(key):
+            async with self._reading:
+                if self._due(key):
+                    await self._read()
+        now = self._clock.now()
+        if self._keys is None or self._read_at is None or now - self._read_at > KEPT:
+            raise UnavailableError(self._failure or "the keys of the OpenID provider are not known")
+        return self._keys
+
+    def _due(self, key: str | None) -> bool:
+        now = self._clock.now()
+        if self._tried_at is not None and now - self._tried_at < PAUSE:
+            return False
+        old = self._read_at is None or now - self._read_at >= FRESH
+        return old or (key is not None and key not in self._ids)
+
+    async def _read(self) -> None:
+        self._tried_at = self._clock.now()
+        try:
+            found = _verifying(await self._documents.read())
+        except UnavailableError as exc:
+            self._failure = str(exc)
+            log.warning("oidc.keys_unavailable", error=str(exc), kept=self._keys is not None)
+            return
+        self._keys, self._read_at = found, self._tried_at
+        self._ids = frozenset(key.kid for key in found.keys if key.kid is not None)
+
+
+def _verifying(document: Mapping[str, Any]) -> KeySet:
+    """The keys of the document that can verify a signature and nothing else. Others, and unreadable ones, are left out.
+
+    Raises:
+        UnavailableError: there is no list of keys, or none of that kind.
+    """
+    listed = document.get("keys")
+    usable = []
+    for each in listed[:_MOST_KEYS] if isinstance(listed, list) else []:
+        if isinstance(each, dict) and each.get("kty") in _ASYMMETRIC and each.get("use", "sig") == "sig":
+            one: KeySetSerialization = {"keys": [{name: value for name, value in each.items() if name != "d"}]}  # type: ignore[typeddict-item]
+            try:
+                usable += KeySet.import_key_set(one).keys
+            except (JoseError, ValueError, TypeError, KeyError):
+                log.warning("oidc.key_unreadable", kid=str(each.get("kid"))[:200])
+    if not usable:
+        raise UnavailableError("the OpenID provider publishes no key that verifies signatures")
+    return KeySet(usable)

@@ -1,0 +1,238 @@
+"""Schemas of the answers about definitions: apps, programs, schedules, preferences, ticks and bookmarks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamsched.api.description.shared_schemas import APP, MAYBE_TEXT, PROGRAM, SCHEDULE, STATE, WHEN, paged
+from streamsched.codec.schema.apps import DEFINITIONS
+from streamsched.codec.schema.programs import KINDS
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    Schema,
+    answer,
+    any_text,
+    anything,
+    boolean,
+    extended,
+    instant,
+    listed,
+    named,
+    nullable,
+    one_of,
+    record,
+    ref,
+    text,
+    texts,
+    whole,
+    without,
+)
+
+_ONLY_SUBMITTED: Final = ("enabled", "onChange")
+_SOMETIMES: Final = ("catchUp", "late", "pauseAfter", "deadlines")
+
+
+def _written(schema: Schema, sometimes: tuple[str, ...]) -> Schema:
+    """A definition as it is written: with all members but some."""
+    return {**schema, "required": [each for each in schema["properties"] if each not in sometimes]}
+
+
+_SCHEDULE: Final = _written(without(DEFINITIONS["Schedule"], *_ONLY_SUBMITTED), _SOMETIMES)
+_KEY: Final = answer(
+    {"key": any_text("day=2026-03-01"), "openedAt": instant(), "updatedAt": instant(), "progress": ref("Progress")}
+)
+_LOSSES: Final = nullable(answer({"expiredKeys": whole(0), "droppedKeys": whole(0), "refusedEvents": whole(0)}))
+_SHOWN: Final = answer(
+    {
+        "id": SCHEDULE,
+        "when": any_text("7 partitions of default.flights", "The trigger as a sentence."),
+        "enabled": boolean(),
+        "state": STATE,
+        "pause": nullable(answer({"mode": any_text("keep"), "keep": boolean(), "until": WHEN, "note": any_text()})),
+        "generation": whole(1),
+        "createdAt": instant(),
+        "updatedAt": instant(),
+        "nextTickAt": WHEN,
+        "waitingJobs": whole(0),
+        "openKeys": whole(0),
+        "losses": _LOSSES,
+        "progress": nullable(anything({}, "How far the trigger is.") | {"type": "object"}),
+        "error": nullable(
+            answer(
+                {
+                    "kind": any_text("fold"),
+                    "message": any_text("cannot be decoded"),
+                    "signal": any_text("topic 3/17"),
+                    "at": instant(),
+                    "parked": whole(2),
+                    "attempts": whole(1),
+                    "release": any_text("0.1.0"),
+                    "why": any_text("the signal cannot be decoded"),
+                }
+            )
+        ),
+    }
+)
+_TICK: Final = answer(
+    {
+        "schedule": SCHEDULE,
+        "program": PROGRAM,
+        "state": STATE,
+        "leaf": any_text("cron:0 4 * * *"),
+        "when": any_text("at 04:00"),
+        "at": instant(),
+        "firesAt": instant(),
+    }
+)
+_NOTE: Final[dict[str, Any]] = {"kind": any_text("gap"), "text": any_text("02:30 does not exist on that day")}
+_FORECAST: Final = answer(
+    {
+        "leaf": any_text("cron:0 4 * * *"),
+        "when": any_text("at 04:00"),
+        "zone": nullable(any_text("UTC")),
+        "ticks": listed(
+            answer(
+                {
+                    "at": instant(),
+                    "local": any_text("2026-03-01T07:00:00+01:00"),
+                    "firesAt": instant(),
+                    "notes": listed(answer(_NOTE)),
+                }
+            )
+        ),
+        "omitted": listed(answer({"day": any_text("2026-03-29"), **_NOTE})),
+    }
+)
+_COMMIT: Final = answer({"number": whole(1), "commit": any_text("3f1c"), "manifest": any_text("_manifests/3f1c.json")})
+
+ANSWERS: Final[Definitions] = {
+    "AppSummary": answer(
+        {
+            "id": APP,
+            "programs": whole(2),
+            "schedules": named(whole(1), "total"),
+            "deployedAt": WHEN,
+            "deployedFrom": MAYBE_TEXT,
+        }
+    ),
+    "AppPage": paged("apps", ref("AppSummary")),
+    "StoredProgram": one_of(
+        *(extended(each, answer({"id": PROGRAM})) for each in KINDS),
+        about="A program with its id and default arguments.",
+    ),
+    "ProgramPage": paged("programs", ref("StoredProgram")),
+    "Progress": {
+        **answer(
+            {
+                "text": any_text("7 partitions of default.flights"),
+                "holds": boolean(example=False),
+                "have": whole(3),
+                "need": whole(7),
+                "missing": any_text("4 partitions of default.flights"),
+            },
+            {
+                "events": listed({"type": "object"}),
+                "older": whole(0),
+                "due_at": instant(),
+                "then": MAYBE_TEXT,
+                "children": listed(ref("Progress")),
+            },
+        ),
+        "additionalProperties": True,
+        "description": "How far a trigger is, and what it waits for.",
+    },
+    "StoredSchedule": {
+        **extended(_SCHEDULE, _SHOWN),
+        "properties": {**extended(_SCHEDULE, _SHOWN)["properties"], "verdicts": listed(ref("VerdictTotal"))},
+        "description": "A schedule: its definition, its state and its progress.",
+    },
+    "SuspendedSchedule": extended(
+        _SCHEDULE, _SHOWN, answer({"dropped": ref("Dropped"), "endedJobs": listed(any_text())})
+    ),
+    "SchedulePage": paged("schedules", ref("StoredSchedule")),
+    "VerdictTotal": answer({"verdict": any_text("used"), "late": MAYBE_TEXT, "total": whole(7), "lastAt": WHEN}),
+    "KeyPage": answer({"keys": listed(_KEY), "losses": _LOSSES}, {"next": any_text("day=2026-03-01")}),
+    "History": answer(
+        {
+            "history": listed(
+                answer({"at": instant(), "action": any_text("created"), "reason": any_text(), "detail": anything()})
+            )
+        }
+    ),
+    "ScheduleVersions": answer(
+        {
+            "versions": listed(
+                answer(
+                    {"generation": whole(1), "at": WHEN, "reason": any_text(), "definition": ref("ChangedSchedule")},
+                )
+            )
+        }
+    ),
+    "WhyNot": answer(
+        {
+            "schedule": SCHEDULE,
+            "summary": any_text("It waits for 4 partitions of default.flights."),
+            "lines": listed(answer({"at": WHEN, "job": MAYBE_TEXT, "text": any_text()})),
+            "events": listed(any_text("1 event was used")),
+            "progress": anything(),
+        }
+    ),
+    "TickList": answer({"ticks": listed(_TICK)}),
+    "Forecast": answer({"leaves": listed(_FORECAST)}),
+    "ScheduleForecast": answer(
+        {
+            "schedule": SCHEDULE,
+            "enabled": boolean(),
+            "state": STATE,
+            "leaves": listed(_FORECAST),
+            "sinceLastRun": listed(
+                answer(
+                    {"leaf": any_text(), "when": any_text(), "after": any_text("4h"), "at": WHEN, "active": boolean()}
+                )
+            ),
+        }
+    ),
+    "Preferences": answer(
+        {
+            "namespace": any_text("default"),
+            "deployed": boolean(),
+            "arguments": texts("region", "EU"),
+            "reason": any_text("the new region"),
+            "changedAt": WHEN,
+        }
+    ),
+    "NewPreferences": record({"arguments": texts("region", "EU")}, {"reason": text("the new region")}),
+    "ChangedPreferences": record(
+        {"arguments": named(nullable(text("EU")), "region")}, {"reason": text("the new region")}
+    ),
+    "BookmarkPage": paged(
+        "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": whole(3), "changedAt": WHEN})
+    ),
+    "Bookmark": answer(
+        {"name": any_text("watch.default.flights"), "revision": whole(3)},
+        {"changedAt": WHEN, "value": any_text("17"), "pending": MAYBE_TEXT},
+    ),
+    "FileSetCommit": _COMMIT,
+    "FileSetCommitPage": answer(
+        {"location": MAYBE_TEXT, "commits": listed(ref("FileSetCommit"))},
+        {"next": whole(1000, about="`after` of the following page.")},
+    ),
+    "NewFileSetCommit": record(
+        {
+            "commit": text("3f1c"),
+            "manifest": text("_manifests/3f1c.json", minLength=1),
+            "location": text("s3://lake/flights", minLength=1),
+        }
+    ),
+    "ForgottenCommits": answer({"deleted": whole(2)}),
+    "Cues": answer({"name": any_text("watch.default.flights"), "cues": whole(2)}),
+    "NewBookmark": record({"value": text("17"), "revision": whole(3)}, {"run": text("default.flights.weekly.1.1.r1")}),
+    "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),
+    "Priority": answer(
+        {"id": SCHEDULE, "pool": any_text("nightly"), "priority": nullable({"type": "integer", "examples": [5]})}
+    ),
+    "NewPriority": {
+        **record({"priority": nullable(whole(5, least=-1000, most=1000))}, {"reason": text("urgent")}),
+        "required": ["priority"],
+    },
+}

@@ -1,0 +1,376 @@
+"""Schemas of bodies and answers about jobs, runs, backfills and graphs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.codec.schema.apps import DEFINITIONS
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    answer,
+    any_text,
+    boolean,
+    choice,
+    duration,
+    extended,
+    instant,
+    listed,
+    named,
+    nullable,
+    one_of,
+    record,
+    ref,
+    text,
+    texts,
+    whole,
+)
+from streamsched.codec.views.run_metrics import NAMES as METRICS
+from streamsched.domain.backfills.backfill import BackfillState, ItemState
+from streamsched.domain.graph.node import NodeState
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+
+_MAYBE_RUN: Final = nullable(choice(RunState))
+_JOB: Final = answer(
+    {
+        "id": JOB,
+        "schedule": nullable(SCHEDULE),
+        "generation": nullable(whole(1)),
+        "sequence": nullable(whole(1)),
+        "program": nullable(PROGRAM),
+        "state": choice(("LAUNCHED", *(each for each in JobState if each != "LAUNCHED"))),
+        "reason": MAYBE_TEXT,
+        "satisfiedAt": WHEN,
+        "createdAt": instant(),
+        "nextCheckAt": WHEN,
+        "waiting": listed(any_text("concurrency 1 of 1")),
+        "joined": nullable(whole(0)),
+        "endedAt": WHEN,
+        "runs": listed(RUN),
+        "missed": listed(any_text("start-by 30m")),
+        "attempts": whole(1),
+        "outcome": _MAYBE_RUN,
+        "outcomeReason": MAYBE_TEXT,
+        "lastRunStartedAt": WHEN,
+        "lastRunEndedAt": WHEN,
+        "failures": whole(0),
+        "submission": nullable(
+            answer(
+                {
+                    "reason": any_text("by hand"),
+                    "arguments": texts(),
+                    "key": texts(),
+                    "rerunOf": MAYBE_TEXT,
+                    "muted": boolean(example=False),
+                    "backfill": MAYBE_TEXT,
+                }
+            )
+        ),
+    }
+)
+_METRICS: Final = answer(
+    {**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
+)
+_RUN: Final = answer(
+    {
+        "id": RUN,
+        "job": nullable(JOB),
+        "schedule": nullable(SCHEDULE),
+        "program": PROGRAM,
+        "attempt": whole(1),
+        "arguments": texts(),
+        "state": choice(RunState),
+        "reason": MAYBE_TEXT,
+        "createdAt": instant(),
+        "startedAt": WHEN,
+        "endedAt": WHEN,
+        "exitCode": nullable({"type": "integer", "examples": [0]}),
+        "runner": MAYBE_TEXT,
+        "start": MAYBE_TEXT,
+        "heartbeatAt": WHEN,
+        "logPath": MAYBE_TEXT,
+        "rerunOf": MAYBE_TEXT,
+        "muted": boolean(example=False),
+        "metrics": nullable(_METRICS),
+    }
+)
+_PROVENANCE: Final = answer(
+    {
+        "origin": answer(
+            {
+                "kind": choice(("events", "submission", "rerun", "backfill", "node", "start")),
+                "text": any_text("7 events"),
+                "events": listed(any_text()),
+                "rerunOf": MAYBE_TEXT,
+                "backfill": MAYBE_TEXT,
+                "item": nullable(whole(1)),
+            }
+        ),
+        "arguments": texts("day", "property of the schedule"),
+        "changedSince": listed(any_text("program default.flights.join")),
+        "chain": listed(
+            answer(
+                {
+                    "job": JOB,
+                    "run": nullable(RUN),
+                    "attempt": nullable(whole(1)),
+                    "state": _MAYBE_RUN,
+                    "rerunOf": MAYBE_TEXT,
+                    "startedAt": WHEN,
+                    "endedAt": WHEN,
+                }
+            )
+        ),
+    }
+)
+_WHY: Final = answer(
+    {
+        "job": JOB,
+        "state": any_text("PENDING_CONSTRAINT"),
+        "summary": any_text("It waits for a slot."),
+        "since": WHEN,
+        "clauses": listed(
+            answer(
+                {
+                    "text": any_text("concurrency 1 of 1"),
+                    "needs": any_text("no active run"),
+                    "holds": nullable(boolean(example=False)),
+                    "at": WHEN,
+                    "holders": listed(
+                        answer(
+                            {
+                                "run": RUN,
+                                "href": any_text("/v1/runs/default.flights.weekly.1.1.r1"),
+                                "state": any_text("RUNNING"),
+                                "since": WHEN,
+                                "schedule": MAYBE_TEXT,
+                            }
+                        )
+                    ),
+                }
+            )
+        ),
+        "earliest": WHEN,
+        "earliestBecause": MAYBE_TEXT,
+        "timeout": WHEN,
+        "deadlines": listed(any_text()),
+        "satisfiedBy": listed(any_text()),
+        "runs": listed(any_text()),
+        "history": listed(answer({"at": instant(), "subject": any_text(), "action": any_text(), "reason": MAYBE_TEXT})),
+    }
+)
+_OPTIONS: Final = {"arguments": texts(about="They override all others."), **REASON, "mute": boolean(example=False)}
+_SUBMITTED: Final = answer({"job": JOB, "repeated": boolean(example=False)})
+_COUNTS: Final = answer(
+    {each: whole(0) for each in ("jobs", "skipped", "waiting", "active", "succeeded", "failed", "dropped")}
+)
+_ITEM: Final = {"job": JOB, "logicalTime": WHEN, "key": MAYBE_TEXT, "events": whole(1)}
+_BACKFILL: Final = answer(
+    {
+        "id": any_text("default.flights.weekly.backfill-1"),
+        "schedule": SCHEDULE,
+        "state": choice(BackfillState),
+        "stateReason": any_text(""),
+        "counts": _COUNTS,
+        "createdAt": instant(),
+        "changedAt": instant(),
+        "endedAt": WHEN,
+        "only": choice(("missing", "failed", "all")),
+        "order": choice(("oldest", "newest")),
+        "maxActive": whole(4),
+        "mute": boolean(example=False),
+        "arguments": texts(),
+        "reason": any_text(),
+    },
+    {
+        "from": any_text("2026-03-01"),
+        "to": any_text("2026-03-07"),
+        "keys": named(listed(any_text())),
+        "dataset": any_text("default.flights"),
+        "partitions": {"type": "object"},
+        "maxFailures": whole(20),
+    },
+)
+_VALUES: Final = one_of(text("2013-01-01..2013-01-31"), listed(text("AA")))
+_SPAN: Final = {
+    "from": text("2026-03-01"),
+    "to": text("2026-03-07"),
+    "keys": named(_VALUES, "day"),
+    "dataset": text("default.flights"),
+    "partitions": listed(one_of(text("day=2026-03-01"), {"type": "object"})),
+}
+_NODE: Final = {
+    "task": any_text("report"),
+    "jobId": any_text("20260301"),
+    "state": nullable(choice(NodeState)),
+}
+_NODE_SHOWN: Final = answer(
+    {
+        **_NODE,
+        "runState": _MAYBE_RUN,
+        "job": nullable(JOB),
+        "round": whole(1),
+        "reason": MAYBE_TEXT,
+        "createdAt": instant(),
+        "changedAt": instant(),
+    }
+)
+_WAITING_NODE: Final = {**_NODE, "awaits": MAYBE_TEXT}
+_PLAN: Final = answer(
+    {
+        "task": any_text("report"),
+        "submitted": whole(1),
+        "created": named(whole(1), "report"),
+        "reset": named(whole(0), "report"),
+        "joined": whole(0),
+        "skipped": whole(0),
+        "ended": listed(answer(_NODE)),
+        "endedInAll": whole(0),
+        "awaited": listed(any_text()),
+        "awaitedInAll": whole(0),
+        "jobs": whole(1),
+    },
+    {"downstream": named(named(whole(1), "COMPLETED"), "report")},
+)
+
+EXECUTIONS: Final[Definitions] = {
+    "Job": _JOB,
+    "JobPage": paged("jobs", ref("Job")),
+    "Why": _WHY,
+    "Run": _RUN,
+    "RunPage": paged("runs", ref("Run")),
+    "ExplainedRun": extended(_RUN, answer({"provenance": nullable(_PROVENANCE)})),
+    "Kill": record({}, {**REASON, "atOnce": boolean(example=False)}),
+    "ProgramSubmission": record(
+        {},
+        {
+            "arguments": texts(),
+            **REASON,
+            "token": text("7f3a", minLength=1, maxLength=255),
+            "now": boolean(example=False),
+            "atMost": whole(1, least=1),
+            "force": boolean(example=False),
+        },
+    ),
+    "ScheduleSubmission": record({}, {"arguments": texts(), "key": texts(), **REASON}),
+    "Submitted": _SUBMITTED,
+    "SubmittedOrStarted": one_of(_SUBMITTED, answer({"run": RUN})),
+    "Rerun": record({}, _OPTIONS),
+    "BulkRerun": record(
+        {}, {"since": duration("1d"), "runs": listed(text("default.flights.weekly.1.1.r1")), **_OPTIONS}
+    ),
+    "SubmittedJobs": answer({"jobs": listed(_SUBMITTED)}),
+    "FailedJobs": answer(
+        {
+            "jobs": listed(
+                answer(
+                    {
+                        "id": JOB,
+                        "run": RUN,
+                        "outcome": choice(RunState),
+                        "outcomeReason": MAYBE_TEXT,
+                        "lastRunEndedAt": WHEN,
+                    }
+                )
+            )
+        }
+    ),
+    "NewBackfill": {
+        **record(
+            {},
+            {
+                **_SPAN,
+                "only": choice(("missing", "failed", "all")),
+                "order": choice(("oldest", "newest")),
+                "maxActive": whole(4, least=1, most=1000),
+                "maxFailures": whole(20, most=1000),
+                "confirmed": boolean(example=False),
+                **_OPTIONS,
+            },
+            "One span: `from` and `to`, or `keys`, or `dataset` and `partitions`.",
+        ),
+        "examples": [{"from": "2026-03-01", "to": "2026-03-07", "maxActive": 4, "reason": "the feed was down"}],
+    },
+    "Backfill": _BACKFILL,
+    "StartedBackfill": extended(_BACKFILL, answer({"repeated": boolean(example=False)})),
+    "BackfillPage": paged("backfills", ref("Backfill")),
+    "BackfillPlan": answer(
+        {
+            "counts": _COUNTS,
+            "jobs": listed(
+                answer(
+                    {
+                        **_ITEM,
+                        "arguments": texts(),
+                        "known": choice(("missing", "active", "failed", "succeeded")),
+                        "latest": MAYBE_TEXT,
+                    }
+                )
+            ),
+        }
+    ),
+    "BackfillJobPage": paged(
+        "jobs",
+        answer({"number": whole(1), **_ITEM, "state": choice(ItemState), "outcome": MAYBE_TEXT, "reason": MAYBE_TEXT}),
+    ),
+    "Graph": answer(
+        {
+            "app": APP,
+            "generation": whole(1),
+            "tasks": listed(
+                extended(
+                    DEFINITIONS["StoredTask"],
+                    answer({"name": any_text("report"), "nodes": named(whole(1), "COMPLETED")}),
+                )
+            ),
+        }
+    ),
+    "NodeList": answer({"nodes": listed(_NODE_SHOWN)}),
+    "Node": answer(
+        {
+            **_NODE,
+            "job": nullable(JOB),
+            "reason": MAYBE_TEXT,
+            "awaits": MAYBE_TEXT,
+            "valid": nullable(boolean()),
+            "groups": listed(
+                answer(
+                    {
+                        "group": any_text("default"),
+                        "parents": whole(1),
+                        "missing": whole(1),
+                        "lacks": listed(answer(_WAITING_NODE)),
+                    }
+                )
+            ),
+        },
+        {"runState": _MAYBE_RUN, "round": whole(1), "createdAt": instant(), "changedAt": instant()},
+    ),
+    "NodeSubmission": {
+        **record(
+            {"task": text("report")},
+            {
+                "jobIds": listed(text("20260301")),
+                "values": named(listed(text("AA")), "client"),
+                "ranges": named(text("20140101..20140131"), "date"),
+                "all": listed(text("client")),
+                "again": boolean(example=False),
+            },
+        ),
+        "examples": [{"task": "report", "jobIds": ["20260301"]}],
+    },
+    "NodeRerun": record({"task": text("report"), "jobIds": listed(text("20260301"), minItems=1)}),
+    "NodeCancellation": record({"task": text("report")}, {"jobIds": listed(text("20260301")), **REASON}),
+    "NodePlan": _PLAN,
+    "CancelledNodes": answer(
+        {
+            "failed": whole(1),
+            "cancelled": listed(JOB),
+            "running": listed(JOB),
+            "ended": whole(0),
+            "unknown": whole(0),
+        }
+    ),
+    "Picture": {"type": "object", "description": "Nodes and edges."},
+}

@@ -1,0 +1,201 @@
+"""Schemas of events, and of the dialects of CDAP, PagerDuty and Dapr, of which the shapes are those of their makers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamsched.api.description.shared_schemas import MAYBE_TEXT
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    Schema,
+    answer,
+    any_text,
+    anything,
+    constant,
+    listed,
+    named,
+    nullable,
+    one_of,
+    ref,
+    text,
+    texts,
+    whole,
+)
+
+
+def _like(example: Any, about: str) -> Schema:
+    """An object of another product's dialect."""
+    return {"type": "object", "examples": [example], "description": about}
+
+
+_VERDICT: Final = answer(
+    {
+        "at": any_text("2026-03-01T06:00:00Z"),
+        "source": any_text("feeds"),
+        "verdict": any_text("used"),
+        "text": any_text("was used by job default.flights.weekly.1.1"),
+        "then": listed(any_text()),
+    },
+    {
+        "schedule": any_text("default.flights.weekly"),
+        "generation": whole(1),
+        "next": whole(1),
+        "leaves": anything([]),
+        "cells": anything([]),
+        "why": anything(),
+        "late": anything(),
+        "key": any_text("partition:default.flights"),
+        "place": any_text(),
+        "path": any_text(),
+        "reason": any_text(),
+        "since": any_text(),
+        "job": {"type": "object"},
+        "progress": {"type": "object"},
+    },
+)
+_REFUSED: Final = listed(
+    answer({"index": whole(1), "path": any_text("$.data.dataset"), "reason": any_text("must be text")})
+)
+_ACCEPTED: Final = answer(
+    {"accepted": whole(1), "ids": listed(any_text("e1")), "errors": _REFUSED},
+    {"unheard": nullable(listed(any_text("partition:default.flights")))},
+)
+_RUNTIME: Final = listed(
+    answer({"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": whole(1_772_000_000_000)})
+)
+_PAGERDUTY_TASK: Final = answer(
+    {
+        "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
+        "partitionId": whole(3),
+        "data": anything({"to": "x"}),
+        "numberOfAttempts": whole(0),
+        "status": any_text("Incomplete"),
+        "details": {"type": "object", "examples": [{"attempts": []}]},
+    }
+)
+_ERRORS: Final = {"errors": listed(any_text("Unable to parse provided task key"))}
+
+FOREIGN: Final[Definitions] = {
+    "AcceptedEvents": _ACCEPTED,
+    "RefusedEvents": {
+        "type": "object",
+        "description": "A problem with the members of the answer to accepted events.",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": any_text("urn:streamsched:problem:bad-request"),
+            "title": any_text("Bad Request"),
+            "status": whole(400),
+            "detail": any_text("no event was accepted: $.data.dataset: must be text"),
+            "accepted": whole(0),
+            "errors": _REFUSED,
+        },
+    },
+    "EventReport": answer(
+        {
+            "event": any_text("e1"),
+            "summary": any_text("1 schedule used it."),
+            "verdicts": listed(_VERDICT),
+            "hints": listed(any_text()),
+            "behind": anything(),
+        }
+    ),
+    "CdapSchedule": _like(
+        {
+            "program": {"programName": "join", "programType": "WORKFLOW"},
+            "trigger": {
+                "type": "PARTITION",
+                "dataset": {"namespace": "default", "dataset": "lines"},
+                "numPartitions": 5,
+            },
+            "constraints": [{"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}],
+            "timeoutMillis": 86_400_000,
+        },
+        "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
+    ),
+    "CdapSchedules": listed(ref("CdapSchedule")),
+    "CdapApps": listed(
+        answer(
+            {
+                "type": constant("App"),
+                "name": any_text("flights"),
+                "version": any_text("-SNAPSHOT"),
+                "description": any_text(""),
+            }
+        )
+    ),
+    "CdapApp": answer(
+        {
+            "name": any_text("flights"),
+            "appVersion": any_text("-SNAPSHOT"),
+            "description": any_text(""),
+            "programs": listed(
+                answer(
+                    {
+                        "type": constant("Workflow"),
+                        "app": any_text("flights"),
+                        "name": any_text("join"),
+                        "description": any_text(""),
+                    }
+                )
+            ),
+        }
+    ),
+    "CdapStatus": answer({"status": any_text("SCHEDULED")}),
+    "CdapTicks": _RUNTIME,
+    "CdapTicksOfPrograms": listed({"type": "object"}),
+    "CdapPrograms": listed(_like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program.")),
+    "CdapPreferences": texts("region", "EU"),
+    "PagerdutyStatus": answer({"status": any_text("OK")}),
+    "PagerdutyTask": answer({"task": _PAGERDUTY_TASK, **_ERRORS}),
+    "PagerdutyTasks": answer({"tasks": listed(_PAGERDUTY_TASK), **_ERRORS}),
+    "PagerdutyProblem": answer(_ERRORS),
+    "PagerdutyDrop": _like({"task": {"status": "Dropped"}}, "The task's new status."),
+    "PagerdutyNewTasks": listed(
+        _like(
+            {
+                "orderingId": "incident-1",
+                "scheduledTime": "2126-02-09T01:41:12.959Z",
+                "uniquenessKey": "notify-1",
+                "taskData": {"a": "b"},
+                "version": 1,
+            },
+            "A record as on the topic.",
+        ),
+        maxItems=1000,
+    ),
+    "PagerdutyRegistered": answer(
+        {
+            "tasks": listed(answer({"key": any_text(), "verdict": any_text("made"), "id": any_text("5f0c")})),
+            **_ERRORS,
+        }
+    ),
+    "LineageEvent": _like(
+        {
+            "eventType": "COMPLETE",
+            "eventTime": "2026-01-02T03:04:05Z",
+            "run": {"runId": "0198a3c1-7d2e-7c3b-9f10-1c2d3e4f5a6b"},
+            "job": {"namespace": "airflow", "name": "load"},
+            "outputs": [{"namespace": "s3://lake", "name": "flights"}],
+        },
+        "A run event of OpenLineage, version 1 or 2 of its schema.",
+    ),
+    "AcceptedLineage": answer(
+        {
+            "ids": listed(any_text("lineage-5f0c")),
+            "cued": listed(any_text("default.flights")),
+            "ignored": listed(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
+        }
+    ),
+    "DaprJob": _like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
+    "DaprJobs": answer({"jobs": listed(ref("DaprJob"))}),
+    "DaprDeleted": answer({"deleted": whole(2)}),
+    "DaprImported": answer({"imported": whole(2)}),
+    "AnyText": text("a line", pattern="^.*$"),
+    "AnyEvents": one_of(
+        ref("Event"),
+        listed(one_of(ref("Event"), {"type": "object"})),
+        {"type": "object", "description": "A CDAP notification."},
+    ),
+    "Names": named(any_text()),
+    "MaybeText": MAYBE_TEXT,
+}

@@ -1,0 +1,62 @@
+"""Schemas of Spark profiles and bundles."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.api.description.shared_schemas import PROGRAM, REASON
+from streamsched.codec.schema.programs import SIZES, secret_texts
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    answer,
+    any_text,
+    boolean,
+    instant,
+    listed,
+    record,
+    ref,
+    text,
+    whole,
+)
+
+_DIGEST: Final = any_text("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "SHA-256 of the archive.")
+_NAMESPACE: Final = any_text("default")
+_CONF: Final = secret_texts("spark.executor.memoryOverhead", "1g")
+
+NEEDS: Final[Definitions] = {
+    "SparkProfile": answer(
+        {
+            "namespace": _NAMESPACE,
+            "name": any_text("large"),
+            "conf": _CONF,
+            "reason": any_text("more memory"),
+            "changedAt": instant(),
+            "users": listed(PROGRAM),
+        },
+        {"master": any_text("spark://host:7077"), **SIZES},
+    ),
+    "SparkProfileList": answer({"profiles": listed(ref("SparkProfile"))}),
+    "NewSparkProfile": record({}, {"master": text("spark://host:7077"), "conf": _CONF, **SIZES, **REASON}),
+    "BundleList": answer(
+        {
+            "bundles": listed(
+                answer(
+                    {
+                        "namespace": _NAMESPACE,
+                        "digest": _DIGEST,
+                        "bytes": whole(10240),
+                        "files": whole(3),
+                        "createdAt": instant(),
+                        "usedAt": instant(),
+                        "programs": whole(1),
+                    }
+                )
+            )
+        }
+    ),
+    "BundleUse": answer({"namespace": _NAMESPACE, "digest": _DIGEST, "exists": boolean(), "limit": whole(268_435_456)}),
+    "StoredBundle": answer(
+        {"namespace": _NAMESPACE, "digest": _DIGEST, "bytes": whole(10240), "files": whole(3), "new": boolean()}
+    ),
+    "Archive": text("bytes of a tar archive", contentMediaType="application/x-tar"),
+}

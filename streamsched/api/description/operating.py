@@ -1,0 +1,331 @@
+"""Schemas of bodies and answers about limits, tasks, tokens, the audit and the installation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    answer,
+    any_text,
+    anything,
+    boolean,
+    choice,
+    constant,
+    duration,
+    extended,
+    instant,
+    listed,
+    named,
+    nullable,
+    number,
+    one_of,
+    record,
+    ref,
+    text,
+    texts,
+    whole,
+)
+from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.schedules.schedule import Misfire
+from streamsched.domain.tasks.queue import TaskIdentity
+from streamsched.domain.tasks.task import OnExisting, TaskState
+
+_SLOTS: Final = nullable({**whole(4), "maximum": 2**31 - 1})
+_GRANT: Final = {
+    "role": choice(AccessRole),
+}
+_GRANT_OPTIONS: Final = {
+    "namespace": text("sales", pattern=r"^([a-zA-Z0-9_]+|\*)$"),
+    "names": listed(text("raw_*", minLength=1, maxLength=255)),
+    "shell": boolean(example=False),
+    "masters": listed(text("spark://host:*", minLength=1, maxLength=255)),
+}
+_TOKEN: Final = answer(
+    {
+        "id": any_text("0a1b2c3d4e5f"),
+        "name": any_text("ci"),
+        "grants": listed(ref("Grant")),
+        "createdAt": instant(),
+        "createdBy": any_text("token:admin"),
+        "expiresAt": WHEN,
+        "revokedAt": WHEN,
+        "revokedBy": MAYBE_TEXT,
+        "usedAt": WHEN,
+        "invalid": MAYBE_TEXT,
+    }
+)
+_POLICY: Final = record(
+    {"target": ref("TaskTarget")},
+    {
+        "retry": ref("TaskRetry"),
+        "grace": duration("10s"),
+        "dedupe": duration("14d"),
+        "maxInFlight": whole(10, least=1, most=2**31 - 1),
+        "rate": number(5.0),
+        "burst": whole(10, least=1, most=2**31 - 1),
+        "identity": choice(TaskIdentity),
+        "ends": text("default.mailed", pattern=r"^([a-zA-Z0-9_]+\.)?[$a-zA-Z0-9_-]+$"),
+    },
+)
+_QUEUE: Final = answer(
+    {
+        "name": any_text("mail"),
+        **_POLICY["properties"],
+        "paused": boolean(example=False),
+        "tasks": whole(0),
+        "inFlight": whole(0),
+        "readyAt": WHEN,
+    }
+)
+_TASK: Final = answer(
+    {
+        "id": any_text("5f0c"),
+        "queue": any_text("mail"),
+        "lane": any_text("customer-7"),
+        "key": any_text("welcome"),
+        "state": choice(TaskState),
+        "due": instant(),
+        "nextAt": WHEN,
+        "generation": whole(1),
+        "fired": whole(0),
+        "failures": whole(0),
+        "losses": whole(0),
+        "interruptions": whole(0),
+        "createdAt": instant(),
+        "endedAt": WHEN,
+        "final": nullable(boolean()),
+        "reason": MAYBE_TEXT,
+        "recurrence": anything(None),
+        "retry": anything(None),
+        "bytes": whole(0),
+        "attempts": listed({"type": "object"}),
+    }
+)
+_REASONS: Final = listed(answer({"text": any_text("due in 5m"), "until": WHEN}))
+_NEW_TASK: Final = record(
+    {"key": text("welcome")},
+    {
+        "lane": text("customer-7"),
+        "due": instant(),
+        "after": duration("10m"),
+        "data": anything({"to": "x"}),
+        "text": text("hello"),
+        "base64": text("aGVsbG8="),
+        "contentType": text("application/json"),
+        "recurrence": record(
+            {"rhythm": {"type": "object", "examples": [{"type": "EVERY", "interval": "1h"}]}},
+            {
+                "repeats": whole(10, least=1),
+                "until": instant(),
+                "ttl": duration("1d"),
+                "misfire": choice(Misfire),
+                "window": duration("6h"),
+            },
+        ),
+        "retry": ref("TaskRetry"),
+        "onExisting": choice(OnExisting),
+    },
+) | {"examples": [{"key": "welcome", "lane": "customer-7", "after": "10m", "data": {"to": "x"}}]}
+_LETTER: Final = answer(
+    {
+        "id": any_text("0/17"),
+        "topic": any_text("events.partitions"),
+        "partition": whole(0),
+        "offset": whole(17),
+        "at": instant(),
+        "path": any_text("$.data.dataset"),
+        "reason": any_text("must be text but is null"),
+        "key": MAYBE_TEXT,
+        "value": MAYBE_TEXT,
+    },
+    {"cut": anything(None)},
+)
+_CLUSTER: Final = {
+    "name": any_text("main"),
+    "probe": MAYBE_TEXT,
+    "freeCores": nullable(whole(8)),
+    "freeMemory": nullable(whole(16_000_000_000)),
+    "running": nullable(whole(2)),
+    "readAt": WHEN,
+    "stale": boolean(example=False),
+    "failed": MAYBE_TEXT,
+    "failingSince": WHEN,
+    "waiting": whole(0),
+    "gates": listed(
+        answer(
+            {
+                "needs": any_text("8 free cores of main"),
+                "open": boolean(),
+                "since": WHEN,
+                "started": whole(0),
+                "startsPerReading": whole(1),
+                "waiting": whole(0),
+            }
+        )
+    ),
+}
+
+OPERATING: Final[Definitions] = {
+    "Group": answer(
+        {
+            "name": any_text("warehouse"),
+            "limit": _SLOTS,
+            "taken": whole(1),
+            "slots": listed(answer({"run": RUN, "weight": whole(1)})),
+            "waiting": whole(0),
+            "changedAt": WHEN,
+        }
+    ),
+    "GroupPage": paged("groups", ref("Group")),
+    "GroupLimit": record({"limit": _SLOTS}, REASON),
+    "Pool": answer(
+        {
+            "name": any_text("nightly"),
+            "size": _SLOTS,
+            "taken": whole(1),
+            "runs": listed(RUN),
+            "waiting": whole(0),
+            "age": any_text("10m"),
+            "schedules": listed(
+                answer(
+                    {"id": SCHEDULE, "priority": {"type": "integer", "examples": [0]}, "online": boolean(example=False)}
+                )
+            ),
+            "changedAt": WHEN,
+        }
+    ),
+    "PoolPage": paged("pools", ref("Pool")),
+    "PoolSize": record({"size": _SLOTS}, {"age": duration("10m"), **REASON}),
+    "ClusterPage": paged("clusters", answer(_CLUSTER)),
+    "TaskTarget": one_of(
+        record(
+            {"type": constant("http"), "url": text("https://example.org/mail")},
+            {"timeout": duration("30s"), "headers": texts("X-Team", "data")},
+        ),
+        record({"type": constant("publish"), "event": text("default.mailed")}),
+        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": whole(5, least=1)}),
+    ),
+    "TaskRetry": one_of(
+        record(
+            {"type": constant("backoff")},
+            {"retries": whole(100), "delay": duration("20s"), "longest": duration("2m"), "jitter": number(0.5)},
+        ),
+        record({"type": constant("period"), "period": duration("30s")}),
+        record({"type": constant("constant"), "interval": duration("1s")}, {"retries": whole(3)}),
+    ),
+    "QueuePolicy": extended(_POLICY, record({}, REASON)),
+    "Queue": _QUEUE,
+    "QueuePage": paged("queues", ref("Queue")),
+    "NewTask": _NEW_TASK,
+    "RegisteredTasks": answer(
+        {
+            "tasks": listed(
+                answer(
+                    {
+                        "id": any_text("5f0c"),
+                        "generation": whole(1),
+                        "verdict": choice(("made", "replaced", "started", "ended", "exists")),
+                    }
+                )
+            )
+        }
+    ),
+    "QueuedTask": _TASK,
+    "QueuedTaskPage": paged("tasks", ref("QueuedTask")),
+    "TaskWithEnds": extended(_TASK, answer({"ends": listed(ref("QueuedTask"))})),
+    "ExplainedTask": extended(_TASK, answer({"reasons": _REASONS})),
+    "NewDue": {**record({}, {"due": instant(), "after": duration("10m"), **REASON}), "examples": [{"after": "10m"}]},
+    "Lane": answer(
+        {
+            "queue": any_text("mail"),
+            "name": any_text("customer-7"),
+            "partition": whole(3),
+            "tasks": whole(1),
+            "head": nullable(
+                answer(
+                    {
+                        "id": any_text("5f0c"),
+                        "key": any_text("welcome"),
+                        "state": choice(TaskState),
+                        "nextAt": WHEN,
+                        "failures": whole(0),
+                        "losses": whole(0),
+                        "error": MAYBE_TEXT,
+                    }
+                )
+            ),
+            "reasons": _REASONS,
+        }
+    ),
+    "LanePartitions": answer(
+        {
+            "partitions": whole(16),
+            "wanted": nullable(whole(16)),
+            "settled": boolean(),
+            "step": MAYBE_TEXT,
+            "taken": whole(16),
+        }
+    ),
+    "NewLanePartitions": record({"partitions": whole(32, least=1, most=256)}),
+    "TaskOwners": answer({"owners": listed(answer({"id": any_text("host-1"), "url": any_text("http://host:1234")}))}),
+    "Grant": record(_GRANT, _GRANT_OPTIONS, "A role in a namespace, or in all."),
+    "Caller": answer({"name": any_text("token:ci"), "grants": listed(ref("Grant"))}),
+    "Token": _TOKEN,
+    "TokenPage": paged("tokens", ref("Token")),
+    "NewToken": record(
+        {"name": text("ci", minLength=1, maxLength=255), "grants": listed(ref("Grant"), minItems=1, maxItems=100)},
+        {"expiresIn": duration("30d")},
+    ),
+    "CreatedToken": extended(_TOKEN, answer({"text": any_text("sst_…", "The token. It is shown only here.")})),
+    "AuditPage": paged(
+        "entries",
+        answer(
+            {
+                "number": whole(1),
+                "at": instant(),
+                "caller": any_text("token:ci"),
+                "action": any_text("PUT /v1/groups/{name}"),
+                "target": any_text("/v1/groups/warehouse"),
+                "detail": {"type": "object", "examples": [{"status": 200}]},
+                "hash": any_text("9f86d0"),
+            }
+        ),
+    ),
+    "AuditVerdict": one_of(
+        answer({"intact": boolean(), "entries": whole(4), "last": any_text("9f86d0")}),
+        answer({"intact": boolean(example=False), "number": whole(2), "reason": any_text("its content has changed")}),
+    ),
+    "Overview": {"type": "object", "description": "Shards, and what waits for the relay, timers and launchers."},
+    "Checks": answer(
+        {
+            "health": any_text("ok"),
+            "findings": listed(
+                answer(
+                    {"check": any_text("clocks"), "health": any_text("ok"), "found": any_text(), "advice": any_text("")}
+                )
+            ),
+        }
+    ),
+    "DeadLetter": _LETTER,
+    "DeadLetterPage": paged("letters", ref("DeadLetter")),
+    "Purged": answer({"purged": whole(3)}),
+    "Replayed": answer({"id": any_text("0/17"), "topic": any_text("events.partitions"), "partition": whole(0)}),
+    "ShardState": answer(
+        {
+            "schedule": SCHEDULE,
+            "shard": whole(0),
+            "generation": whole(1),
+            "enabled": boolean(),
+            "keeping": boolean(),
+            "draining": boolean(example=False),
+            "backlog": boolean(example=False),
+            "when": any_text(),
+            "fired": whole(0),
+            "progress": {"type": "object"},
+            "open": named({"type": "object"}, "day=2026-03-01"),
+        }
+    ),
+    "Health": answer({"status": any_text("ready"), "checks": named(any_text("ok"), "database")}),
+}

@@ -1,0 +1,123 @@
+"""What the descriptions of several routes share: problems, changes, plans and losses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    Schema,
+    answer,
+    any_text,
+    anything,
+    boolean,
+    choice,
+    extended,
+    instant,
+    listed,
+    nullable,
+    record,
+    ref,
+    text,
+    whole,
+)
+
+#: Names in answers, as examples.
+APP: Final = any_text("default.flights")
+SCHEDULE: Final = any_text("default.flights.weekly")
+PROGRAM: Final = any_text("default.flights.join")
+JOB: Final = any_text("default.flights.weekly.1.1")
+RUN: Final = any_text("default.flights.weekly.1.1.r1")
+STATE: Final = choice(("enabled", "paused", "disabled", "error"))
+WHEN: Final = nullable(instant())
+MAYBE_TEXT: Final = nullable(any_text("a text"))
+REASON: Final = {"reason": text("moved to the new cluster", about="Stored in the history.")}
+NONE_OR_TEXT: Final = MAYBE_TEXT
+_ACTION: Final = choice(("created", "updated", "unchanged", "deleted", "kept"))
+
+
+def paged(name: str, item: Schema) -> Schema:
+    """A page of a list."""
+    return answer({name: listed(item)}, {"next": any_text("default.flights.weekly", "`after` of the following page.")})
+
+
+_CHANGED_PROGRAM: Final = answer({"id": PROGRAM, "action": any_text("created"), "reason": MAYBE_TEXT})
+_FIELDS: Final = {
+    "fields": listed(answer({"field": any_text("timeout"), "before": anything("1h"), "after": anything("2h")}))
+}
+_CHANGED_SCHEDULE: Final = answer(
+    {
+        "id": SCHEDULE,
+        "action": any_text("created"),
+        "generation": whole(1),
+        "enabled": boolean(),
+        "state": STATE,
+        "keeps": boolean(example=False),
+        "reason": MAYBE_TEXT,
+    },
+    {"dropped": ref("Dropped")},
+)
+_CHANGES: Final = {"programs": listed(_CHANGED_PROGRAM), "schedules": listed(_CHANGED_SCHEDULE)}
+_STAKE: Final = {"leaf": any_text("partition:default.flights"), "have": whole(3), "need": whole(7)}
+_PLANNED: Final = answer(
+    {
+        "id": SCHEDULE,
+        "action": any_text("updated"),
+        "reason": MAYBE_TEXT,
+        "keeps": boolean(example=False),
+        "loses": boolean(),
+        **_FIELDS,
+        "accumulated": listed(answer({**_STAKE, "fits": boolean()})),
+        "waitingJobs": whole(1),
+        "openKeys": whole(0),
+        "parkedSignals": whole(0),
+    }
+)
+
+SHARED: Final[Definitions] = {
+    "Reason": record({}, REASON, "Why; stored in the history."),
+    "Nothing": record({}),
+    "Problem": answer(
+        {
+            "type": any_text("urn:streamsched:problem:bad-request"),
+            "title": any_text("Bad Request"),
+            "status": {**whole(400, least=400, most=599)},
+            "detail": any_text("$.trigger.numPartitions: must be at least 1 but is 0"),
+        },
+        {
+            "path": any_text("$.trigger.numPartitions", "JSON path into the body, or the name of a parameter."),
+            "reason": any_text("must be at least 1 but is 0"),
+            "kind": any_text("schedule"),
+            "name": any_text("default.flights.weekly"),
+            "retriable": boolean(example=False, about="Whether the same request can succeed later."),
+        },
+        "A problem as in RFC 9457.",
+    ),
+    "Changes": answer({"app": APP, **_CHANGES}, {"installation": any_text(), "endedJobs": listed(JOB)}),
+    "ProgramChanges": answer(_CHANGES),
+    "PendingChanges": answer(
+        {"app": APP, **_CHANGES, "change": any_text("1-2"), "pending": whole(2), "acknowledged": boolean(example=False)}
+    ),
+    "Change": answer({"change": any_text("1-2"), "pending": whole(0), "acknowledged": boolean()}),
+    "Dropped": answer(
+        {
+            "accumulated": listed(answer(_STAKE)),
+            "waitingJobs": whole(0),
+            "openKeys": whole(0),
+            "parkedSignals": whole(0),
+        },
+        about="What a schedule lost.",
+    ),
+    "Plan": answer(
+        {
+            "dryRun": boolean(),
+            "plan": any_text("3f1c", "Identifies the plan; a change that is sent with it does this or nothing."),
+            "differs": boolean(),
+            "loses": boolean(about="Accumulated events, waiting jobs or schedules would be lost."),
+            "deployedFrom": MAYBE_TEXT,
+            "programs": listed(extended(_CHANGED_PROGRAM, answer(_FIELDS))),
+            "schedules": listed(_PLANNED),
+        },
+        {"app": APP, "installation": any_text("postgresql://host/streamsched")},
+    ),
+}

@@ -1,0 +1,28 @@
+"""A client of the API: schedules, jobs, runs, backfills and events, blocking or with `await`.
+
+    with Client("http://127.0.0.1:8765") as client:
+        for schedule in client.schedules(namespace="sales"):
+            print(schedule.id, schedule.state)
+        job = client.run_schedule("sales.nightly", arguments={"mode": "quick"}, reason="ann: late files")
+        print(client.why(job.id).summary)
+
+`Client` and `AsyncClient` have the same methods. Errors are those of `streamsched.domain.errors`, as the rest of the
+product raises them. Requests that can be repeated are: those that only read, those that say what shall be, and those
+with an `Idempotency-Key`, which the client makes.
+"""
+
+from streamsched.client.asynchronous import AsyncClient
+from streamsched.client.blocking import Client
+from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+
+__all__ = [
+    "AcceptedEvents",
+    "AsyncClient",
+    "Backfill",
+    "Client",
+    "DeployedSchedule",
+    "Job",
+    "JobReason",
+    "MadeJob",
+    "Run",
+]

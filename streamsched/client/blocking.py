@@ -1,0 +1,264 @@
+"""The client that blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from streamsched.client import calls
+from streamsched.client.answers import PAUSES, Answer
+from streamsched.client.calls import ApiCall, Page
+from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+from streamsched.client.place import Place
+from streamsched.domain.events.event import Event
+from streamsched.emit.draft import EventDraft, stamped
+from streamsched.ports.clock import SystemClock
+
+T = TypeVar("T")
+
+
+class Client:
+    """Sends requests to one API, and waits for each. One thread at a time uses it.
+
+    Every method may also raise UnauthenticatedError, ForbiddenError, UnavailableError (after repetitions, where a
+    request can be repeated) and ConfigurationError, when the URL is not that of an API.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        source: str = "client",
+        timeout: float = 60.0,
+        pauses: Sequence[float] = PAUSES,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Opens no connection.
+
+        Args:
+            url: of the API; None uses the installation of this process, as `Emitter` does.
+            token: None takes `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
+            source: of the events that `emit` sends.
+            timeout: of one request, in seconds.
+            pauses: seconds before each repetition of a request.
+            transport: how requests are sent, such as to an application in this process; None: over the network.
+
+        Raises:
+            ConfigurationError: no URL was given, and none is known; or it is not one of HTTP.
+        """
+        place = Place.find(url, token)
+        self._url, self._source, self._pauses = place.url, source, tuple(pauses)
+        self._http = httpx.Client(base_url=place.url, headers=place.headers, timeout=timeout, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._http.close()
+
+    def schedules(
+        self, *, namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
+    ) -> Iterator[DeployedSchedule]:
+        """Schedules by id, page by page. `states`: only those in one of `enabled`, `paused`, `disabled`, `error`."""
+        return self._items(calls.schedules(namespace, app, states))
+
+    def schedule(self, ref: str) -> DeployedSchedule:
+        """Raises:
+        NotFoundError: there is none.
+        """
+        return self._send(calls.schedule(ref))
+
+    def put_schedule(
+        self, ref: str, definition: Mapping[str, Any], *, etag: str | None = None, keep: bool | None = None
+    ) -> DeployedSchedule:
+        """Replaces the definition of a schedule; an equal one changes nothing. `etag`: of the reading that the change
+        is made from. `keep`: whether it keeps what it has accumulated and its waiting jobs, as far as they fit.
+
+        Raises:
+            RevisionChangedError: it has changed since that reading; nothing was changed.
+            NotFoundError, InvalidError: there is none; the definition is wrong.
+        """
+        return self._send(calls.put_schedule(ref, definition, etag=etag, keep=keep))
+
+    def pause(
+        self, ref: str, *, mode: str | None = None, until: str | None = None, note: str | None = None, reason: str = ""
+    ) -> DeployedSchedule:
+        """Suspends a schedule. `mode`: `keep` (default), `drop`, `drain`, `backlog`. `until`: an instant or a duration.
+
+        Raises:
+            ConflictError: it already has an equal pause.
+        """
+        return self._send(calls.pause(ref, mode=mode, until=until, note=note, reason=reason))
+
+    def resume(self, ref: str, *, reason: str = "") -> DeployedSchedule:
+        """Enables a paused or disabled schedule.
+
+        Raises:
+            ConflictError: it is enabled already.
+        """
+        return self._send(calls.resume(ref, reason=reason))
+
+    def run_schedule(
+        self,
+        ref: str,
+        *,
+        arguments: Mapping[str, str] | None = None,
+        key: Mapping[str, str] | None = None,
+        reason: str = "",
+        idempotency_key: str | None = None,
+    ) -> MadeJob:
+        """Makes a job of a schedule, which waits for its constraints. `key`: of a schedule that correlates. A repeat
+        with the same `idempotency_key` finds the first job; without one each call makes a job.
+
+        Raises:
+            ConflictError: the schedule is disabled or draining, or the key came with another request.
+        """
+        return self._send(calls.run_schedule(ref, arguments, key, reason, idempotency_key))
+
+    def run_program(
+        self,
+        ref: str,
+        *,
+        arguments: Mapping[str, str] | None = None,
+        reason: str = "",
+        idempotency_key: str | None = None,
+    ) -> MadeJob:
+        """Makes a job of a program alone, as `run_schedule`."""
+        return self._send(calls.run_program(ref, arguments, reason, idempotency_key))
+
+    def jobs(self, *, schedule: str | None = None, app: str | None = None, states: Iterable[str] = ()) -> Iterator[Job]:
+        """Jobs, newest first, page by page."""
+        return self._items(calls.jobs(schedule, app, states))
+
+    def job(self, ref: str) -> Job:
+        """Raises:
+        NotFoundError: there is none.
+        """
+        return self._send(calls.job(ref))
+
+    def why(self, job: str) -> JobReason:
+        """Why a job is in its state, and when that can change."""
+        return self._send(calls.why(job))
+
+    def rerun(
+        self,
+        job: str,
+        *,
+        arguments: Mapping[str, str] | None = None,
+        reason: str = "",
+        mute: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> MadeJob:
+        """Makes a job with the events, key and logical time of an earlier one whose last run has ended. Without a key
+        each attempt is repeated once. `mute`: the status of the new runs is given to no schedule.
+
+        Raises:
+            ConflictError: it has had no run, or its last run has not ended.
+        """
+        return self._send(calls.rerun(job, arguments, reason, mute, idempotency_key))
+
+    def runs(self, *, program: str | None = None, app: str | None = None, states: Iterable[str] = ()) -> Iterator[Run]:
+        """Runs, newest first, page by page."""
+        return self._items(calls.runs(program, app, states))
+
+    def run(self, ref: str) -> Run:
+        """Raises:
+        NotFoundError: there is none.
+        """
+        return self._send(calls.run(ref))
+
+    def kill(self, run: str, *, reason: str = "", at_once: bool = False) -> Run:
+        """Requests the end of a run; `wait` returns when it has ended. `at_once`: without time to clean up."""
+        return self._send(calls.kill(run, reason, at_once))
+
+    def wait(self, run: str, *, timeout: float | None = None) -> Run:
+        """The run when it has ended, however it ended. Reads it again and again, every 2 seconds in the end.
+
+        Raises:
+            TimeoutError: `timeout` seconds were not enough.
+        """
+        deadline, pauses = None if timeout is None else time.monotonic() + timeout, calls.waits()
+        while not (found := self.run(run)).ended:
+            pause = next(pauses)
+            if deadline is not None and time.monotonic() + pause > deadline:
+                raise TimeoutError(f"run '{run}' is {found.state} after {timeout:g} s")
+            time.sleep(pause)
+        return found
+
+    def start_backfill(self, schedule: str, span: Mapping[str, Any], *, idempotency_key: str | None = None) -> Backfill:
+        """Makes jobs of a schedule for a span, as `POST /v1/schedules/{schedule}/backfills` reads it, such as
+        `{"from": "2026-03-01", "to": "2026-03-07", "maxActive": 4}`.
+
+        Raises:
+            ConflictError: the schedule is disabled, or the key came with another request.
+        """
+        return self._send(calls.backfill(schedule, span, idempotency_key))
+
+    def backfills(self, *, schedule: str | None = None, namespace: str | None = None) -> Iterator[Backfill]:
+        """Backfills, newest first, page by page."""
+        return self._items(calls.backfills(schedule, namespace))
+
+    def backfill(self, ref: str) -> Backfill:
+        """Raises:
+        NotFoundError: there is none.
+        """
+        return self._send(calls.one_backfill(ref))
+
+    def pause_backfill(self, ref: str, *, reason: str = "") -> Backfill:
+        """Makes no further jobs and holds those that wait."""
+        return self._send(calls.change_backfill(ref, "pause", reason))
+
+    def resume_backfill(self, ref: str, *, reason: str = "") -> Backfill:
+        """Releases its held jobs and makes further ones."""
+        return self._send(calls.change_backfill(ref, "resume", reason))
+
+    def cancel_backfill(self, ref: str, *, reason: str = "") -> Backfill:
+        """Makes no further jobs and ends those that wait."""
+        return self._send(calls.change_backfill(ref, "cancel", reason))
+
+    def emit(self, *what: EventDraft | Event) -> AcceptedEvents:
+        """Sends events, in order. Returns when the log has acknowledged them. In jobs, `Emitter` also keeps events on
+        disk while the server is away.
+
+        Raises:
+            RefusedError: some were refused for their content; the others were accepted.
+        """
+        now = SystemClock().now()
+        return self._send(calls.emit([stamped(each, source=self._source, now=now) for each in what]))
+
+    def _send(self, call: ApiCall[T]) -> T:
+        attempt = 1
+        while True:
+            answer = self._answer(call)
+            pause = answer.pause(call, attempt, self._pauses)
+            if pause is None:
+                return answer.result(call, self._url)
+            time.sleep(pause)
+            attempt += 1
+
+    def _answer(self, call: ApiCall[T]) -> Answer:
+        try:
+            found = self._http.request(
+                call.method, call.path, params=list(call.params), content=call.content, headers=dict(call.headers)
+            )
+        except httpx.ConnectError as exc:
+            return Answer(0, failure=str(exc) or type(exc).__name__, sent=False)
+        except httpx.HTTPError as exc:
+            return Answer(0, failure=str(exc) or type(exc).__name__)
+        headers = found.headers
+        return Answer(found.status_code, found.content, headers.get("etag", ""), headers.get("retry-after", ""))
+
+    def _items(self, call: ApiCall[Page[T]]) -> Iterator[T]:
+        following: ApiCall[Page[T]] | None = call
+        while following is not None:
+            page = self._send(following)
+            yield from page.items
+            following = page.following

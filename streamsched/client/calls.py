@@ -1,0 +1,247 @@
+"""The requests of the client as values: what is sent, and how the answer is read. Pure, except that a key is random."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+from streamsched.codec.events import cloudevents
+from streamsched.domain.errors import Refusal, RefusedError
+from streamsched.domain.events.event import Event
+
+T = TypeVar("T")
+
+#: Items of a page.
+PAGE: Final = 200
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is no problem."""
+
+    data: Any
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiCall(Generic[T]):
+    """A request.
+
+    Attributes:
+        read: makes the result of the answer.
+        repeatable: a second one changes nothing that the first did not, so it may be repeated when no answer came.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Reply], T]
+    params: Sequence[tuple[str, str]] = ()
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some items of a list, and the request for those after them; None at the end."""
+
+    items: Sequence[T]
+    following: ApiCall[Page[T]] | None
+
+
+def schedules(
+    namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
+) -> ApiCall[Page[DeployedSchedule]]:
+    params = _params(namespace=namespace, app=app, state=list(states))
+    return _listed("/v1/schedules", "schedules", DeployedSchedule.read, params)
+
+
+def schedule(ref: str) -> ApiCall[DeployedSchedule]:
+    return ApiCall(method="GET", path=_path("schedules", ref), read=_schedule)
+
+
+def put_schedule(
+    ref: str, definition: Mapping[str, Any], *, etag: str | None, keep: bool | None
+) -> ApiCall[DeployedSchedule]:
+    return ApiCall(
+        method="PUT",
+        path=_path("schedules", ref),
+        read=_schedule,
+        params=_params(keep=keep),
+        content=json.dumps(definition).encode(),
+        headers={**_JSON, **({} if etag is None else {"If-Match": etag})},
+        repeatable=etag is None,  # the first may have applied, and its tag is then outdated
+    )
+
+
+def pause(ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str) -> ApiCall[DeployedSchedule]:
+    return _order(_path("schedules", ref, "pause"), _schedule, mode=mode, until=until, note=note, reason=reason)
+
+
+def resume(ref: str, *, reason: str) -> ApiCall[DeployedSchedule]:
+    return _order(_path("schedules", ref, "enable"), _schedule, reason=reason)
+
+
+def run_schedule(
+    ref: str,
+    arguments: Mapping[str, str] | None,
+    key: Mapping[str, str] | None,
+    reason: str,
+    idempotency_key: str | None,
+) -> ApiCall[MadeJob]:
+    call = _order(_path("schedules", ref, "runs"), _submitted, arguments=arguments, key=key, reason=reason)
+    return _keyed(call, idempotency_key)
+
+
+def run_program(
+    ref: str, arguments: Mapping[str, str] | None, reason: str, idempotency_key: str | None
+) -> ApiCall[MadeJob]:
+    return _keyed(
+        _order(_path("programs", ref, "runs"), _submitted, arguments=arguments, reason=reason), idempotency_key
+    )
+
+
+def jobs(schedule: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Job]]:
+    return _listed("/v1/jobs", "jobs", Job.read, _params(schedule=schedule, app=app, state=list(states)))
+
+
+def job(ref: str) -> ApiCall[Job]:
+    return ApiCall(method="GET", path=_path("jobs", ref), read=lambda reply: Job.read(reply.data))
+
+
+def why(ref: str) -> ApiCall[JobReason]:
+    return ApiCall(method="GET", path=_path("jobs", ref, "why"), read=lambda reply: JobReason.read(reply.data))
+
+
+def rerun(
+    ref: str, arguments: Mapping[str, str] | None, reason: str, mute: bool | None, idempotency_key: str | None
+) -> ApiCall[MadeJob]:
+    """Without a key the server's own is the number of the attempt, so a second request finds the job of the first."""
+    call = _order(_path("jobs", ref, "rerun"), _submitted, arguments=arguments, reason=reason, mute=mute)
+    return replace(call, repeatable=True) if idempotency_key is None else _keyed(call, idempotency_key)
+
+
+def runs(program: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Run]]:
+    params = _params(program=program, app=app, state=list(states))
+    return _listed("/v1/runs", "runs", Run.read, params)
+
+
+def run(ref: str) -> ApiCall[Run]:
+    return ApiCall(method="GET", path=_path("runs", ref), read=lambda reply: Run.read(reply.data))
+
+
+def kill(ref: str, reason: str, at_once: bool) -> ApiCall[Run]:
+    call = _order(_path("runs", ref, "kill"), lambda reply: Run.read(reply.data), reason=reason, atOnce=at_once or None)
+    return replace(call, repeatable=True)
+
+
+def backfill(ref: str, span: Mapping[str, Any], idempotency_key: str | None) -> ApiCall[Backfill]:
+    return _keyed(_order(_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
+
+
+def backfills(schedule: str | None, namespace: str | None) -> ApiCall[Page[Backfill]]:
+    return _listed("/v1/backfills", "backfills", Backfill.read, _params(schedule=schedule, namespace=namespace))
+
+
+def one_backfill(ref: str) -> ApiCall[Backfill]:
+    return ApiCall(method="GET", path=_path("backfills", ref), read=_backfill)
+
+
+def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
+    return _order(_path("backfills", ref, order), _backfill, reason=reason)
+
+
+def emit(events: Sequence[Event]) -> ApiCall[AcceptedEvents]:
+    """Events with ids, by which the server recognises those of a repeated request."""
+    return ApiCall(
+        method="POST",
+        path="/v1/events",
+        read=_accepted,
+        content=b"[" + b",".join(cloudevents.encode(each) for each in events) + b"]",
+        headers={"Content-Type": "application/cloudevents-batch+json"},
+    )
+
+
+def _accepted(reply: Reply) -> AcceptedEvents:
+    """Raises:
+    RefusedError: some were refused; the others were accepted.
+    """
+    found = refused(reply.data)
+    if found:
+        raise RefusedError(found, reply.data["accepted"])
+    return AcceptedEvents(reply.data["accepted"], tuple(reply.data["ids"]), tuple(reply.data.get("unheard") or ()))
+
+
+def refused(answer: Mapping[str, Any]) -> Sequence[Refusal]:
+    """The events that an answer names as refused."""
+    return [
+        Refusal(each["index"], "$" + each["path"].removeprefix(f"$[{each['index']}]").removeprefix("$"), each["reason"])
+        for each in answer.get("errors") or ()
+    ]
+
+
+def _schedule(reply: Reply) -> DeployedSchedule:
+    return DeployedSchedule.read(reply.data, reply.etag)
+
+
+def _submitted(reply: Reply) -> MadeJob:
+    return MadeJob.read(reply.data)
+
+
+def _backfill(reply: Reply) -> Backfill:
+    return Backfill.read(reply.data)
+
+
+def _order(path: str, read: Callable[[Reply], T], **members: object) -> ApiCall[T]:
+    """A POST with the members that are given. It is not repeated: a second may be refused for what the first did."""
+    body = {name: value for name, value in members.items() if value not in (None, "")}
+    content = json.dumps(body).encode()
+    return ApiCall(method="POST", path=path, read=read, content=content, headers=_JSON, repeatable=False)
+
+
+def _keyed(call: ApiCall[T], key: str | None) -> ApiCall[T]:
+    headers = {**call.headers, "Idempotency-Key": key or secrets.token_hex(16)}
+    return replace(call, headers=headers, repeatable=True)
+
+
+def _listed(
+    path: str, name: str, read: Callable[[Mapping[str, Any]], T], params: Sequence[tuple[str, str]]
+) -> ApiCall[Page[T]]:
+    def page(reply: Reply) -> Page[T]:
+        after = reply.data.get("next")
+        following = None if after is None else replace(call, params=(*base, ("after", after)))
+        return Page(tuple(read(each) for each in reply.data[name]), following)
+
+    base = (*params, ("limit", str(PAGE)))
+    call = ApiCall(method="GET", path=path, read=page, params=base)
+    return call
+
+
+def _params(**given: str | bool | Sequence[str] | None) -> Sequence[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, value in given.items():
+        if isinstance(value, bool):
+            found.append((name, str(value).lower()))
+        elif isinstance(value, str):
+            found.append((name, value))
+        else:
+            found += [(name, each) for each in value or ()]
+    return found
+
+
+def _path(*parts: str) -> str:
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def waits() -> Iterator[float]:
+    """Seconds between the readings of something that is waited for: 0.1, growing to 2."""
+    pause = 0.1
+    while True:
+        yield pause
+        pause = min(2.0, pause * 1.5)

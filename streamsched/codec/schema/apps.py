@@ -1,0 +1,131 @@
+"""Schemas of apps and of the tasks of their graphs (`codec.schedules.schedule`, `codec.graph`), and the schema of the
+files that define apps, for editors.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.codec.schema.constraints import CONSTRAINTS
+from streamsched.codec.schema.programs import OWNED, PROGRAMS
+from streamsched.codec.schema.schedules import SCHEDULES
+from streamsched.codec.schema.shapes import (
+    Definitions,
+    Schema,
+    any_text,
+    choice,
+    constant,
+    extended,
+    listed,
+    name,
+    named,
+    one_of,
+    record,
+    ref,
+    text,
+    without,
+)
+from streamsched.codec.schema.triggers import TRIGGERS
+from streamsched.domain.graph.job_template import ComponentKind
+
+#: Where the schema says what it is; it is not fetched.
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_VALUE: Final = one_of(text("AA"), {"type": "integer"})
+_CONDITION: Final = one_of(
+    text("default.flights"),
+    {"type": "object", "description": "Fields of the trigger, and `by`, `format` and `back`."},
+    listed(_VALUE),
+)
+_ENTRY: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "task": listed(text("extract")),
+        "job_id": listed(_VALUE),
+        "function": text("previous_day"),
+        "partitions": _CONDITION,
+        "event": _CONDITION,
+        "cron": _CONDITION,
+    },
+    "additionalProperties": one_of(constant("all"), listed(_VALUE)),
+    "description": "Parents: tasks, with values of components; or events and clocks.",
+}
+_TASK: Final = record(
+    {"job_id": text("{date}")},
+    {
+        "components": named(choice(ComponentKind), "date"),
+        "delimiter": text("_"),
+        "arrives": any_text(),
+        "depends_on": one_of(ref("Entry"), named(one_of(ref("Entry"), listed(ref("Entry"))), "group")),
+        "autofill_values": named(one_of(listed(_VALUE), text("1:5")), "number"),
+        "valid_if_or": named(one_of(listed(_VALUE), text("function")), "client"),
+    },
+)
+
+#: All named schemas of definitions.
+DEFINITIONS: Final[Definitions] = {
+    **TRIGGERS,
+    **CONSTRAINTS,
+    **PROGRAMS,
+    **SCHEDULES,
+    "Entry": _ENTRY,
+    "StoredTask": _TASK,
+    "Task": extended(
+        _TASK,
+        record(
+            {}, {"program": name("extract"), "schedule": {"type": "object", "description": "Fields of a schedule."}}
+        ),
+    ),
+    "App": record(
+        {},
+        {
+            **OWNED,
+            "programs": one_of(listed(ref("Program")), named(ref("NamedProgram"), "join")),
+            "schedules": one_of(listed(ref("Schedule")), named(ref("NamedSchedule"), "weekly")),
+            "calendars": named(ref("Calendar"), "exchange"),
+            "tasks": named(ref("Task"), "report"),
+        },
+        "An app: programs and schedules that are deployed together.",
+    ),
+}
+
+
+def reachable(schema: Schema, definitions: Definitions = DEFINITIONS) -> Schema:
+    """The definitions that the schema names, directly or through others, by name."""
+    found: Schema = {}
+    waiting = list(_names(schema))
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found[each] = definitions[each]
+            waiting += _names(definitions[each])
+    return dict(sorted(found.items()))
+
+
+def app_file_schema() -> Schema:
+    """The schema of a YAML or JSON file that defines an app."""
+    app = DEFINITIONS["App"]
+    return {
+        "$schema": _DIALECT,
+        "title": "streamsched app",
+        **app,
+        "required": ["application"],
+        "$defs": reachable(app),
+    }
+
+
+def _names(schema: object) -> list[str]:
+    match schema:
+        case {"$ref": str(target)}:
+            return [target.rpartition("/")[2]]
+        case dict():
+            return [each for value in schema.values() for each in _names(value)]
+        case list():
+            return [each for value in schema for each in _names(value)]
+        case _:
+            return []
+
+
+def stored_task() -> Schema:
+    """A task as it is shown: without what it runs."""
+    return without(DEFINITIONS["StoredTask"])

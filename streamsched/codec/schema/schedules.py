@@ -1,0 +1,121 @@
+"""Schemas of schedules and their policies (`codec.schedules`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.codec.schema.constraints import WALL
+from streamsched.codec.schema.programs import OWNED
+from streamsched.codec.schema.shapes import (
+    NAMESPACE,
+    Definitions,
+    boolean,
+    choice,
+    constant,
+    duration,
+    extended,
+    instant,
+    listed,
+    name,
+    nullable,
+    one_of,
+    record,
+    ref,
+    text,
+    texts,
+    whole,
+    without,
+)
+from streamsched.domain.events.lateness import OnLate
+from streamsched.domain.schedules.deadline import OnMiss, Promise
+from streamsched.domain.schedules.overlap import Overlap
+from streamsched.domain.schedules.pause import PauseMode
+from streamsched.domain.schedules.retry import Failure
+from streamsched.domain.schedules.schedule import Misfire, OnChange, OnTimeout
+from streamsched.domain.triggers.consumption import Consumption
+
+_GIVEN: Final = {"not": {"type": "null"}}
+_ABSENT: Final = {"type": "null"}
+
+_POLICIES: Final = {
+    "overlap": choice(Overlap, "What a new job does while others wait or run."),
+    "misfire": choice(Misfire, "Which ticks missed during an outage are made up for."),
+    "onTimeout": choice(OnTimeout),
+    "consumption": choice(Consumption),
+    "maxDuration": duration("6h", "How long a run may take."),
+    "retry": ref("Retry"),
+    "catchUp": ref("CatchUp"),
+    "late": ref("Late"),
+    "pauseAfter": ref("PauseAfter"),
+    "deadlines": listed(ref("Deadline"), maxItems=1000),
+}
+_DEFINED: Final = record(
+    {
+        "name": name("weekly"),
+        "program": one_of(
+            name("join"),
+            record({"programName": name("join")}, {"programType": text("WORKFLOW")}),
+            about="The program of the same app that is started.",
+        ),
+        "trigger": ref("Trigger"),
+    },
+    {
+        **OWNED,
+        "description": text("joins the flights of a week"),
+        "constraints": listed(ref("Constraint"), maxItems=1000),
+        "properties": texts(about="Arguments of its runs."),
+        "timeout": duration("12h", "How long a job waits for its constraints."),
+        **_POLICIES,
+    },
+)
+#: A schedule as it is submitted: with options that are not part of its definition.
+_SUBMITTED: Final = extended(
+    _DEFINED,
+    record({}, {"enabled": boolean(), "onChange": choice(OnChange, "What becomes of its state when it changes.")}),
+)
+
+SCHEDULES: Final[Definitions] = {
+    "Retry": record(
+        {"attempts": whole(3, least=1)},
+        {"on": listed(choice(Failure)), "delay": duration("30s"), "longest": duration("1h")},
+    ),
+    "CatchUp": record({}, {"window": duration("6h"), "atMost": whole(10, least=1), "spacing": duration("30s")}),
+    "Late": one_of(duration("15m"), record({"after": duration("15m")}, {"then": choice(OnLate)})),
+    "PauseAfter": record({"failures": whole(3, least=1)}, {"keep": boolean(), "lasting": duration("1h")}),
+    "Deadline": record(
+        {"type": choice(Promise)},
+        {
+            "within": duration("30m"),
+            "at": text("06:00", pattern=WALL),
+            "timeZone": text("Europe/Berlin"),
+            "then": choice(OnMiss),
+            "program": name("rescue"),
+        },
+        anyOf=[
+            {"required": ["within"], "properties": {"within": _GIVEN, "at": _ABSENT, "timeZone": _ABSENT}},
+            {"required": ["at"], "properties": {"at": _GIVEN, "within": _ABSENT}},
+        ],
+    ),
+    "Schedule": {**_SUBMITTED, "description": "A schedule of an app."},
+    "NamedSchedule": {**without(_SUBMITTED, "name"), "description": "A schedule below its name."},
+    "NewSchedule": {
+        **extended(_SUBMITTED, record({"application": name("flights")})),
+        "description": "A schedule by itself. Without `namespace` it is in `default`.",
+    },
+    "ChangedSchedule": {
+        **without(_SUBMITTED, "name"),
+        "properties": {**_SUBMITTED["properties"], "name": nullable(name("weekly"))},
+        "description": "A schedule whose names are in the path.",
+    },
+    "Pause": record(
+        {},
+        {
+            "mode": choice(PauseMode),
+            "keep": boolean(),
+            "until": one_of(instant(), duration("2h")),
+            "note": text("disks are moved"),
+        },
+    ),
+    "Enabled": constant("enabled"),
+    "Namespace": name("default", NAMESPACE),
+}

@@ -1,0 +1,156 @@
+"""Schemas of triggers and calendars (`codec.triggers`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from streamsched.codec.schema.shapes import (
+    NAMESPACE,
+    Definitions,
+    Schema,
+    anything,
+    boolean,
+    choice,
+    constant,
+    duration,
+    instant,
+    listed,
+    name,
+    named,
+    one_of,
+    record,
+    ref,
+    text,
+    whole,
+)
+from streamsched.domain.time.calendar import WEEKDAYS, OnClosed
+from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
+from streamsched.domain.time.grain import Grain
+from streamsched.domain.triggers.correlation import OnFull
+from streamsched.domain.triggers.trigger import Measure, OnExpiry
+
+_DATE: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+#: A name in a namespace, as text; without a dot it is in the app's namespace.
+_DOTTED: Final = r"^([a-zA-Z0-9_]+\.)?[$a-zA-Z0-9_-]+$"
+_STATUSES: Final = ("COMPLETED", "FAILED", "KILLED", "RUNNING")
+_IGNORED: Final = anything("DATASET", "Ignored.")
+
+
+def _referred(noun: str, example: str) -> Schema:
+    """A dataset, stream or event."""
+    return one_of(
+        text(f"default.{example}", pattern=_DOTTED),
+        record(
+            {noun: name(example, "^[$.a-zA-Z0-9_-]+$")},
+            {"namespace": name("default", NAMESPACE), "entity": _IGNORED},
+        ),
+    )
+
+
+_PROGRAM: Final = one_of(
+    text("join", pattern=r"^([a-zA-Z0-9_]+\.[a-zA-Z0-9_-]+\.)?[a-zA-Z0-9_-]+$"),
+    record(
+        {"program": name("join")},
+        {
+            "namespace": name("default", NAMESPACE),
+            "application": name("flights"),
+            "entity": _IGNORED,
+            "type": _IGNORED,
+            "version": _IGNORED,
+        },
+    ),
+    about="`namespace.app.program`, within an app `program`, or an object.",
+)
+
+
+def _trigger(kind: str, required: dict[str, Schema], optional: dict[str, Schema] | None = None, **rules: Any) -> Schema:
+    return record({"type": constant(kind), **required}, optional, **rules)
+
+
+_MATCH: Final = {"match": ref("Match")}
+_COUNTED: Final = {**_MATCH, "times": whole(1, least=1)}
+_COMMITS: Final = {**_MATCH, "distinct": boolean(about="Whether a partition that is written again counts once.")}
+_DATASET: Final = {"dataset": _referred("dataset", "flights")}
+_NESTED: Final = ref("Trigger")
+_SEVERAL: Final = {"triggers": listed(_NESTED, minItems=1)}
+_CALENDAR: Final = one_of(ref("Calendar"), text("exchange"), about="A calendar, or in an app the name of one.")
+_ON_TIME: Final = {"calendar": _CALENDAR, "timeZone": text("Europe/Berlin"), "jitter": duration("5m")}
+
+_LEAVES: Final[Definitions] = {
+    "TIME": _trigger(
+        "TIME",
+        {"cronExpression": text("0 4 * * *")},
+        {
+            "dialect": choice(Dialect),
+            "inGap": choice(InGap),
+            "inOverlap": choice(InOverlap),
+            "onClosed": choice(OnClosed),
+            **_ON_TIME,
+        },
+    ),
+    "EVERY": _trigger("EVERY", {"interval": duration()}, {"start": instant(), **_ON_TIME}),
+    "AT": _trigger("AT", {"instant": instant()}),
+    "SINCE_LAST_RUN": _trigger("SINCE_LAST_RUN", {"duration": duration("4h")}),
+    "PARTITION": _trigger("PARTITION", {**_DATASET, "numPartitions": whole(7, least=1)}, _COMMITS),
+    "TOTAL": _trigger("TOTAL", {**_DATASET, "measure": choice(Measure), "amount": whole(1_000_000, least=1)}, _COMMITS),
+    "STREAM_SIZE": _trigger(
+        "STREAM_SIZE",
+        {"streamId": _referred("stream", "clicks")},
+        {"bytes": whole(1_000_000, least=1), "triggerMB": whole(1, least=1)},
+        anyOf=[{"required": [each], "properties": {each: {"type": "integer"}}} for each in ("bytes", "triggerMB")],
+    ),
+    "PROGRAM_STATUS": _trigger(
+        "PROGRAM_STATUS",
+        {"programId": _PROGRAM, "programStatuses": listed(choice(_STATUSES), minItems=1)},
+        _COUNTED,
+    ),
+    "EVENT": _trigger("EVENT", {"event": _referred("event", "approved")}, _COUNTED),
+}
+_COMPOSITE: Final[Definitions] = {
+    "AND": _trigger("AND", _SEVERAL),
+    "OR": _trigger("OR", _SEVERAL),
+    "AT_LEAST": _trigger("AT_LEAST", {"count": whole(1, least=1), **_SEVERAL}),
+    "THEN": _trigger("THEN", {"first": _NESTED, "second": _NESTED}, {"within": duration()}),
+    "UNLESS": _trigger("UNLESS", {"trigger": _NESTED, "veto": _NESTED}, {"within": duration()}),
+    "WITHIN": _trigger("WITHIN", {"trigger": _NESTED, "duration": duration()}, {"then": choice(OnExpiry)}),
+    "QUIET": _trigger("QUIET", {"trigger": _NESTED, "duration": duration()}, {"atMost": duration("1h")}),
+    "SILENCE": _trigger("SILENCE", {"of": _NESTED, "duration": duration()}),
+    "PER": _trigger(
+        "PER",
+        {"trigger": _NESTED},
+        {
+            "by": listed(text("day")),
+            "grain": choice(Grain),
+            "rolledUpTo": choice(Grain),
+            "fannedOutTo": choice(Grain),
+            "of": whole(24, least=1),
+            "expires": duration("2d"),
+            "atMost": whole(1000, least=1),
+            "then": choice(OnFull),
+        },
+    ),
+}
+
+TRIGGERS: Final[Definitions] = {
+    "Calendar": record(
+        {},
+        {
+            "name": text("exchange"),
+            "weekdays": listed(choice(WEEKDAYS)),
+            "yearly": listed(text("12-25", pattern="^(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$")),
+            "dates": listed(text("2026-12-24", pattern=f"^{_DATE}(/{_DATE})?$")),
+            "open": listed(text("2026-12-28", pattern=f"^{_DATE}$")),
+        },
+        "Closed days; `open` are exceptions. At least one day is closed.",
+    ),
+    "Match": named(
+        one_of(text("EU"), listed(text("AA")), record({"glob": text("2013-01-*")})),
+        "region",
+        "Filters by column, attribute or argument: a text, one of some texts, or a pattern.",
+    ),
+    "Trigger": one_of(
+        *[_LEAVES[each] for each in ("PARTITION", *(each for each in _LEAVES if each != "PARTITION"))],
+        *_COMPOSITE.values(),
+        about="What makes a job of a schedule.",
+    ),
+}

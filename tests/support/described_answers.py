@@ -1,0 +1,91 @@
+"""Every answer of an API beside its own OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import jsonschema
+
+from streamsched.api.allowed_hosts import AllowedHosts
+from streamsched.api.app import make_api
+from streamsched.api.deps import ApiServices
+
+#: Parameters that may hold slashes.
+_DEEP = ("job_id", "event", "name")
+#: CDAP's paths may name a version, which the document leaves out.
+_VERSION = re.compile(r"/versions/[^/]+")
+
+
+@cache
+def api_document() -> dict[str, Any]:
+    """The document of an API without services."""
+    services = SimpleNamespace(health=None, metrics=None, audit=None, allowed_hosts=AllowedHosts())
+    return make_api(cast("ApiServices", services)).openapi()
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Method, path and operation of each route."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def valid(schema: Mapping[str, Any], value: object) -> None:
+    """Raises:
+    ValidationError: the value is not what the schema of the document describes.
+    """
+    _validator(json.dumps(schema, sort_keys=True)).validate(value)
+
+
+async def check_answer(response: httpx.Response) -> None:
+    """An event hook of httpx: fails for an answer that the document does not describe."""
+    await response.aread()
+    wrong = undescribed(response)
+    assert wrong is None, f"{response.request.method} {response.request.url}: {wrong}: {response.text[:500]}"
+
+
+def undescribed(response: httpx.Response) -> str | None:
+    """What the document does not say of an answer; None when it describes it, or not its path."""
+    found = _operation(response.request.method, _VERSION.sub("", response.request.url.path))
+    if found is None:
+        return None
+    answer = found["responses"].get(str(response.status_code))
+    if answer is None:
+        return f"status {response.status_code} is not described"
+    content = answer.get("content", {})
+    if not content:
+        return None if not response.content else "the answer has a body"
+    kind = response.headers.get("content-type", "")
+    if kind not in content:
+        return f"content type '{kind}' is not described"
+    if kind in ("application/json", "application/problem+json"):
+        try:
+            valid(content[kind]["schema"], response.json())
+        except jsonschema.ValidationError as exc:
+            inner = jsonschema.exceptions.best_match([exc]) or exc
+            return f"{inner.json_path}: {inner.message[:300]}"
+    return None
+
+
+@cache
+def _validator(schema: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator({**json.loads(schema), "components": api_document()["components"]})
+
+
+@cache
+def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
+    found = []
+    for method, path, operation in operations(api_document()):
+        pattern = re.sub(r"\{(\w+)\}", lambda name: "(.+)" if name[1] in _DEEP else "([^/]+)", path)
+        found.append(((path.count("{"), -len(path)), method, re.compile(pattern), operation))
+    return [each[1:] for each in sorted(found, key=lambda each: each[0])]  # a deep parameter takes what others leave
+
+
+def _operation(method: str, path: str) -> dict[str, Any] | None:
+    return next((each for own, pattern, each in _patterns() if own == method and pattern.fullmatch(path)), None)
