@@ -95,7 +95,12 @@ async def serve(database: str, access: str) -> None:
     if access == RELAY:
         async with open_services(Settings(database_url=database)) as services:
             print(RELAY, flush=True)
-            await until_end_of_input(launcher_loops(services, {})["relay"]())  # type: ignore[arg-type]
+            loops = launcher_loops(services, {})
+
+            async def relay() -> None:  # who does not ask whether the log answers leaves the role to others
+                await asyncio.gather(loops["relay"](), loops["broker_health"]())
+
+            await until_end_of_input(relay())
         return
     bound = bind("127.0.0.1", 0)
     async with open_services(Settings(database_url=database, api_host="127.0.0.1", api_access=access)) as services:
@@ -215,7 +220,11 @@ async def measure(database: str, schedules: int, events: int, created: int, roun
         for access, headers in (("tokens", {"Authorization": f"Bearer {token}"}), ("open", {})):
             process, url = await asyncio.to_thread(start, database, access)
             processes.enter_context(process)
-            client = aiohttp.ClientSession(url, headers={"Content-Type": "application/json", **headers})
+            client = aiohttp.ClientSession(
+                url,
+                headers={"Content-Type": "application/json", **headers},
+                connector=aiohttp.TCPConnector(keepalive_timeout=2),  # the server closes idle connections after 5
+            )
             targets.append(Target(psutil.Process(process.pid), client, access))
         try:
             for target in targets:  # connections, statements, code that is read at its first use
