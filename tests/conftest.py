@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,13 @@ from tests.support.services import need, need_java, need_module  # noqa: E402
 register_profiles()
 
 TESTS = Path(__file__).parent
+
+
+def pytest_configure() -> None:
+    """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute."""
+    *before, _ = structlog.get_config()["processors"]
+    columns = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*before, columns])
 
 
 @pytest.hookimpl(tryfirst=True)

