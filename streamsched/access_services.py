@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import StoredTokenText, TokenRequest, read_token
 from streamsched.domain.errors import ConfigurationError, InvalidError
+from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.audit import PostgresAuditStore
 from streamsched.store.access.tokens import PostgresTokenStore
@@ -32,10 +34,12 @@ TOKEN_FILE: Final = "token"
 def access_services(pool: Pool, clock: Clock, settings: Settings) -> dict[str, Any]:
     """The members of `ApiServices` that check requests and record changes."""
     tokens, entries = PostgresTokenStore(pool), PostgresAuditStore(pool)
+    callers, login = _callers(pool, clock, settings)
     return {
         "allowed_hosts": allowed_hosts(settings),
         "tokens": tokens,
-        "authentication": authentication(pool, clock, settings),
+        "authentication": callers,
+        "login": login,
         "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
         "audit_entries": entries,
     }
@@ -43,20 +47,28 @@ def access_services(pool: Pool, clock: Clock, settings: Settings) -> dict[str, A
 
 def authentication(pool: Pool, clock: Clock, settings: Settings) -> Authentication:
     """Finds out who sends a request to this installation."""
+    return _callers(pool, clock, settings)[0]
+
+
+def _callers(pool: Pool, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+    """Who sends a request, and how people log in at the OpenID provider; None: not at all."""
     if settings.api_access == "open":
-        return OpenAuthentication()
+        return OpenAuthentication(), None
     own = TokenAuthentication(PostgresTokenStore(pool), clock)
-    return _openid(own, clock, settings) if settings.oidc_issuer else own
+    return _openid(own, clock, settings) if settings.oidc_issuer else (own, None)
 
 
-def _openid(own: Authentication, clock: Clock, settings: Settings) -> Authentication:
-    """Tokens of the OpenID provider too.
+def _openid(own: Authentication, clock: Clock, settings: Settings) -> tuple[Authentication, ProviderLogin | None]:
+    """Tokens of the OpenID provider too; and logging in there, with a client id. Both use the same keys.
 
     Raises:
         ConfigurationError: its roles or algorithms cannot be read.
     """
-    from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415 - cryptography, only when it is used
+    from streamsched.access.code_flow import CodeFlow  # noqa: PLC0415 - cryptography, only when it is used
+    from streamsched.access.openid import OpenIdAuthentication  # noqa: PLC0415
+    from streamsched.access.provider_http import ProviderHttp  # noqa: PLC0415
     from streamsched.access.provider_keys import HttpKeyDocuments, ProviderKeys  # noqa: PLC0415
+    from streamsched.access.signatures import ProviderSignatures  # noqa: PLC0415
 
     algorithms = frozenset(each.strip() for each in settings.oidc_algorithms.split(",") if each.strip())
     if not algorithms or not algorithms <= ALGORITHMS:
@@ -73,8 +85,14 @@ def _openid(own: Authentication, clock: Clock, settings: Settings) -> Authentica
         grants=grants,
         skew=settings.oidc_skew,
     )
-    keys = ProviderKeys(HttpKeyDocuments(settings.oidc_issuer), clock)
-    return OpenIdAuthentication(rules, algorithms, keys, own, clock)
+    http = ProviderHttp(settings.oidc_issuer)
+    signatures = ProviderSignatures(algorithms, ProviderKeys(HttpKeyDocuments(http), clock))
+    callers = OpenIdAuthentication(rules, signatures, own, clock)
+    if not settings.oidc_client_id:
+        return callers, None
+    client = replace(rules, audience=settings.oidc_client_id)
+    secret, scopes = settings.oidc_client_secret, settings.oidc_scopes
+    return callers, CodeFlow(http, signatures, client, clock, secret=secret, scopes=scopes)
 
 
 async def create_token_directly(database_url: str, body: dict[str, Any], *, by: str) -> dict[str, Any]:

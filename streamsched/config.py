@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -46,6 +46,10 @@ class Settings:
         oidc_name_claim: the claim that names the caller in the audit.
         oidc_algorithms: comma-separated algorithms that may sign these tokens.
         oidc_skew: how far the clocks of the provider and of this process may differ.
+        oidc_client_id: this installation's client at the provider, with which people log in to the pages; empty: they
+            log in with tokens of this installation only.
+        oidc_client_secret: its secret; empty: a public client. Never printed.
+        oidc_scopes: what a login asks for, separated by spaces; `openid` is among them.
         api_allowed_hosts: additional host names of the API, comma-separated, such as that of a proxy:
             `scheduler.example.org`, `*.example.org` for its subdomains, `*` for any. Always allowed: loopback names and
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
@@ -117,6 +121,9 @@ class Settings:
     oidc_name_claim: str = "sub"
     oidc_algorithms: str = "RS256,ES256,EdDSA"
     oidc_skew: timedelta = timedelta(seconds=30)
+    oidc_client_id: str = ""
+    oidc_client_secret: str = field(default="", repr=False)
+    oidc_scopes: str = "openid profile"
     health_host: str = "127.0.0.1"
     health_port: int = 0
     emit_url: str = ""
@@ -208,6 +215,8 @@ class Settings:
             _require(bool(self.oidc_audience), "oidc_audience", "must be set with an issuer")
             _require(bool(self.oidc_roles), "oidc_roles", "must be set with an issuer, such as ops=operator")
         _require(self.oidc_skew >= timedelta(0), "oidc_skew", "must not be negative")
+        _require(bool(self.oidc_issuer or not self.oidc_client_id), "oidc_client_id", "must be set with an issuer")
+        _require("openid" in self.oidc_scopes.split(), "oidc_scopes", "must contain `openid`")
         for listed in filter(None, (each.strip() for each in self.api_allowed_hosts.split(","))):
             host = listed.removeprefix("*.")
             bare = host == "*" or (host.count(":") != 1 and not set(host) & set("/@* "))
@@ -245,10 +254,10 @@ class Settings:
             ConfigurationError: a variable is missing, malformed, or out of bounds; the message names it.
         """
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        for field in fields(cls):
-            text = environ.get(_variable(field.name), "").strip()
-            if text and field.name not in values:
-                values[field.name] = _read(field.name, str(field.type), text)
+        for each in fields(cls):
+            text = environ.get(_variable(each.name), "").strip()
+            if text and each.name not in values:
+                values[each.name] = _read(each.name, str(each.type), text)
         if "database_url" not in values:
             raise ConfigurationError(
                 f"{_variable('database_url')} is not set: the URL of PostgreSQL, such as postgresql://host/streamsched "
@@ -297,7 +306,7 @@ class Settings:
 
     def variables(self) -> dict[str, str]:
         """The variables from which `from_env` reads equal settings, for a child process."""
-        return {_variable(field.name): _written(getattr(self, field.name)) for field in fields(self)}
+        return {_variable(each.name): _written(getattr(self, each.name)) for each in fields(self)}
 
 
 def url_here(host: str, port: int) -> str:

@@ -31,7 +31,8 @@ def make_http(services: ApiServices, pool: Pool) -> FastAPI:
     reads = PostgresPageReads(pool)
     feed = LiveFeed(reads.version)
     everybody = ANYBODY if isinstance(services.authentication, OpenAuthentication) else None
-    sessions = Sessions(services.tokens, services.clock, everybody=everybody)
+    rules = services.login.rules if services.login else None
+    sessions = Sessions(services.tokens, services.clock, everybody=everybody, rules=rules)
     web = make_web(
         PageServices(
             api=services,

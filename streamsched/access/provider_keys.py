@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import httpx
-import orjson
 import structlog
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet, KeySetSerialization
 
+from streamsched.access.provider_http import ProviderHttp
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.access.keys import KeyDocuments
 from streamsched.ports.clock import Clock
@@ -25,47 +24,20 @@ FRESH: Final = timedelta(minutes=10)
 KEPT: Final = timedelta(hours=24)
 #: Shortest time between two attempts to read keys: tokens with made-up key ids cause no more.
 PAUSE: Final = timedelta(seconds=10)
-_TIMEOUT: Final = 5.0
-_MOST_BYTES: Final = 1024 * 1024
 _MOST_KEYS: Final = 100
 #: Kinds of keys that verify and cannot sign.
 _ASYMMETRIC: Final = frozenset({"RSA", "EC", "OKP"})
-_DISCOVERY: Final = "/.well-known/openid-configuration"
 
 
 class HttpKeyDocuments:
     """Keys at the address that the provider's discovery document names."""
 
-    def __init__(self, issuer: str) -> None:
-        self._issuer = issuer
+    def __init__(self, http: ProviderHttp) -> None:
+        self._http = http
 
     async def read(self) -> Mapping[str, Any]:
-        async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as client:
-            discovery = await self._get(client, self._issuer.rstrip("/") + _DISCOVERY)
-            if discovery.get("issuer") != self._issuer:
-                raise UnavailableError(f"the OpenID provider at {self._issuer} calls itself another issuer")
-            address = discovery.get("jwks_uri")
-            if not isinstance(address, str) or not address.startswith(("https://", "http://")):
-                raise UnavailableError(f"the OpenID provider at {self._issuer} names no keys")
-            if self._issuer.startswith("https://") and not address.startswith("https://"):
-                raise UnavailableError(f"the OpenID provider at {self._issuer} names keys without TLS")
-            return await self._get(client, address)
-
-    async def _get(self, client: httpx.AsyncClient, url: str) -> Mapping[str, Any]:
-        try:
-            async with client.stream("GET", url, headers={"Accept": "application/json"}) as response:
-                response.raise_for_status()
-                body = bytearray()
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > _MOST_BYTES:
-                        raise UnavailableError(f"{url} answers more than {_MOST_BYTES} bytes")
-            found = orjson.loads(body)
-        except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as exc:
-            raise UnavailableError(f"the OpenID provider cannot be read at {url}: {exc or type(exc).__name__}") from exc
-        if not isinstance(found, dict):
-            raise UnavailableError(f"{url} answers no object")
-        return found
+        address = self._http.address(await self._http.discovery(), "jwks_uri", what="keys")
+        return await self._http.read(address)
 
 
 class ProviderKeys:

@@ -21,6 +21,7 @@ from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.names import DatasetRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
+from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -55,6 +56,7 @@ class ApiServices:
             generation.
         health: health checks and metrics of the process.
         authentication: finds out who sends a request.
+        login: how people log in to the pages at the OpenID provider; None: not at all.
         audit: records who requests which change.
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
@@ -102,6 +104,7 @@ class ApiServices:
     audit_entries: AuditStore
     lineage_datasets: Mapping[str, DatasetRef]
     installation_name: str = ""
+    login: ProviderLogin | None = None
     bundle_limit: int = 64 * 1024 * 1024
     update_schedules: bool = True
 

@@ -20,6 +20,7 @@ from streamsched.web.pages import (
     job_actions,
     jobs,
     login,
+    provider_login,
     run,
     run_actions,
     runs,
@@ -58,10 +59,14 @@ def make_web(services: PageServices) -> Starlette:
         file = renderer.files.get(request.path_params["file"])
         return PlainTextResponse("no such file", 404) if file is None else file.answer()
 
-    door = login.LoginPages(services.sessions, renderer)
+    provider = services.api.login
+    door = login.LoginPages(services.sessions, renderer, provider=provider.name if provider else "")
+    away = provider_login.ProviderLoginPages(provider, services.sessions, door, services.api.clock)
     routes += [
         _route("GET", "/ui/login", door.show, "GET /ui/login"),
         _route("POST", "/ui/login", door.enter, "POST /ui/login"),
+        _route("GET", "/ui/login/oidc", away.leave, "GET /ui/login/oidc"),
+        _route("GET", provider_login.CALLBACK, away.come_back, f"GET {provider_login.CALLBACK}"),
         _route("GET", "/ui/static/{file}", static, "GET /ui/static/{file}"),
     ]
     assert {route.name for route in routes} == set(PAGE_RULES) | PUBLIC_PAGES

@@ -22,7 +22,15 @@ _LIST, _BODY, _ALL, _NONE = Scope.QUERY, Scope.BODY, Scope.INSTALLATION, Scope.N
 _SCHEDULE = "/ui/schedules/{schedule}"
 
 #: Pages that need no session.
-PUBLIC_PAGES: Final = frozenset({"GET /ui/login", "POST /ui/login", "GET /ui/static/{file}"})
+PUBLIC_PAGES: Final = frozenset(
+    {
+        "GET /ui/login",
+        "POST /ui/login",
+        "GET /ui/login/oidc",
+        "GET /ui/login/oidc/callback",
+        "GET /ui/static/{file}",
+    }
+)
 
 PAGE_RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {

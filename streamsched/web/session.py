@@ -1,12 +1,14 @@
-"""Sessions of people in browsers. A session begins with an API token or a login code, and is a signed text in a cookie:
-the token's id and an end. No process stores it, so every API process accepts it; it ends early with its token.
+"""Sessions of people in browsers. A session begins with an API token, a login code or a login at the OpenID provider,
+and is a signed text in a cookie. No process stores it, so every API process accepts it.
 
 | text | of |
 |---|---|
-| `session.<token id>.<end>.<signature>` | the cookie |
+| `session.<token id>.<end>.<signature>` | the cookie of a token; it ends early with the token |
 | `code.<token id>.<end>.<nonce>.<signature>` | a login link of `streamsched dev` |
+| `person.<issuer, name and roles>.<end>.<signature>` | the cookie of a person of the provider; ends with the ID token |
 
-The signature is made with the installation's key. A code is accepted once by a process.
+A code is accepted once by a process. The roles of a person are those at login; what they give is read from the settings
+each time.
 """
 
 from __future__ import annotations
@@ -14,20 +16,21 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
+from streamsched.domain.access.claims import ClaimRules, Identity
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.access.token import StoredTokenText, read_token, secret_text
 from streamsched.domain.errors import UnauthenticatedError
 from streamsched.ports.access.tokens import FoundToken, TokenStore
 from streamsched.ports.clock import Clock
+from streamsched.web.signed_text import LONGEST_COOKIE, SignedTexts, packed, seconds, unpacked
 
 #: How long a session lasts, and how long a login code may be used.
 SESSION: Final = timedelta(hours=12)
 CODE: Final = timedelta(minutes=15)
-_LONGEST: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,20 @@ class SignedIn:
 
 
 class Sessions:
-    """Begins and reads sessions. `everybody`: the caller of an installation that needs no tokens."""
+    """Begins and reads sessions.
 
-    def __init__(self, tokens: TokenStore, clock: Clock, *, everybody: Caller | None = None) -> None:
+    `everybody`: the caller of an installation that needs no tokens. `rules`: what roles of the OpenID provider give;
+    None: there are no logins at a provider.
+    """
+
+    def __init__(
+        self, tokens: TokenStore, clock: Clock, *, everybody: Caller | None = None, rules: ClaimRules | None = None
+    ) -> None:
         self._tokens = tokens
         self._clock = clock
         self._everybody = everybody
-        self._key: bytes | None = None
+        self._rules = rules
+        self._texts = SignedTexts(tokens, clock)
         self._used: dict[str, datetime] = {}
 
     @property
@@ -53,9 +63,14 @@ class Sessions:
         """Whether pages need a session."""
         return self._everybody is None
 
+    @property
+    def texts(self) -> SignedTexts:
+        """What sessions are signed with."""
+        return self._texts
+
     async def cookie_name(self) -> str:
         """Differs between installations: browsers share the cookies of all ports of a host."""
-        return f"streamsched_{sha256(b'cookie' + await self._signing_key()).hexdigest()[:8]}"
+        return f"streamsched_{sha256(b'cookie' + await self._texts.key()).hexdigest()[:8]}"
 
     async def begin(self, token: str) -> str:
         """The cookie of a new session.
@@ -72,13 +87,29 @@ class Sessions:
         self._valid(found)
         return await self._session(given.id)
 
+    async def begin_person(self, person: Identity) -> tuple[str, datetime]:
+        """The cookie of a new session of a person of the provider, and its end: that of the ID token, at most `SESSION`
+        from now.
+
+        Raises:
+            UnauthenticatedError: there are no such logins, or there are too many roles for a cookie.
+        """
+        if self._rules is None:
+            raise UnauthenticatedError("there is no login at an OpenID provider")
+        ends = min(person.expires_at, self._clock.now() + SESSION)
+        content = packed([self._rules.issuer, person.name, list(person.roles)])
+        cookie = await self._texts.signed(f"person.{content}.{seconds(ends)}")
+        if len(cookie) > LONGEST_COOKIE:
+            raise UnauthenticatedError("your roles at the OpenID provider are too many for a session")
+        return cookie, ends
+
     async def redeem(self, code: str) -> str:
         """The cookie of a new session, for a login code.
 
         Raises:
             UnauthenticatedError: the code is not valid, too old, or was used.
         """
-        parts = await self._read("code", code, 5)
+        parts = await self._texts.read("code", code, 5)
         if parts is None:
             raise UnauthenticatedError("the login link is too old or not of this installation")
         now = self._clock.now()
@@ -92,7 +123,7 @@ class Sessions:
     async def code(self, token: str) -> str:
         """A login code for the token of this id."""
         nonce = secrets.token_hex(8)
-        return await self._signed(f"code.{token}.{_seconds(self._clock.now() + CODE)}.{nonce}")
+        return await self._texts.signed(f"code.{token}.{seconds(self._clock.now() + CODE)}.{nonce}")
 
     async def read(self, cookie: str | None) -> SignedIn:
         """Who has this cookie.
@@ -103,7 +134,9 @@ class Sessions:
         """
         if self._everybody is not None:
             return SignedIn(self._everybody, await self._csrf("open"))
-        parts = await self._read("session", cookie or "", 4)
+        if cookie is not None and cookie.startswith("person."):
+            return SignedIn(await self._person(cookie), await self._csrf(cookie))
+        parts = await self._texts.read("session", cookie or "", 4)
         if parts is None:
             raise UnauthenticatedError("log in to see this page")
         record = self._valid(await self._tokens.find(parts[1])).record
@@ -120,30 +153,21 @@ class Sessions:
             raise UnauthenticatedError(reason)
         return found
 
+    async def _person(self, cookie: str) -> Caller:
+        """Raises:
+        UnauthenticatedError: there is no session, it has ended, or its roles give nothing any more.
+        """
+        parts = await self._texts.read("person", cookie, 4)
+        if parts is None or self._rules is None:
+            raise UnauthenticatedError("log in to see this page")
+        issuer, name, roles = unpacked(parts[1])
+        caller = self._rules.caller(name, roles) if issuer == self._rules.issuer else None
+        if caller is None:
+            raise UnauthenticatedError("the roles of this session give nothing any more")
+        return caller
+
     async def _session(self, token: str) -> str:
-        return await self._signed(f"session.{token}.{_seconds(self._clock.now() + SESSION)}")
-
-    async def _read(self, kind: str, text: str, parts: int) -> list[str] | None:
-        """The parts of a text with a valid signature that has not ended."""
-        found = text.split(".")
-        if len(text) > _LONGEST or len(found) != parts or found[0] != kind or not text.isascii():
-            return None
-        if not hmac.compare_digest(await self._signed(text.rpartition(".")[0]), text):
-            return None
-        return found if int(found[2]) > _seconds(self._clock.now()) else None
-
-    async def _signed(self, text: str) -> str:
-        signature = hmac.digest(await self._signing_key(), f"web\0{text}".encode(), "sha256")
-        return f"{text}.{secret_text(signature)}"
+        return await self._texts.signed(f"session.{token}.{seconds(self._clock.now() + SESSION)}")
 
     async def _csrf(self, cookie: str) -> str:
-        return secret_text(hmac.digest(await self._signing_key(), f"csrf\0{cookie}".encode(), "sha256"))
-
-    async def _signing_key(self) -> bytes:
-        if self._key is None:
-            self._key = await self._tokens.key()
-        return self._key
-
-
-def _seconds(instant: datetime) -> int:
-    return int(instant.astimezone(UTC).timestamp())
+        return secret_text(hmac.digest(await self._texts.key(), f"csrf\0{cookie}".encode(), "sha256"))

@@ -121,6 +121,7 @@ ALLOWED: Final = (
         for path in (
             "docs/how-to/give-access.md",
             "docs/reference/settings.md",
+            "streamsched/access/code_flow.py",
             "streamsched/access_services.py",
             "streamsched/adr/0124-tokens-of-an-openid-provider.md",
             "streamsched/config.py",

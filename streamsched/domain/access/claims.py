@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -39,9 +40,54 @@ class ClaimRules:
     grants: Mapping[str, tuple[Grant, ...]]
     skew: timedelta
 
+    def caller(self, name: str, roles: Iterable[str]) -> Caller | None:
+        """The caller of this name with what the roles give; None when they give nothing."""
+        grants = [grant for role in dict.fromkeys(roles) for grant in self.grants.get(role, ())]
+        return Caller(f"oidc:{storable_text(name)}", tuple(grants[:MOST_GRANTS])) if grants else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a token names.
+
+    Attributes:
+        roles: the provider's roles or groups that give something by the rules.
+        expires_at: when the token expires.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    expires_at: datetime
+
 
 def caller_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Caller | str:
     """The caller of a token whose signature is verified, or why the token is refused."""
+    found = identity_of(claims, rules, now)
+    if isinstance(found, str):
+        return found
+    return rules.caller(found.name, found.roles) or _without_role(rules)
+
+
+def login_of(claims: Mapping[str, Any], rules: ClaimRules, nonce: str, now: datetime) -> Identity | str:
+    """Who logs in by an ID token whose signature is verified, or why the token is refused. `rules.audience` is the
+    client's id; `nonce` is the value that the login was begun with.
+    """
+    found = identity_of(claims, rules, now)
+    if isinstance(found, str):
+        return found
+    party, audience = claims.get("azp"), claims.get("aud")
+    if (party is not None or (isinstance(audience, list) and len(audience) > 1)) and party != rules.audience:
+        return f"the token was issued to another client than {rules.audience}"
+    given = claims.get("nonce")
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode("utf-8", "replace"), nonce.encode()):
+        return "the token is of another login"
+    if found.expires_at <= now:
+        return f"the token expired at {found.expires_at.isoformat(timespec='seconds')}"
+    return found
+
+
+def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Identity | str:
+    """Who a token names whose signature is verified, or why the token is refused."""
     if claims.get("iss") != rules.issuer:
         return f"the token is of another issuer than {rules.issuer}"
     audience = claims.get("aud")
@@ -53,11 +99,12 @@ def caller_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Ca
     name = _at(claims, rules.name_claim)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         return f"the token has no claim `{rules.name_claim}` of 1 to {LONGEST_NAME} printable characters"
-    roles = _texts(_at(claims, rules.roles_claim))
-    grants = [grant for role in dict.fromkeys(roles) for grant in rules.grants.get(role, ())]
-    if not grants:
-        return f"claim `{rules.roles_claim}` of the token names no role of this installation"
-    return Caller(f"oidc:{storable_text(name)}", tuple(grants[:MOST_GRANTS]))
+    given = dict.fromkeys(_texts(_at(claims, rules.roles_claim)))
+    roles = tuple(role for role in given if role in rules.grants)
+    expires = expiry(claims)
+    if not roles or expires is None:
+        return _without_role(rules)
+    return Identity(name=name, roles=roles, expires_at=expires)
 
 
 def expiry(claims: Mapping[str, Any]) -> datetime | None:
@@ -85,6 +132,10 @@ def grants_from_text(text: str) -> dict[str, tuple[Grant, ...]]:
         grant = Grant(role=AccessRole(role), namespace=namespace or EVERYWHERE)
         found[value] = (*found.get(value, ()), grant)
     return found
+
+
+def _without_role(rules: ClaimRules) -> str:
+    return f"claim `{rules.roles_claim}` of the token names no role of this installation"
 
 
 def _at_another_time(claims: Mapping[str, Any], skew: timedelta, now: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from http import HTTPStatus
 from urllib.parse import urlencode, urlsplit
 
@@ -15,11 +16,15 @@ from streamsched.web.visit import read_form, theme_of
 
 
 class LoginPages:
-    """The only pages that need no session. A form from another origin is refused by the API's request guard."""
+    """Pages that need no session; `provider_login` has two more. A form from another origin is refused by the API's
+    request guard.
+    """
 
-    def __init__(self, sessions: Sessions, renderer: Renderer) -> None:
+    def __init__(self, sessions: Sessions, renderer: Renderer, *, provider: str = "") -> None:
+        """`provider`: the host of the OpenID provider at which people may log in; empty: none."""
         self._sessions = sessions
         self._renderer = renderer
+        self._provider = provider
 
     async def show(self, request: Request) -> Response:
         """The form; with `code` the end of a login link. The answer to it is a page, not a redirect: a browser sends a
@@ -29,29 +34,29 @@ class LoginPages:
         try:
             return await self._shown(request, wanted)
         except StreamschedError as failed:
-            return self._form(request, wanted, error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
+            return self.form(request, wanted, error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _shown(self, request: Request, wanted: str) -> Response:
         if not self._sessions.needed:
             return RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
         code = request.query_params.get("code")
         if code is None:
-            return await self._returning(request, wanted) or self._form(request, wanted)
+            return await self._returning(request, wanted) or self.form(request, wanted)
         try:
-            return await self._entered(request, await self._sessions.redeem(code), wanted)
+            return await self.entered(request, await self._sessions.redeem(code), wanted)
         except UnauthenticatedError as refused:
-            return self._form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
+            return self.form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
 
     async def enter(self, request: Request) -> Response:
         wanted = own_path("")
         try:
             form = await read_form(request)
             wanted = own_path(form.get("next", ""))
-            return await self._entered(request, await self._sessions.begin(form.get("token", "")), wanted)
+            return await self.entered(request, await self._sessions.begin(form.get("token", "")), wanted)
         except UnauthenticatedError as refused:
-            return self._form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
+            return self.form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
         except StreamschedError as failed:
-            return self._form(request, "/ui/", error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
+            return self.form(request, "/ui/", error=str(failed), status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _returning(self, request: Request, wanted: str) -> Response | None:
         """The way on for a browser that has a session. After a link on another site it sends no strict cookie: then the
@@ -66,16 +71,20 @@ class LoginPages:
             return self._renderer.html("returning.html", address=address, theme=theme_of(request))
         return RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
 
-    def _form(self, request: Request, wanted: str, *, error: str = "", status: int = 200) -> Response:
-        context = {"wanted": wanted, "error": error, "theme": theme_of(request)}
-        return self._renderer.html("login.html", code=status, **context)
+    def form(self, request: Request, wanted: str, *, error: str = "", status: int = 200) -> Response:
+        """The login page; `error` is a sentence about what went wrong."""
+        text = f"{error[:1].upper()}{error[1:].rstrip('.')}." if error else ""
+        there = f"/ui/login/oidc?{urlencode({'next': wanted})}"
+        context = {"wanted": wanted, "error": text, "provider": self._provider, "there": there}
+        return self._renderer.html("login.html", code=status, theme=theme_of(request), **context)
 
-    async def _entered(self, request: Request, cookie: str, wanted: str) -> Response:
+    async def entered(self, request: Request, cookie: str, wanted: str, *, lasts: timedelta = SESSION) -> Response:
+        """A page that leads on to `wanted`, with the cookie of a new session."""
         answer = self._renderer.html("entered.html", wanted=wanted, theme=theme_of(request))
         answer.set_cookie(
             await self._sessions.cookie_name(),
             cookie,
-            max_age=int(SESSION.total_seconds()),
+            max_age=int(lasts.total_seconds()),
             path="/ui",
             secure=request.url.scheme == "https",
             httponly=True,
@@ -86,6 +95,9 @@ class LoginPages:
 
 def own_path(wanted: str) -> str:
     """The page to show after a login: `wanted` when it is one of ours."""
-    parts = urlsplit(wanted)
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return "/ui/"
     ours = not parts.scheme and not parts.netloc and parts.path.startswith("/ui/") and "\\" not in wanted
     return wanted if ours and wanted.isprintable() else "/ui/"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import json
-import threading
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from streamsched.access.provider_keys import FRESH, KEPT, PAUSE
@@ -22,59 +18,7 @@ from streamsched.bootstrap import Services, open_services
 from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.testing.clock import SettableClock
-
-NOW = datetime(2026, 3, 1, 6, tzinfo=UTC)
-ALGORITHMS = ["RS256", "ES256", "EdDSA", "HS256", "PS256"]
-
-
-class Provider:
-    """An OpenID provider. `down`: it answers 500."""
-
-    def __init__(self) -> None:
-        self.keys: list[Any] = []
-        self.down = False
-        self.reads = 0
-        provider = self
-
-        class Answers(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                provider.reads += self.path.endswith("/keys")
-                body = {"issuer": provider.url, "jwks_uri": f"{provider.url}/keys"}
-                if self.path.endswith("/keys"):
-                    body = {"keys": [key.as_dict(private=False) for key in provider.keys]}
-                self.send_response(500 if provider.down else 200)
-                self.end_headers()
-                self.wfile.write(json.dumps(body).encode())
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def add(self, kid: str) -> RSAKey:
-        key = RSAKey.generate_key(2048, {"kid": kid, "use": "sig"})
-        self.keys.append(key)
-        return key
-
-    def token(self, key: Any, *, alg: str = "RS256", now: datetime = NOW, **claims: Any) -> dict[str, str]:
-        given = {
-            "iss": self.url,
-            "aud": "streamsched",
-            "sub": "ada",
-            "groups": ["ops"],
-            "iat": now.timestamp(),
-            "exp": (now + timedelta(hours=1)).timestamp(),
-            **claims,
-        }
-        header = {"alg": alg, "kid": key.kid}
-        written = jwt.encode(header, {n: v for n, v in given.items() if v is not None}, key, algorithms=ALGORITHMS)
-        return {"Authorization": f"Bearer {written}"}
+from tests.support.openid_provider import NOW, Provider
 
 
 @pytest.fixture
@@ -235,6 +179,8 @@ async def test_kept_keys_are_used_while_the_provider_is_down_and_then_no_more(
         ({"oidc_roles": "ops=king"}, "OIDC_ROLES"),
         ({"oidc_algorithms": "HS256"}, "OIDC_ALGORITHMS"),
         ({"oidc_algorithms": "none"}, "OIDC_ALGORITHMS"),
+        ({"oidc_client_id": "pages", "oidc_issuer": ""}, "OIDC_CLIENT_ID"),
+        ({"oidc_scopes": "profile email"}, "OIDC_SCOPES"),
     ],
 )
 async def test_wrong_settings_are_refused_at_the_start(
