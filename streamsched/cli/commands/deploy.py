@@ -13,7 +13,7 @@ import typer
 from streamsched.cli.commands.programs.bundle import bundled_app
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.naming import short
-from streamsched.cli.output import Format, FormatOption, console, print_structured
+from streamsched.cli.output import Format, FormatOption, console, counted, print_structured
 from streamsched.cli.preview import print_preview
 from streamsched.cli.server import UrlOption, ask, describe_server
 from streamsched.domain.errors import UnavailableError
@@ -106,7 +106,7 @@ def deploy(
     if output.structured:
         print_structured(changed, output)
         return
-    counts = [f"{len(changed[kind])} {kind}" for kind in ("programs", "schedules") if changed[kind]]
+    counts = [counted(len(changed[kind]), kind[:-1]) for kind in ("programs", "schedules") if changed[kind]]
     done = f"{' and '.join(counts)} changed" if counts else "nothing has changed"
     console().print(f"[bold]{short(str(app.ref))}[/] is deployed: {done}")
 
