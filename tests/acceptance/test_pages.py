@@ -136,7 +136,7 @@ def test_logging_in_by_token_and_by_link(site: Site) -> None:
         page.goto("/ui/schedules?q=load")
         page.fill("#token", "sst_" + "0" * 12 + "_" + "A" * 43)
         page.keyboard.press("Enter")
-        assert "the token is unknown" in page.inner_text("[role=alert]")
+        assert page.inner_text("[role=alert]") == "The token is unknown."
         page.fill("#token", site.dev.token)
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/schedules?q=load")

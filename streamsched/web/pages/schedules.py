@@ -17,6 +17,7 @@ from streamsched.domain.triggers.trigger import Leaf, leaves
 from streamsched.ports.catalog import ScheduleStatus
 from streamsched.ports.web.page_reads import StripEntry
 from streamsched.web.rendering import Renderer
+from streamsched.web.views.commands import SameAs, curl_line
 from streamsched.web.views.states import SCHEDULE_WORDS, StateWord, job_word
 from streamsched.web.views.strips import BARS, StripBar, strip
 from streamsched.web.views.trigger_tree import all_leaves, tree_of
@@ -26,6 +27,12 @@ from streamsched.web.visit import PageRoute, Visit
 ROWS: Final = 50
 _LONGEST_SEARCH: Final = 200
 _LONGEST_NOTE: Final = 500
+#: The commands that do what the orders for picked schedules do, and the paths of the requests.
+_ORDERS: Final = (
+    ("streamsched schedule pause SCHEDULE … --note WHY", "pause"),
+    ("streamsched schedule enable SCHEDULE …", "enable"),
+    ("streamsched run start --schedule SCHEDULE", "runs"),
+)
 
 
 class ScheduleRow(NamedTuple):
@@ -66,6 +73,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         action=visit.path + (f"?{visit.request.url.query}" if visit.request.url.query else ""),
         token=f"page-{secrets.token_hex(8)}",
         may_operate=visit.may(Permission.OPERATE, visit.namespace),
+        orders=[SameAs(cli, curl_line(visit.url, f"/v1/schedules/SCHEDULE/{path}")) for cli, path in _ORDERS],
         filtered=bool(text or states),
         next_page=f"/ui/schedules?{urlencode([*kept, ('after', shown[-1])])}" if more else "",
         first_page=f"/ui/schedules?{urlencode(kept)}" if visit.query("after") else "",
