@@ -144,7 +144,7 @@ def _become(asked: Mapping[str, Any]) -> None:
     code = 0
     try:
         if role == "runners":
-            warm_runners.serve(Path(arguments[0]))
+            warm_runners.serve(Path(arguments[0]), warm_runners.execute_run)
         else:
             role_process.main(role, arguments[0], Path(arguments[1]), None)
     except BaseException as exc:  # noqa: BLE001 - as the interpreter would end

@@ -54,11 +54,9 @@ def cluster_backend(assignment: Assignment, job: SparkJob, runtime: RunEnvironme
         case ClusterKind.STANDALONE:
             return StandaloneBackend(submission)
         case ClusterKind.YARN:
-            return YarnBackend(
-                submission, resource_managers(runtime.environ), _submit(submission, runtime, files), files.log
-            )
+            return YarnBackend(submission, resource_managers(runtime.environ), _submit(submission, runtime, files))
         case ClusterKind.KUBERNETES:
-            return KubernetesBackend(submission, _submit(submission, runtime, files), files.log)
+            return KubernetesBackend(submission, _submit(submission, runtime, files))
         case _:
             assert_never(kind)
 

@@ -15,11 +15,10 @@ from urllib.parse import quote
 
 import httpx
 
-from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.errors import UnavailableError
 from streamsched.spark.backends.backend import MOST_LOG, DriverState, DriverStatus, DriverSubmission
-from streamsched.spark.backends.requests import Cluster, after_submission, before_submission, shown
+from streamsched.spark.backends.requests import Cluster, shown
 from streamsched.spark.backends.submit_process import SubmitProcess
-from streamsched.spark.files import failure_reason
 
 #: Label of drivers.
 RUN: Final = "streamsched/run"
@@ -40,7 +39,6 @@ class KubernetesBackend:
     """See `Backend`.
 
     Args:
-        log_path: what `spark-submit` prints, for the reason of a failed submission.
         transport: for tests.
     """
 
@@ -48,12 +46,10 @@ class KubernetesBackend:
         self,
         submission: DriverSubmission,
         submit: SubmitProcess,
-        log_path: Path,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._submission = submission
         self._submit = submit
-        self._log_path = log_path
         self._transport = transport
         conf = submission.conf
         self._namespace = namespace = conf.get("spark.kubernetes.namespace", "default")
@@ -71,20 +67,8 @@ class KubernetesBackend:
         return None if not pods else str(pods[0]["metadata"]["name"])
 
     async def submit(self) -> str:
-        with before_submission():
-            if (found := await self.find()) is not None:
-                return found
-        try:
-            code = await self._submit.run(self._submission, kubernetes_settings(self._submission))
-        except OSError as exc:
-            raise ConfigurationError(f"spark-submit cannot be started: {exc}") from exc
-        with after_submission():
-            found = await self.find()
-        if found is not None:
-            return found
-        if code == 0 or code < 0:
-            raise UnavailableError(f"spark-submit ended with {code}, and there is no driver pod yet")
-        raise ConfigurationError(f"spark-submit failed with exit code {code}: {failure_reason(self._log_path)}")
+        conf = kubernetes_settings(self._submission)
+        return await self._submit.submitted(self._submission, conf, self.find, absent="there is no driver pod yet")
 
     async def status(self, driver: str) -> DriverStatus:
         pod = await self._cluster().json("GET", f"{self._pods}/{quote(driver)}")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.backends.backend import DriverSubmission
+from streamsched.spark.backends.requests import after_submission, before_submission
 from streamsched.spark.child import Child
+from streamsched.spark.files import failure_reason
 
 #: Seconds after which a submission is given up; the driver may have been submitted.
 _LONGEST_S: Final = 300.0
@@ -29,6 +32,32 @@ class SubmitProcess:
         self._program = program
         self._environ = environ
         self._log_path = log_path
+
+    async def submitted(
+        self,
+        submission: DriverSubmission,
+        conf: Mapping[str, str],
+        find: Callable[[], Awaitable[str | None]],
+        *,
+        absent: str,
+    ) -> str:
+        """The driver that `find` returns, before the process or after it. Raises as `Backend.submit`; `absent` ends the
+        message when the process has not failed and there is no driver.
+        """
+        with before_submission():
+            if (found := await find()) is not None:
+                return found
+        try:
+            code = await self.run(submission, conf)
+        except OSError as exc:
+            raise ConfigurationError(f"spark-submit cannot be started: {exc}") from exc
+        with after_submission():
+            found = await find()
+        if found is not None:
+            return found
+        if code <= 0:
+            raise UnavailableError(f"spark-submit ended with {code}, and {absent}")
+        raise ConfigurationError(f"spark-submit failed with exit code {code}: {failure_reason(self._log_path)}")
 
     async def run(self, submission: DriverSubmission, conf: Mapping[str, str]) -> int:
         """Its exit code; negative when it was killed or took too long. It ends with the runner.

@@ -14,9 +14,8 @@ from xml.etree import ElementTree
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.spark.backends.backend import MOST_LOG, DriverState, DriverStatus, DriverSubmission
-from streamsched.spark.backends.requests import Cluster, after_submission, before_submission, shown
+from streamsched.spark.backends.requests import Cluster, shown
 from streamsched.spark.backends.submit_process import SubmitProcess
-from streamsched.spark.files import failure_reason
 
 _TAGS: Final = "spark.yarn.tags"
 _WEB: Final = "yarn.resourcemanager.webapp.address"
@@ -34,7 +33,6 @@ class YarnBackend:
 
     Args:
         managers: URLs of the ResourceManagers; a standby redirects or is passed over.
-        log_path: what `spark-submit` prints, for the reason of a failed submission.
     """
 
     def __init__(
@@ -42,13 +40,11 @@ class YarnBackend:
         submission: DriverSubmission,
         managers: Sequence[str],
         submit: SubmitProcess,
-        log_path: Path,
         cluster: Cluster | None = None,
     ) -> None:
         self._submission = submission
         self._managers = managers
         self._submit = submit
-        self._log_path = log_path
         self._cluster = cluster or Cluster()
 
     async def find(self) -> str | None:
@@ -58,20 +54,8 @@ class YarnBackend:
         return None if newest is None else str(newest["id"])
 
     async def submit(self) -> str:
-        with before_submission():
-            if (found := await self.find()) is not None:
-                return found
-        try:
-            code = await self._submit.run(self._submission, yarn_settings(self._submission))
-        except OSError as exc:
-            raise ConfigurationError(f"spark-submit cannot be started: {exc}") from exc
-        with after_submission():
-            found = await self.find()
-        if found is not None:
-            return found
-        if code == 0 or code < 0:
-            raise UnavailableError(f"spark-submit ended with {code}, and YARN shows no application yet")
-        raise ConfigurationError(f"spark-submit failed with exit code {code}: {failure_reason(self._log_path)}")
+        conf = yarn_settings(self._submission)
+        return await self._submit.submitted(self._submission, conf, self.find, absent="YARN shows no application yet")
 
     async def status(self, driver: str) -> DriverStatus:
         app = await self._app(driver)

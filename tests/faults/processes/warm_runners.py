@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -55,8 +56,8 @@ class WarmRunners:
         return read_note(RunFiles(self._data_dir, run))
 
 
-def serve(path: Path) -> None:
-    """Forks a runner for each line that comes, and answers with its process id."""
+def serve(path: Path, execute: Callable[[str], None]) -> None:
+    """Forks a process for each line that comes, which executes it to its own end, and answers with its id."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -64,12 +65,12 @@ def serve(path: Path) -> None:
     gc.freeze()
     while True:
         connection, _ = listener.accept()
-        run = connection.makefile().readline().strip()
+        line = connection.makefile().readline().strip()
         pid = os.fork()
         if not pid:
             connection.close()
             listener.close()
-            execute_run(run)
+            execute(line)
         with suppress(OSError):  # who asked is dead; the run goes on
             connection.sendall(b"%d" % pid)
         connection.close()
@@ -96,4 +97,4 @@ def execute_run(run: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), execute_run)

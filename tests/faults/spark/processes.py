@@ -7,13 +7,11 @@ product's process does; only Python's start and its imports are saved.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import signal
 import socket
 import sys
-from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from streamsched.launcher.loop import Launcher
@@ -23,7 +21,7 @@ from streamsched.store.connections import open_pool
 from streamsched.store.jobs.decisions import PostgresDecisionStore
 from streamsched.store.runs.run_monitor import PostgresRunMonitorStore
 from streamsched.store.server.notifier import PostgresNotifier
-from tests.faults.processes.warm_runners import WarmRunners, execute_run
+from tests.faults.processes.warm_runners import WarmRunners, execute_run, serve
 
 #: The line that requests a launcher.
 LAUNCHER = "launcher"
@@ -42,28 +40,13 @@ async def launch(warm: Path) -> None:
     await Launcher(PostgresDecisionStore(pool), monitor, notifier, clock).run()
 
 
-def serve(path: Path) -> None:
-    """Forks a process for each line that comes, and answers with its id."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen(64)
-    gc.freeze()
-    while True:
-        connection, _ = listener.accept()
-        line = connection.makefile().readline().strip()
-        pid = os.fork()
-        if not pid:
-            connection.close()
-            listener.close()
-            if line != LAUNCHER:
-                execute_run(line)
-            os.setsid()
-            asyncio.run(launch(path))
-            os._exit(0)
-        with suppress(OSError):  # the process that requested it is dead; the run goes on
-            connection.sendall(b"%d" % pid)
-        connection.close()
+def execute(path: Path, line: str) -> None:
+    """The launcher or the run that the line names, from here to its end."""
+    if line != LAUNCHER:
+        execute_run(line)
+    os.setsid()
+    asyncio.run(launch(path))
+    os._exit(0)
 
 
 def requested(path: Path, line: str) -> int:
@@ -76,4 +59,5 @@ def requested(path: Path, line: str) -> int:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    socket_path = Path(sys.argv[1])
+    serve(socket_path, partial(execute, socket_path))

@@ -36,8 +36,8 @@ QUICK = RemoteTiming(poll=0.001, reach=0.05, settle=0.001, kill=0.05)
 class Submits(SubmitProcess):
     """Counts submissions; `then` changes the far end."""
 
-    def __init__(self, code: int, then: Any = None) -> None:
-        super().__init__(Path("spark-submit"), {}, Path("unused"))
+    def __init__(self, code: int, then: Any = None, log: Path = Path("unused")) -> None:
+        super().__init__(Path("spark-submit"), {}, log)
         self.code, self.then, self.settings = code, then, [{}]
 
     async def run(self, submission: DriverSubmission, conf: Mapping[str, str]) -> int:
@@ -80,9 +80,9 @@ PODS = "/api/v1/namespaces/jobs/pods"
 SELECTED = f"GET {PODS}?labelSelector=streamsched/run%3D{RUN}%2Cspark-role%3Ddriver"
 
 
-def kubernetes(answers: dict[str, Any], submits: Submits, asked: list[str], tmp_path: Path) -> KubernetesBackend:
+def kubernetes(answers: dict[str, Any], submits: Submits, asked: list[str]) -> KubernetesBackend:
     given = submission("k8s://https://api:6443", conf={"spark.kubernetes.namespace": "jobs"}, env={"A": "b"})
-    return KubernetesBackend(given, submits, tmp_path / "log", recorded(answers, asked))
+    return KubernetesBackend(given, submits, recorded(answers, asked))
 
 
 def test_the_command_line_for_kubernetes() -> None:
@@ -114,7 +114,7 @@ async def test_a_pod_is_submitted_once_watched_and_deleted(tmp_path: Path) -> No
 
     asked: list[str] = []
     submits = Submits(0, created)
-    backend = kubernetes(answers, submits, asked, tmp_path)
+    backend = kubernetes(answers, submits, asked)
 
     assert await backend.find() is None
     assert await backend.submit() == "p"
@@ -138,7 +138,7 @@ async def test_a_pod_is_submitted_once_watched_and_deleted(tmp_path: Path) -> No
 
 async def test_a_refused_submission_to_kubernetes_is_named(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("Exception in thread main org.apache.spark.SparkException: no image\n")
-    backend = kubernetes({SELECTED: {"items": []}}, Submits(1), [], tmp_path)
+    backend = kubernetes({SELECTED: {"items": []}}, Submits(1, log=tmp_path / "log"), [])
 
     with pytest.raises(ConfigurationError, match=r"exit code 1: .*no image"):
         await backend.submit()
@@ -150,9 +150,7 @@ async def test_a_refused_submission_to_kubernetes_is_named(tmp_path: Path) -> No
 async def test_an_application_is_looked_up_by_its_tag(tmp_path: Path) -> None:
     base = "/ws/v1/cluster/apps"
     answers: dict[str, Any] = {f"GET {base}?applicationTags={RUN}": {"apps": None}}
-    backend = YarnBackend(
-        submission("yarn"), ["http://rm:8088"], Submits(1), tmp_path / "log", Cluster(transport=recorded(answers, []))
-    )
+    backend = YarnBackend(submission("yarn"), ["http://rm:8088"], Submits(1), Cluster(transport=recorded(answers, [])))
     assert await backend.find() is None
     apps = [{"id": "application_1", "startedTime": 1}, {"id": "application_2", "startedTime": 2}]
     answers[f"GET {base}?applicationTags={RUN}"] = {"apps": {"app": apps}}
