@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile fuzz outages datacentre writers newest-spark restore upgrade simulate clean
+.PHONY: help demo cluster test test-long check bench properties faults task-faults dapr-real spark-faults hostile fuzz fuzz-events outages datacentre writers newest-spark restore upgrade simulate clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ dapr-real: $(VENV)/.dev ## KILLS=n SEED=s: Dapr's SDK and its sidecar, built her
 
 fuzz: $(VENV)/.dev ## MINUTES=n SEED=s: schemathesis on the OpenAPI document, against a real API
 	@$(BIN)/python -m tests.fuzz.api --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)
+
+fuzz-events: $(VENV)/.fuzz ## EVENTS=n SECONDS=s SEED=s: mutated events, over HTTP and into Kafka, from a corpus that coverage-guided fuzzing finds first
+	@$(BIN)/python -m tests.fuzz.coverage $(VENV)/corpus --seconds $(or $(SECONDS),300) --seed $(or $(SEED),1)
+	@$(BIN)/python -m tests.fuzz.events --events $(or $(EVENTS),1000000) --seed $(or $(SEED),1) --corpus $(VENV)/corpus $(ARGS)
 
 hostile: $(VENV)/.dev ## BROKER=postgres|kafka CASES=n SEED=s: hostile content by every way in; canaries must launch all the while; CASE=17: one
 	@$(BIN)/python -m tests.hostile.run --broker $(or $(BROKER),postgres) --cases $(or $(CASES),200) --seed $(or $(SEED),1) $(if $(CASE),--case $(CASE)) $(ARGS)
@@ -99,3 +103,7 @@ $(VENV)/.demo-delta: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.demo $(VENV)/.demo-delta
+
+$(VENV)/.fuzz: pyproject.toml constraints.txt | $(VENV)/.dev
+	@$(PIP_INSTALL) --editable '.[fuzz]'
+	@touch $@

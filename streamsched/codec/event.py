@@ -12,7 +12,7 @@ from datetime import datetime
 from streamsched.codec.cdap import notification
 from streamsched.codec.events import cloudevents, native
 from streamsched.codec.events.native import LOG_ID
-from streamsched.codec.json.scalar import loads, mapping, may_hold_nul, name, parsed, refuse_nul, sequence
+from streamsched.codec.json.scalar import elements, loads, mapping, name, parsed
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Ticked
 
@@ -44,11 +44,11 @@ def decode_batch(raw: bytes, *, fallback_id: str, fallback_time: datetime) -> li
         DecodeError: it is not a JSON list.
     """
     found: list[Event | DecodeError] = []
-    check_nul = may_hold_nul(raw)
-    for index, item in enumerate(sequence(parsed(raw), "$")):
+    for index, item in enumerate(elements(raw)):
+        if isinstance(item, DecodeError):
+            found.append(item)
+            continue
         try:
-            if check_nul:
-                refuse_nul(item, f"$[{index}]")
             found.append(_accepted(item, f"$[{index}]", f"{fallback_id}:{index}", fallback_time))
         except DecodeError as exc:
             found.append(exc)

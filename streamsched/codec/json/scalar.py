@@ -38,7 +38,7 @@ def loads(raw: bytes | str, path: str = "$") -> Any:
     """
     found = parsed(raw, path)
     if may_hold_nul(raw):
-        refuse_nul(found, path)
+        _refuse_nul(found, path)
     return found
 
 
@@ -48,13 +48,42 @@ def parsed(raw: bytes | str, path: str = "$") -> Any:
     Raises:
         DecodeError: not JSON, or nested deeper than `DEEPEST` levels.
     """
+    found = _parsed(raw, path)
+    if _may_be_deep(raw):
+        _refuse_deep(found, path)
+    return found
+
+
+def elements(raw: bytes | str, path: str = "$") -> list[Any]:
+    """The elements of a JSON list, in order; in the place of one that `loads` would refuse alone, its `DecodeError`.
+
+    Raises:
+        DecodeError: it is not a JSON list.
+    """
+    found = sequence(_parsed(raw, path), path)
+    deep, nul = _may_be_deep(raw), may_hold_nul(raw)
+    if deep or nul:
+        for index, item in enumerate(found):
+            try:
+                if deep:
+                    _refuse_deep(item, f"{path}[{index}]")
+                if nul:
+                    _refuse_nul(item, f"{path}[{index}]")
+            except DecodeError as exc:
+                found[index] = exc
+    return found
+
+
+def _parsed(raw: bytes | str, path: str) -> Any:
     try:
-        found = orjson.loads(raw)
+        return orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
         raise DecodeError(path, f"is not JSON: {exc}") from exc
-    if _may_be_deep(raw) and _is_deep(found):
+
+
+def _refuse_deep(value: object, path: str) -> None:
+    if _is_deep(value):
         raise DecodeError(path, f"is nested deeper than {DEEPEST} levels")
-    return found
 
 
 def _may_be_deep(raw: bytes | str) -> bool:
@@ -93,7 +122,7 @@ def may_hold_nul(raw: bytes | str) -> bool:
     return _NUL in raw if isinstance(raw, bytes) else _NUL.decode() in raw
 
 
-def refuse_nul(value: object, path: str) -> None:
+def _refuse_nul(value: object, path: str) -> None:
     """Refuses texts with NUL, which PostgreSQL cannot store.
 
     Raises:
@@ -104,11 +133,11 @@ def refuse_nul(value: object, path: str) -> None:
             raise DecodeError(path, "must not hold a NUL character")
         case dict():
             for key, item in value.items():
-                refuse_nul(key, path)
-                refuse_nul(item, f"{path}.{key}")
+                _refuse_nul(key, path)
+                _refuse_nul(item, f"{path}.{key}")
         case list():
             for index, item in enumerate(value):
-                refuse_nul(item, f"{path}[{index}]")
+                _refuse_nul(item, f"{path}[{index}]")
         case _:
             return
 

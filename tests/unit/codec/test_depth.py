@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.json.scalar import DEEPEST, loads
+from streamsched.codec.json.scalar import DEEPEST, elements, loads
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import DecodeError
 
@@ -29,6 +29,18 @@ def test_deeper_is_refused_and_as_deep_is_taken(opened: str, closed: str) -> Non
     for times in (fits + 1, 1000 // levels):
         with pytest.raises(DecodeError, match="nested deeper than 240 levels"):
             loads(opened * times + "1" + closed * times)
+
+
+def test_one_deep_element_of_a_list_is_refused_alone() -> None:
+    deep, deepest = "[" * 900 + "]" * 900, "[" * DEEPEST + "]" * DEEPEST
+
+    found = elements(f'[1, {deep}, {deepest}, {{"a": "\\u0000"}}, "b"]')
+
+    assert [found[0], found[2], found[4]] == [1, orjson.loads(deepest), "b"]
+    assert [(each.path, each.reason) for each in found if isinstance(each, DecodeError)] == [
+        ("$[1]", "is nested deeper than 240 levels"),
+        ("$[3].a", "must not hold a NUL character"),
+    ]
 
 
 @given(_JSON)
