@@ -60,10 +60,10 @@ def make_task_delivery(
     Raises:
         ConfigurationError: the port of that is in use.
     """
-    store, workers, http = PostgresDeliveryStore(pool), WorkerStreams(clock), HttpReceiver(clock)
+    store, workers = PostgresDeliveryStore(pool), WorkerStreams(clock)
     partitions, me = PostgresTaskPartitions(pool), replace(me, reads=READS)
     ownership = Ownership(PostgresTaskLeases(pool), me, store, partitions, clock, ttl=settings.lease)
-    queues = PostgresQueueStore(pool)
+    queues, http = PostgresQueueStore(pool), HttpReceiver(clock, leased=ownership.leased)
     loop = TaskLoop(store, queues, ownership, notifier, clock, http=http, workers=workers, metrics=metrics)
     workers.on_room = loop.wake
     instances = PostgresAppInstances(pool)

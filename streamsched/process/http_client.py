@@ -7,14 +7,16 @@ Of many requests to one target, httpx builds the first (`PreparedRequest.of`), a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import BytesPayload
 from yarl import URL
 
 #: Bytes read of a response body, and characters of it that become the reason of an end.
@@ -29,12 +31,14 @@ _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """The answer to a request. `status`: None without a response. `text`: status and beginning of the body, for people,
-    or why there is no response. `connected`: False when there was no connection, so nothing was sent.
+    or why there is no response. `connected`: False when there was no connection, so nothing was sent. `withheld`: it
+    was no longer to be sent when there was a connection, so nothing was sent.
     """
 
     status: int | None
     text: str
     connected: bool = True
+    withheld: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -57,6 +61,25 @@ class PreparedRequest:
         return cls(request.method, URL(str(request.url), encoded=True), headers, request.content)
 
 
+class _WithheldError(Exception):
+    """The body is no longer to be sent."""
+
+
+class _CheckedBody(BytesPayload):
+    """A body whose first byte is written, with the headers, only if `allowed` still holds: the last moment there is."""
+
+    def __init__(self, content: bytes, allowed: Callable[[], bool]) -> None:
+        super().__init__(content)
+        self._allowed = allowed
+        self.withheld = False
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if not self._allowed():
+            self.withheld = True
+            raise _WithheldError
+        await super().write_with_length(writer, content_length)
+
+
 class HttpClient:
     """Sends requests, any number at a time, without cookies. It belongs to one event loop, opens its session with the
     first request, and uses the proxies that the environment names then.
@@ -66,18 +89,30 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
         self._proxies: dict[str, str] = {}
 
-    async def send(self, request: httpx.Request | PreparedRequest, timeout: timedelta) -> HttpAnswer:
-        """Sends a request and reads the beginning of the response. Does not raise for what the far end does."""
+    async def send(
+        self,
+        request: httpx.Request | PreparedRequest,
+        timeout: timedelta,
+        *,
+        allowed: Callable[[], bool] | None = None,
+    ) -> HttpAnswer:
+        """Sends a request and reads the beginning of the response. Does not raise for what the far end does. `allowed`
+        is asked when there is a connection and nothing is written yet, if the request has a body.
+        """
         session = self._session or self._open()
+        body: Any = None
         try:
             prepared = request if isinstance(request, PreparedRequest) else PreparedRequest.of(request)
+            body = prepared.content or None
+            if body is not None and allowed is not None:
+                body = _CheckedBody(body, allowed)
             async with (
                 asyncio.timeout(timeout.total_seconds()),
                 session.request(
                     prepared.method,
                     prepared.url,
                     headers=prepared.headers,
-                    data=prepared.content or None,
+                    data=body,
                     allow_redirects=False,
                     proxy=self._proxy(prepared.url),
                 ) as response,
@@ -90,6 +125,8 @@ class HttpClient:
         except aiohttp.ClientResponseError as exc:
             return HttpAnswer(None, f"its answer is not HTTP: {' '.join(exc.message.split())[:_REASON]}")
         except (aiohttp.ClientError, OSError, ValueError) as exc:
+            if isinstance(body, _CheckedBody) and body.withheld:
+                return HttpAnswer(None, "it was not sent", withheld=True)
             return HttpAnswer(None, f"no answer: {str(exc) or type(exc).__name__}")
         return HttpAnswer(response.status, f"HTTP {response.status}" + (f": {text}" if text else ""))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from streamsched.domain.tasks.attempt import AttemptEnd, AttemptFailed, Interrupted, StartedTask, time_limit
+from streamsched.domain.tasks.attempt import LEASE_OVER, AttemptEnd, AttemptFailed, Interrupted, StartedTask, time_limit
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import Clock
@@ -21,7 +21,7 @@ async def attempt(
     started the task sends nothing.
     """
     if not leased():
-        return Interrupted(clock.now(), "the lease of its lane may have ended before it was sent")
+        return Interrupted(clock.now(), LEASE_OVER)
     limit = time_limit(target)
     if limit is None:
         return await to.deliver(task, target)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
 import httpx
 
-from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, StartedTask
+from streamsched.domain.tasks.attempt import (
+    LEASE_OVER,
+    Acknowledged,
+    AttemptEnd,
+    AttemptFailed,
+    Interrupted,
+    StartedTask,
+)
 from streamsched.domain.tasks.queue import HttpTarget, Target
 from streamsched.ports.clock import Clock
 from streamsched.process.http_client import HttpClient, PreparedRequest
@@ -29,10 +37,15 @@ _NAMES: Final = frozenset(name.lower() for name in _OF_TASK)
 
 
 class HttpReceiver:
-    """See `ports.tasks.delivery.Receiver`. Names of lanes and keys are percent-encoded in headers."""
+    """See `ports.tasks.delivery.Receiver`. Names of lanes and keys are percent-encoded in headers.
 
-    def __init__(self, clock: Clock) -> None:
+    `leased`: whether no other process can be the owner of the tasks yet. It is asked again when there is a connection:
+    a process that is paused while it opens one sends nothing afterwards.
+    """
+
+    def __init__(self, clock: Clock, *, leased: Callable[[], bool]) -> None:
         self._clock = clock
+        self._leased = leased
         self._client = HttpClient()
         self._made: dict[str, tuple[HttpTarget, PreparedRequest]] = {}
 
@@ -46,8 +59,10 @@ class HttpReceiver:
             prepared = request(task, self._request_to(task.queue, target))
         except (httpx.InvalidURL, ValueError) as exc:
             return AttemptFailed(self._clock.now(), f"no request can be made of it: {exc}")
-        answer = await self._client.send(prepared, target.timeout)
+        answer = await self._client.send(prepared, target.timeout, allowed=self._leased)
         now = self._clock.now()
+        if answer.withheld:
+            return Interrupted(now, LEASE_OVER)
         return Acknowledged(now, answer.text) if answer.accepted else AttemptFailed(now, answer.text)
 
     async def close(self) -> None:

@@ -288,11 +288,8 @@ class TaskLoop:
     def _call(self, key: DeliveryKey, task: StartedTask, target: Target, to: Receiver, policy: QueuePolicy) -> None:
         held = self._held.get(key)
         assert held is not None
-        held.call = asyncio.create_task(attempt(to, task, target, self._clock, leased=self._leased))
+        held.call = asyncio.create_task(attempt(to, task, target, self._clock, leased=self._ownership.leased))
         held.call.add_done_callback(partial(self._answered, key, policy))
-
-    def _leased(self) -> bool:
-        return self._ownership.leased(asyncio.get_running_loop().time())
 
     def _answered(self, key: DeliveryKey, policy: QueuePolicy, call: asyncio.Task[AttemptEnd]) -> None:
         held = self._held.get(key)

@@ -7,6 +7,7 @@ there are is read with each heartbeat, so their number can change.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import inf
@@ -80,9 +81,9 @@ class Ownership:
         """Partition → epoch of those whose deliveries may be stored."""
         return {**self._starting, **self._draining}
 
-    def leased(self, loop_time: float) -> bool:
+    def leased(self) -> bool:
         """Whether no other process can have taken these partitions: the last heartbeat was less than a lease ago."""
-        return loop_time < self._leased_until
+        return asyncio.get_running_loop().time() < self._leased_until
 
     async def step(self, deliveries: Deliveries, *, loop_time: float) -> timedelta:
         """Sends a heartbeat, takes, loses and hands over partitions; returns the time until the next call.

@@ -20,6 +20,8 @@ _AFTER_LOSS: Final = timedelta(seconds=1)
 _LONGEST_AFTER_LOSS: Final = timedelta(minutes=1)
 #: What the request of an HTTP target has beyond its timeout, which it ends itself with a better reason.
 _GRACE: Final = timedelta(seconds=5)
+#: Why an attempt is interrupted whose owner can no longer be sure to be that.
+LEASE_OVER: Final = "the lease of its lane may have ended before it was sent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ def judge(
     for delivery in known:
         lanes[delivery.lane].append(delivery)
     for found in lanes.values():
-        _judge_lane(found, answered, dropped, verdict)
+        _judge_lane(found, answered, dropped, watched, verdict)
     return verdict
 
 
@@ -172,6 +172,7 @@ def _judge_lane(
     deliveries: Sequence[Delivery],
     answered: Mapping[tuple[Name, int], float],
     dropped: Mapping[Name, float],
+    watched: Watched,
     verdict: TaskVerdict,
 ) -> None:
     firsts: dict[str, Delivery] = {}
@@ -198,7 +199,9 @@ def _judge_lane(
     for place, each in enumerate(deliveries):
         for former in deliveries[:place]:
             if former.key != each.key and former.ended > each.arrived:
-                verdict.note("together", f"{former} and {each}")
+                among = [other for other in deliveries[:place] if other.key == former.key and other is not former]
+                taken = watched.takeovers.get(former.token, ())
+                verdict.note("together", f"{former} and {each}; taken at {taken}; others of the former: {among}")
 
 
 def _by_name(registered: Iterable[Registration]) -> Mapping[Name, list[Registration]]:

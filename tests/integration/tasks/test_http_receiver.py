@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.domain.tasks.attempt import Acknowledged, AttemptFailed, StartedTask
+from streamsched.domain.tasks.attempt import Acknowledged, AttemptFailed, Interrupted, StartedTask
 from streamsched.domain.tasks.queue import HttpTarget
 from streamsched.ports.clock import SystemClock
 from streamsched.tasks.http_receiver import HttpReceiver
@@ -68,7 +68,7 @@ def task(lane: str = "l", key: str = "k", data: bytes = b"", kind: str = "", fai
 async def test_each_request_has_the_headers_of_its_target_and_of_its_task(server: tuple[Server, str]) -> None:
     far, url = server
     given = {"Authorization": "Bearer x y", "streamsched-lane": "not this"}
-    target, receiver = HttpTarget(f"{url}/a%2Fb?c=d", headers=given), HttpReceiver(SystemClock())
+    target, receiver = HttpTarget(f"{url}/a%2Fb?c=d", headers=given), HttpReceiver(SystemClock(), leased=lambda: True)
     hostile = "ü/✓\r\nX-Injected: 1\0"
     for each in (
         task(),
@@ -104,7 +104,7 @@ async def test_each_request_has_the_headers_of_its_target_and_of_its_task(server
 
 async def test_what_is_no_2xx_has_failed_with_a_reason(server: tuple[Server, str]) -> None:
     far, url = server
-    receiver = HttpReceiver(SystemClock())
+    receiver = HttpReceiver(SystemClock(), leased=lambda: True)
     reasons: list[str] = []
     for status in ("500 Oops", "302 Found", "404 Not Found"):
         far.status = status
@@ -117,3 +117,22 @@ async def test_what_is_no_2xx_has_failed_with_a_reason(server: tuple[Server, str
     assert reasons == ["HTTP 500: body", "HTTP 302: body", "HTTP 404: body"]
     assert isinstance(nowhere, AttemptFailed)
     assert nowhere.reason.startswith("no answer: ")
+
+
+async def test_nothing_is_sent_when_the_lease_ended_while_the_connection_was_opened(server: tuple[Server, str]) -> None:
+    far, url = server
+    leased = True
+    receiver = HttpReceiver(SystemClock(), leased=lambda: leased)
+    await receiver.deliver(task(data=b"first"), HttpTarget(url))
+
+    leased = False
+    reused = await receiver.deliver(task(data=b"second"), HttpTarget(url))
+    opened = await receiver.deliver(task(data=b"third"), HttpTarget(url))
+    leased = True
+    after = await receiver.deliver(task(data=b"fourth"), HttpTarget(url))
+    await receiver.close()
+
+    assert isinstance(reused, Interrupted)
+    assert isinstance(opened, Interrupted)
+    assert isinstance(after, Acknowledged)
+    assert [body for _, _, body in far.got] == [b"first", b"fourth"]
