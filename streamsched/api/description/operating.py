@@ -205,7 +205,7 @@ OPERATING: Final[Definitions] = {
             {"timeout": duration("30s"), "headers": texts("X-Team", "data")},
         ),
         record({"type": constant("publish"), "event": text("default.mailed")}),
-        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": whole(5, least=1)}),
+        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": whole(5)}),
     ),
     "TaskRetry": one_of(
         record(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -60,15 +60,35 @@ async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) ->
     """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
     longer waits. `reason` (optional) is stored in the history.
     """
-    changed = await jobs.command(job, None, reason_of(body) or _DEFAULT_REASON, now=clock.now())
-    return rendered(job_view(changed), status=HTTPStatus.ACCEPTED)
+    return await _commanded(job, None, body, jobs, clock)
 
 
-@router.post("/{job}/{order}", summary="Force, cancel or hold a job")
-async def command(job: str, order: JobCommand, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
-    """Makes a waiting job start without its constraints (`force`), end (`cancel`) or wait until it is released
-    (`hold`). Responds 202; a launcher carries it out at its next check. 409 when the job no longer waits. `reason`
-    (optional) is stored in the history.
+@router.post("/{job}/force", summary="Start a job without its constraints")
+async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Makes a waiting job start without its constraints. Responds 202; a launcher carries it out at its next check. 409
+    when the job no longer waits. `reason` (optional) is stored in the history.
     """
-    changed = await jobs.command(job, order, reason_of(body) or _DEFAULT_REASON, now=clock.now())
+    return await _commanded(job, JobCommand.FORCE, body, jobs, clock)
+
+
+@router.post("/{job}/cancel", summary="Cancel a job")
+async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Makes a waiting job end. Responds 202; a launcher carries it out at its next check. 409 when the job no longer
+    waits. `reason` (optional) is stored in the history.
+    """
+    return await _commanded(job, JobCommand.CANCEL, body, jobs, clock)
+
+
+@router.post("/{job}/hold", summary="Hold a job")
+async def hold(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
+    """Makes a waiting job wait until it is released. Responds 202; a launcher carries it out at its next check. 409
+    when the job no longer waits. `reason` (optional) is stored in the history.
+    """
+    return await _commanded(job, JobCommand.HOLD, body, jobs, clock)
+
+
+async def _commanded(
+    job: str, command: JobCommand | None, body: dict[str, Any], jobs: JobsDep, clock: ClockDep
+) -> Response:
+    changed = await jobs.command(job, command, reason_of(body) or _DEFAULT_REASON, now=clock.now())
     return rendered(job_view(changed), status=HTTPStatus.ACCEPTED)

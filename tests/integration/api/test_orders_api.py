@@ -27,4 +27,7 @@ async def test_a_job_takes_an_order_with_its_reason(deployed: httpx.AsyncClient,
 
 async def test_an_unknown_job_or_order_is_refused(client: httpx.AsyncClient) -> None:
     assert (await client.post("/v1/jobs/default.a.b.1.1/force")).status_code == 404
-    assert (await client.post("/v1/jobs/default.a.b.1.1/dance")).status_code == 400
+    assert (await client.post("/v1/jobs/default.a.b.1.1/dance")).status_code == 404
+    for path in ("/v1/jobs/default.a.b.1.1/why", "/v1/queues/mail/lane"):
+        answer = await client.post(path)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET"), "what is only read takes no order"

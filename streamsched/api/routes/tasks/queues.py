@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -101,12 +101,15 @@ async def list_tasks(
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 
-@router.post("/{queue}/{order}", summary="Pause or resume a queue")
-async def command(
-    queue: str, order: Literal["pause", "resume"], body: BodyObject, queues: QueuesDep, clock: ClockDep
-) -> Response:
-    """Pauses: tasks are registered, none is started, and those in flight go on; or resumes. `reason` (optional) is
-    stored in the history.
+@router.post("/{queue}/pause", summary="Pause a queue")
+async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
+    """Tasks are registered, none is started, and those in flight go on. `reason` (optional) is stored in the
+    history.
     """
-    changed: Any = await queues.pause(queue, order == "pause", reason_of(body), now=clock.now())
-    return rendered(queue_view(changed))
+    return rendered(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
+
+
+@router.post("/{queue}/resume", summary="Resume a queue")
+async def resume(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
+    """Tasks are started again. `reason` (optional) is stored in the history."""
+    return rendered(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))
