@@ -6,16 +6,18 @@ Every call is one transaction: the run, its job, the history, the event for `pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.events.event import LOG_TAIL, Event
+from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
+from streamsched.domain.jobs.spans import handed_on
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
@@ -59,7 +61,7 @@ class Assignment:
     """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run.
 
     `taken_over`: an earlier runner of the run has ended, and may have submitted its driver to a cluster; `driver`: that
-    driver, when it was stored.
+    driver, when it was stored. `traceparent`: the context that its program goes on from, given by who executes it.
     """
 
     run: str
@@ -71,6 +73,12 @@ class Assignment:
     schedule: Schedule | None = None
     taken_over: bool = False
     driver: Driver | None = None
+    traceparent: str | None = None
+
+    def traced(self, sampler: Sampler | None) -> Assignment:
+        """With its context, if it has one. `sampler`: None where no spans are made."""
+        context = handed_on(self.run, self.ready, sampler)
+        return self if context is None else replace(self, traceparent=str(context))
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ class Runner:
         if assignment is None:
             log.info("run.claim_refused", run=run)
             return None
+        assignment = assignment.traced(self._runtime.sampler)
         log.info("run.claimed", run=run, runner=self._id)
         ending = await self._executed(files, assignment)
         if ending is None:
