@@ -44,6 +44,7 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
+from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
 
@@ -119,8 +120,8 @@ class InlineExecutor:
     def execute(self, runs: Sequence[Assignment]) -> None:
         for each in runs:
             if each.run not in self._held:
-                self._held[each.run] = traced = each.traced(self._sampler)
-                self._begin(traced)
+                self._held[each.run] = run = traced(each, self._sampler)
+                self._begin(run)
         self._was_full |= not self.room()
         self._wake.set()
 

@@ -6,18 +6,16 @@ Every call is one transaction: the run, its job, the history, the event for `pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from streamsched.domain.constraints.pace import Pace
 from streamsched.domain.events.event import LOG_TAIL, Event
-from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.task import NodeId
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
-from streamsched.domain.jobs.spans import handed_on
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
@@ -31,7 +29,7 @@ class RunRecord:
     """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
     program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
-    run whose driver is in a cluster.
+    run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
     """
 
     id: str
@@ -54,6 +52,7 @@ class RunRecord:
     start: str | None = None
     metrics: RunMetrics | None = None
     driver: Driver | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,6 @@ class Assignment:
     taken_over: bool = False
     driver: Driver | None = None
     traceparent: str | None = None
-
-    def traced(self, sampler: Sampler | None) -> Assignment:
-        """With its context, if it has one. `sampler`: None where no spans are made."""
-        context = handed_on(self.run, self.ready, sampler)
-        return self if context is None else replace(self, traceparent=str(context))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
             # One comparison checks types, order, absence of escapes and of duplicate fields: later stages read these
             # bytes with `codec.records.signal.identity`, which does not parse them.
             not raw.startswith(head.encode())
-            or (traceparent is not None and (len(found) != 6 or canonical(traceparent) != traceparent))
+            or (len(found) != 5 and (len(found) != 6 or traceparent is None or canonical(traceparent) != traceparent))
             or len(data) != 3
             or at.tzinfo is not UTC
             or not event_id

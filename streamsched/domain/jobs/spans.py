@@ -127,9 +127,20 @@ def emit_span(event: Event, context: TraceContext, *, began_at: datetime, ended_
 
 def job_context(ready: ReadyJob, sampler: Sampler) -> TraceContext:
     """The context of a job's span: in the trace of the event that completed it, or in one that begins with it."""
-    parent = parsed(ready.traceparent)
-    trace_id = _digest("trace", *_names(ready))[:32] if parent is None else parent.trace_id
-    return TraceContext(trace_id, _span_id("job", *_names(ready)), sampler.samples(trace_id, parent))
+    trace_id = job_trace(ready.id, ready.satisfied_at, ready.traceparent)
+    sampled = sampler.samples(trace_id, parsed(ready.traceparent))
+    return TraceContext(trace_id, _span_id("job", *_names(ready)), sampled)
+
+
+def job_trace(job: str, satisfied_at: datetime, traceparent: str | None) -> str:
+    """The id of a job's trace, which is that of its runs too."""
+    parent = parsed(traceparent)
+    return _digest("trace", job, satisfied_at.isoformat())[:32] if parent is None else parent.trace_id
+
+
+def manual_trace(run: str) -> str:
+    """The id of a manual run's trace."""
+    return _digest("trace", run)[:32]
 
 
 def run_context(run: str, ready: ReadyJob | None, sampler: Sampler) -> TraceContext:
@@ -247,7 +258,7 @@ def _of_run(span: str, run: str, ready: ReadyJob | None, sampler: Sampler) -> Tr
     span_id = _span_id(span, run, *(() if ready is None else _names(ready)))
     if ready is not None:
         return job_context(ready, sampler)._replace(span_id=span_id)
-    trace_id = _digest("trace", run)[:32]
+    trace_id = manual_trace(run)
     return TraceContext(trace_id, span_id, sampler.samples(trace_id, None))
 
 

@@ -39,6 +39,7 @@ from streamsched.ports.jobs import (
 )
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.jobs.coalesced import PREFETCH
+from streamsched.store.jobs.spans import trace_of
 from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.sql import queries
 
@@ -269,6 +270,7 @@ def _record(row: Any) -> JobRecord:
         missed=tuple(row["missed"] or ()),
         failures=row["failures"] or 0,
         submission=_submission(row) if row["submitted"] else None,
+        trace=trace_of(row["id"], row["ready"], row["spans"]),
     )
 
 

@@ -88,10 +88,11 @@ class Ingest:
         event = event_codec.decode(
             raw, fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}", fallback_time=arrived
         )
-        headed = event.traceparent is None and record.traceparent is not None
-        if headed and (context := canonical(record.traceparent.decode(errors="replace"))) is not None:
-            event = replace(event, traceparent=context)
-            raw = event_codec.encode(event)
+        if event.traceparent is None and record.traceparent is not None:
+            context = canonical(record.traceparent.decode(errors="replace"))
+            if context is not None:
+                event = replace(event, traceparent=context)
+                raw = event_codec.encode(event)
         signal = Occurred(event, _delay(arrived, event.time))
         if not signal_codec.says_occurred(raw):
             key, value = signal_codec.encode(signal)
