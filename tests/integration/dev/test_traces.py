@@ -128,8 +128,8 @@ def test_an_event_is_followed_to_its_program_and_to_spark(traced: DevProcess, re
         "                run",
     ], tree
     first, second = sorted(receiver.named("job"), key=lambda each: each.began)
-    emits = sorted(receiver.named("emit"), key=lambda each: each.began)
-    assert [each.parent for each in emits[:2]] == [OTHER, EMITTER]
+    emits = sorted(receiver.named("emit"), key=lambda each: each.began)[:2]
+    assert [each.parent for each in emits] == [OTHER, EMITTER]
     assert first.links == ((TRACE, emits[0].span),)
     assert second.links == ()
     assert {each.service for each in receiver.spans} == {"streamsched", "load"}
