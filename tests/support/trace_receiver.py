@@ -69,7 +69,7 @@ class TraceReceiver:
             self._arrived.notify_all()
 
     def tree(self, trace: str) -> str:
-        """The spans of a trace, by parents and times. One that came twice, as of an event that was sent twice, is one."""
+        """The spans of a trace, by parents and times; one that came twice, as of an event that was sent twice, once."""
         found = {each.span: each for each in self.spans if each.trace == trace}
         spans = sorted(found.values(), key=lambda each: (each.began, each.ended))
         known = {each.span for each in spans}

@@ -169,8 +169,8 @@ async def test_without_spans_nothing_is_due(world: World) -> None:
 async def test_due_spans_are_found_by_their_index(traced: Traced) -> None:
     columns = "id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at, spans"
     await traced.pool.execute(
-        f"INSERT INTO jobs ({columns}) SELECT format('default.app.s%s.1.1', n), format('default.app.s%s', n), 1, 1, 'p', "
-        "'LAUNCHED', now(), now(), '{}', now(), 'sent' FROM generate_series(1, 20000) n"
+        f"INSERT INTO jobs ({columns}) SELECT format('default.app.s%s.1.1', n), format('default.app.s%s', n), 1, 1, "
+        "'p', 'LAUNCHED', now(), now(), '{}', now(), 'sent' FROM generate_series(1, 20000) n"
     )
     await traced.ran(1)
     async with traced.pool.acquire() as connection:

@@ -23,6 +23,7 @@ from streamsched.domain.jobs.spans import (
 )
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.names import EventName, ScheduleRef
+from streamsched.telemetry.traces.span_table import ATTRIBUTES, SPANS
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -173,3 +174,23 @@ def test_attributes_hold_no_payload_and_no_source() -> None:
     said = repr([each.attributes for each in (*spans, *run_spans(run(job), ALWAYS))])
     assert "4111" not in said
     assert "secret" not in said
+
+
+def test_every_span_and_attribute_is_in_the_table() -> None:
+    sent = event(1, context(1))
+    emitted = emit_context(sent, ALWAYS)
+    assert emitted is not None
+    job = ready(sent, traceparent=context(1))
+    spans = [
+        emit_span(sent, emitted, began_at=AT, ended_at=AT),
+        *job_spans(ended(job), ALWAYS),
+        *run_spans(run(job), ALWAYS),
+        *run_spans(run(job, started=False), ALWAYS),
+    ]
+
+    made: dict[str, set[str]] = {}
+    for each in spans:
+        made.setdefault(each.name, set()).update(each.attributes)
+
+    assert made == {row.name: set(row.attributes) for row in SPANS}
+    assert set().union(*made.values()) == set(ATTRIBUTES)
