@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from streamsched.api.emit_spans import EmitSpans
 from streamsched.config import Settings
-from streamsched.launcher.span_export import SpanExport
+from streamsched.launcher.traces.span_export import SpanExport
 from streamsched.ports.clock import Clock
-from streamsched.ports.spans import SpanSender
+from streamsched.ports.traces.spans import SpanSender
 from streamsched.process.extras import not_installed
 from streamsched.store.connections import Pool
 from streamsched.store.jobs.spans import PostgresSpanStore

@@ -9,7 +9,7 @@ from datetime import datetime
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.events.trace_context import canonical
-from streamsched.domain.jobs.spans import Span, emit_context, emit_span
+from streamsched.domain.jobs.spans import TraceSpan, emit_context, emit_span
 
 
 def in_trace_of(headers: Mapping[str, str], events: Sequence[Event]) -> Sequence[Event]:
@@ -23,7 +23,7 @@ def in_trace_of(headers: Mapping[str, str], events: Sequence[Event]) -> Sequence
 class EmitSpans:
     """Makes the `emit` spans of events that have a context, and no others."""
 
-    def __init__(self, sampler: Sampler, put: Callable[[Iterable[Span]], None]) -> None:
+    def __init__(self, sampler: Sampler, put: Callable[[Iterable[TraceSpan]], None]) -> None:
         """`put`: takes finished spans, without waiting."""
         self._sampler = sampler
         self._put = put
@@ -40,7 +40,7 @@ class EmitSpans:
         context = emit_context(event, self._sampler)
         return event if context is None else replace(event, traceparent=str(context))
 
-    def _spans(self, events: Sequence[Event], began_at: datetime, ended_at: datetime) -> Iterator[Span]:
+    def _spans(self, events: Sequence[Event], began_at: datetime, ended_at: datetime) -> Iterator[TraceSpan]:
         for event in events:
             context = emit_context(event, self._sampler)
             if context is not None and context.sampled:

@@ -7,8 +7,8 @@
       └ launch                  for each attempt: admitted … its process began
         └ run                   … it ended
 
-A span is made from stored times when its job or run has ended, and its id from the names of both. So whoever makes it,
-and however often, it is the same span. A job whose trigger time alone completed begins a trace. So does a manual run.
+A span is made from stored times when its job or run has ended, and its id from the names of both. So it is the same
+span, whichever process makes it, and however often. A job whose trigger time alone completed begins a trace. So does a manual run.
 Attributes hold names, states and numbers only: no texts that a program or an event brought along.
 """
 
@@ -47,7 +47,7 @@ class SpanKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TraceSpan:
     """A finished span. Times are UTC, and `ended_at` is never before `began_at`.
 
     Attributes:
@@ -112,9 +112,9 @@ def emit_context(event: Event, sampler: Sampler) -> TraceContext | None:
     return TraceContext(given.trace_id, span_id, sampler.samples(given.trace_id, given))
 
 
-def emit_span(event: Event, context: TraceContext, *, began_at: datetime, ended_at: datetime) -> Span:
+def emit_span(event: Event, context: TraceContext, *, began_at: datetime, ended_at: datetime) -> TraceSpan:
     """The span of an event that was accepted; `context` as of `emit_context`, of the event as it was sent."""
-    return Span(
+    return TraceSpan(
         name="emit",
         context=context,
         parent=parsed(event.traceparent),
@@ -157,7 +157,7 @@ def handed_on(run: str, ready: ReadyJob | None, sampler: Sampler | None) -> Trac
     return None if ready is None else parsed(ready.traceparent)
 
 
-def job_spans(job: EndedJob, sampler: Sampler) -> list[Span]:
+def job_spans(job: EndedJob, sampler: Sampler) -> list[TraceSpan]:
     """The spans of a job that has ended; none when its trace is not recorded."""
     ready, context = job.ready, job_context(job.ready, sampler)
     if not context.sampled:
@@ -179,7 +179,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[Span]:
         waited["streamsched.waited_for"] = ",".join(job.waited_for)
     names = _names(ready)
     found = [
-        Span(
+        TraceSpan(
             name="job",
             context=context,
             parent=parent,
@@ -193,7 +193,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[Span]:
     ]
     if ready.submission is None:
         found.append(
-            Span(
+            TraceSpan(
                 name="complete",
                 context=context._replace(span_id=_span_id("complete", *names)),
                 parent=context,
@@ -203,7 +203,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[Span]:
             )
         )
     found.append(
-        Span(
+        TraceSpan(
             name="decide",
             context=context._replace(span_id=_span_id("decide", *names)),
             parent=context,
@@ -215,7 +215,7 @@ def job_spans(job: EndedJob, sampler: Sampler) -> list[Span]:
     return [_finished(each) for each in found]
 
 
-def run_spans(run: EndedRun, sampler: Sampler) -> list[Span]:
+def run_spans(run: EndedRun, sampler: Sampler) -> list[TraceSpan]:
     """The spans of a run that has ended: `launch`, and `run` if it started; none when its trace is not recorded."""
     launch = _of_run("launch", run.run, run.ready, sampler)
     if not launch.sampled:
@@ -226,7 +226,7 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[Span]:
     if run.exit_code is not None:
         about["streamsched.exit_code"] = run.exit_code
     failed = run.state is not RunState.COMPLETED
-    launched = Span(
+    launched = TraceSpan(
         name="launch",
         context=launch,
         parent=parent,
@@ -237,7 +237,7 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[Span]:
     )
     if run.started_at is None:
         return [_finished(launched)]
-    ran = Span(
+    ran = TraceSpan(
         name="run",
         context=run_context(run.run, run.ready, sampler),
         parent=launch,
@@ -249,7 +249,7 @@ def run_spans(run: EndedRun, sampler: Sampler) -> list[Span]:
     return [_finished(launched), _finished(ran)]
 
 
-def _finished(span: Span) -> Span:
+def _finished(span: TraceSpan) -> TraceSpan:
     """Its times come from the clocks of the log and of PostgreSQL, which may differ."""
     return span if span.ended_at >= span.began_at else replace(span, ended_at=span.began_at)
 

@@ -1,5 +1,5 @@
-"""`ports.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the receiver
-has accepted them. So none is forgotten, whoever dies in between.
+"""`ports.traces.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the receiver
+has accepted them. So none is forgotten when a process dies in between.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streamsched.codec.records import launch
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.spans import EndedJob, EndedRun, job_trace
-from streamsched.ports.spans import DueSpans
+from streamsched.ports.traces.spans import DueSpans
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
 
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class PostgresSpanStore:
-    """See `ports.spans.SpanStore`."""
+    """See `ports.traces.spans.SpanStore`."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool

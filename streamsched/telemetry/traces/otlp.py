@@ -1,4 +1,4 @@
-"""`ports.spans.SpanSender` by OTLP over HTTP, with OpenTelemetry's SDK. Only who makes spans imports this module."""
+"""`ports.traces.spans.SpanSender` by OTLP over HTTP, with OpenTelemetry's SDK. Only who makes spans imports this module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, Sta
 
 from streamsched import __version__
 from streamsched.domain.events.trace_context import TraceContext
-from streamsched.domain.jobs.spans import Attribute, Span, SpanKind
+from streamsched.domain.jobs.spans import Attribute, SpanKind, TraceSpan
 
 _SERVICE: Final = "streamsched"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ class OtlpSender:
         self._exporter = OTLPSpanExporter()
         self._lock = threading.Lock()
 
-    async def send(self, spans: Sequence[Span]) -> bool:
+    async def send(self, spans: Sequence[TraceSpan]) -> bool:
         loop = asyncio.get_running_loop()
         accepted: asyncio.Future[bool] = loop.create_future()
 
@@ -64,7 +64,7 @@ class OtlpSender:
         """Ends the retries of a request in progress."""
         self._exporter.shutdown()
 
-    def _readable(self, spans: Sequence[Span]) -> Iterator[ReadableSpan]:
+    def _readable(self, spans: Sequence[TraceSpan]) -> Iterator[ReadableSpan]:
         for span in spans:
             self._ids.next = span.context
             parent = None if span.parent is None else _context(span.parent)

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Final
 
 from streamsched.domain.backoff import doubled
-from streamsched.domain.jobs.spans import Span
-from streamsched.ports.spans import SpanSender
+from streamsched.domain.jobs.spans import TraceSpan
+from streamsched.ports.traces.spans import SpanSender
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.settings import TraceSettings
 
@@ -28,10 +28,10 @@ class SpanQueue:
         self._sender = sender
         self._settings = settings
         self._metrics = metrics
-        self._spans: deque[Span] = deque()
+        self._spans: deque[TraceSpan] = deque()
         self._failures = 0
 
-    def put(self, spans: Iterable[Span]) -> None:
+    def put(self, spans: Iterable[TraceSpan]) -> None:
         """Adds spans as far as there is room."""
         for span in spans:
             if len(self._spans) < self._settings.capacity:

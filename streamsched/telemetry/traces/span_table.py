@@ -37,8 +37,8 @@ SPANS: Final = (
         "consumer",
         "the trigger was satisfied (log time), or a person submitted it",
         "a run was launched, or the job ended without one",
-        "the event that satisfied the trigger; none when time did, a person submitted it, or that event has no context. "
-        "Links: the contexts of its other events, at most 32",
+        "the event that satisfied the trigger; none when time did, a person submitted it, or that event has no "
+        "context. Links: the contexts of its other events, at most 32",
         (
             "streamsched.job",
             "streamsched.state",

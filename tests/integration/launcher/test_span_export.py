@@ -11,8 +11,8 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.config import Settings
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.jobs.spans import Span
-from streamsched.launcher.span_export import GIVE_UP, SpanExport
+from streamsched.domain.jobs.spans import TraceSpan
+from streamsched.launcher.traces.span_export import GIVE_UP, SpanExport
 from streamsched.log.topics import topic_specs
 from streamsched.ports.runs import RunEnd
 from streamsched.store.connections import open_pool
@@ -36,9 +36,9 @@ class Receiver:
 
     def __init__(self) -> None:
         self.away = False
-        self.accepted: list[Span] = []
+        self.accepted: list[TraceSpan] = []
 
-    async def send(self, spans: Sequence[Span]) -> bool:
+    async def send(self, spans: Sequence[TraceSpan]) -> bool:
         if not self.away:
             self.accepted += spans
         return not self.away

@@ -10,7 +10,7 @@ import pytest
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.events.trace_context import TraceContext
-from streamsched.domain.jobs.spans import Span, SpanKind
+from streamsched.domain.jobs.spans import SpanKind, TraceSpan
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.otlp import OtlpSender
 from streamsched.telemetry.traces.queue import SpanQueue
@@ -21,7 +21,7 @@ AT = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-def span(number: int, **more: object) -> Span:
+def span(number: int, **more: object) -> TraceSpan:
     fields: dict[str, object] = {
         "name": "run",
         "context": TraceContext(TRACE, f"{number:016x}"),
@@ -30,7 +30,7 @@ def span(number: int, **more: object) -> Span:
         "ended_at": AT + timedelta(microseconds=1),
         "attributes": {},
     }
-    return Span(**{**fields, **more})  # type: ignore[arg-type]
+    return TraceSpan(**{**fields, **more})  # type: ignore[arg-type]
 
 
 async def test_a_span_arrives_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ class Receiver:
         self.away = False
         self.batches: list[int] = []
 
-    async def send(self, spans: Sequence[Span]) -> bool:
+    async def send(self, spans: Sequence[TraceSpan]) -> bool:
         if not self.away:
             self.batches.append(len(spans))
         return not self.away

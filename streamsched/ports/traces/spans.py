@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from streamsched.domain.jobs.spans import EndedJob, EndedRun, Span
+from streamsched.domain.jobs.spans import EndedJob, EndedRun, TraceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class SpanStore(Protocol):
 class SpanSender(Protocol):
     """Sends spans to a receiver of OpenTelemetry."""
 
-    async def send(self, spans: Sequence[Span]) -> bool:
+    async def send(self, spans: Sequence[TraceSpan]) -> bool:
         """Whether the receiver accepted them. Takes at most as long as its timeout, and never raises for a receiver
         that is away.
         """
