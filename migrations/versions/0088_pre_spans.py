@@ -9,4 +9,4 @@ down_revision = "0085_pre"
 
 
 def upgrade() -> None:
-    run_beside(__file__)
+    run_beside(__file__, in_transaction=False)

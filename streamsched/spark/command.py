@@ -32,6 +32,8 @@ JAVA_NEEDED: Final = 17
 #: The variable, and the property of Spark, with the context of a run (W3C Trace Context).
 TRACEPARENT: Final = "TRACEPARENT"
 TRACE_PROPERTY: Final = "spark.streamsched.traceparent"
+#: The trace that a launcher was started in is not that of its runs.
+_OF_LAUNCHER: Final = frozenset({TRACEPARENT, "TRACESTATE"})
 
 #: Calls a PySpark module; `spark-submit` takes a path.
 _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
@@ -160,7 +162,11 @@ def find_java(environ: Mapping[str, str]) -> Path:
 
 def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
     """The variables of a program's process: those of the launcher, the run's arguments, and what identifies the run."""
-    env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
+    env = {
+        name: value
+        for name, value in runtime.environ.items()
+        if not name.startswith("STREAMSCHED_") and name not in _OF_LAUNCHER
+    }
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value
     if runtime.signing_key:

@@ -8,8 +8,8 @@
         └ run                   … it ended
 
 A span is made from stored times when its job or run has ended, and its id from the names of both. So it is the same
-span, whichever process makes it, and however often. A job whose trigger time alone completed begins a trace. So does a manual run.
-Attributes hold names, states and numbers only: no texts that a program or an event brought along.
+span, whichever process makes it, and however often. A job whose trigger time alone completed begins a trace. So does a
+manual run. Attributes hold names, states and numbers only: no texts that a program or an event brought along.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""`ports.traces.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the receiver
-has accepted them. So none is forgotten when a process dies in between.
+"""`ports.traces.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the
+receiver has accepted them. So none is forgotten when a process dies in between.
 """
 
 from __future__ import annotations
