@@ -13,6 +13,7 @@ import asyncpg
 from streamsched.codec.records import launch
 from streamsched.codec.schedules import deadline
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.views.trace import trace_of
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.resources import Resources
@@ -39,7 +40,6 @@ from streamsched.ports.jobs import (
 )
 from streamsched.store.connections import NEWEST, translated
 from streamsched.store.jobs.coalesced import PREFETCH
-from streamsched.store.jobs.spans import trace_of
 from streamsched.store.limits import clusters, groups, lanes, pools, rates
 from streamsched.store.sql import queries
 

@@ -10,11 +10,10 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from streamsched.codec.json.scalar import instant
 from streamsched.codec.records import launch
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.jobs.spans import EndedJob, EndedRun, job_trace
+from streamsched.domain.jobs.spans import EndedJob, EndedRun
 from streamsched.ports.traces.spans import DueSpans
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
@@ -117,14 +116,3 @@ def _waited_for(verdicts: Any) -> Iterator[str]:
             case {"kind": "wait_for", "what": [*things]}:
                 for each in things:
                     yield each if isinstance(each, str) and each.startswith(_SHARED) else _RUNS
-
-
-def trace_of(job: str, ready: Any, spans: str | None) -> str | None:
-    """The id of the trace of a job, from `jobs.ready` and `jobs.spans`; None when it is in none, or cannot be read."""
-    try:
-        traceparent = ready.get("traceparent")
-        if spans is None and traceparent is None:
-            return None
-        return job_trace(job, instant(ready["satisfied_at"], "$.satisfied_at"), traceparent)
-    except Exception:  # noqa: BLE001 - a row may hold anything; it is listed without
-        return None

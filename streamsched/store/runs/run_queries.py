@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 
 from streamsched.codec.views import run_metrics
+from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.jobs.spans import manual_trace
@@ -17,7 +18,6 @@ from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import RunRecord, StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import NEWEST, translated
-from streamsched.store.jobs.spans import trace_of
 from streamsched.store.runs.ending import SQL, cancel_pending, locked
 from streamsched.store.runs.manual_runs import make_run
 from streamsched.store.runs.provenance import provenance_of
