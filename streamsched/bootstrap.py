@@ -21,7 +21,7 @@ import structlog
 from streamsched.access_services import access_services, authentication
 from streamsched.admin.installation import assembled
 from streamsched.api.deps import ApiServices
-from streamsched.api.health import Health, make_health
+from streamsched.api.health import health_of, make_health
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -41,7 +41,6 @@ from streamsched.launcher.backfills.feeding import BackfillFeeding
 from streamsched.launcher.cluster_probes import ClusterProbes
 from streamsched.launcher.deadlines import DeadlineWatch
 from streamsched.launcher.intake import Intake
-from streamsched.launcher.log_cleanup import LogCleanup
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
@@ -63,7 +62,6 @@ from streamsched.process.supervision import Loop, run_until_signal, supervise, w
 from streamsched.program_services import make_inline, program_services, removal_of_bundles
 from streamsched.spark.clusters import open_probe
 from streamsched.spark.processes import LocalRunners, this_process
-from streamsched.spark.run_file_store import LocalRunFileStore
 from streamsched.store.catalog.catalog import PostgresCatalogStore
 from streamsched.store.catalog.catalog_reader import PostgresCatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -105,7 +103,8 @@ from streamsched.task_delivery import make_task_delivery
 from streamsched.task_endpoints import serve_task_streams, task_intakes, task_services
 from streamsched.telemetry.logs import configure_logs
 from streamsched.timers.timers import Timers, WakeIntake
-from streamsched.upkeep import drain_spool, node_retention
+from streamsched.trace_services import Traces, open_traces
+from streamsched.upkeep import drain_spool, log_cleanup, node_retention
 from streamsched.web_services import make_http
 
 log = structlog.get_logger()
@@ -139,6 +138,7 @@ class Services:
     layout: Layout
     leases: Leases
     broker_health: BrokerHealth
+    traces: Traces | None
 
 
 @asynccontextmanager
@@ -155,7 +155,10 @@ async def open_services(
     """
     host = socket.gethostname()
     async with AsyncExitStack() as stack:
-        pool = await wait_until_available("database", lambda: open_pool(settings.database_url, min_size=2, max_size=12))
+        health = health or ProcessHealth()
+        traces = open_traces(settings, os.environ, health.metrics)
+        open_ours = partial(open_pool, settings.database_url, min_size=2, max_size=12, spans=traces is not None)
+        pool = await wait_until_available("database", open_ours)
         stack.callback(pool.terminate)
         await wait_until_available("schema", lambda: require_schema(pool))
         notifier = PostgresNotifier(settings.database_url)
@@ -166,7 +169,6 @@ async def open_services(
         stack.push_async_callback(broker.close)
         specs = topic_specs(layout.shards, settings.retention, unkeyed_partitions=layout.unkeyed_partitions)
         await wait_until_available("log", lambda: broker.create_topics(specs))
-        health = health or ProcessHealth()
         health.require("database", PostgresGauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))
         yield Services(
@@ -184,6 +186,7 @@ async def open_services(
                 every=settings.lease / 2,
                 patience=max(2 * settings.lease, _LOG_SILENCE),
             ),
+            traces=traces,
         )
 
 
@@ -248,9 +251,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         "intake": alone("intake", lambda: Intake(broker, PostgresIntake(pool), clock, services.health.metrics).run()),
         "backfills": alone("backfills", feeding.run),
         "retention": alone("retention", lambda: ArchiveLoop(PostgresArchive(pool), keeps, clock).run()),
-        "log-cleanup": lambda: LogCleanup(
-            LocalRunFileStore(settings.data_dir.absolute()), PostgresArchive(pool), clock, keep=settings.jobs_keep
-        ).run(),
+        "log-cleanup": log_cleanup(pool, clock, settings).run,
         "log-cleaning": alone("log-cleaning", LogMaintenance(broker).run),
         "resumption": lambda: Resumption(
             store=PostgresCatalogStore(pool), pauses=PostgresPauseStore(pool), notifier=notifier, clock=clock
@@ -262,6 +263,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str]) -> Mapping[st
         ),
         "node-retention": alone("node-retention", node_retention(pool, clock, settings).run),
         "bundles": alone("bundles", removal_of_bundles(pool, clock)),
+        **({"spans": alone("spans", services.traces.export(pool, clock).run)} if services.traces else {}),
         "graph": in_time(Progression(PostgresNodeStore(pool), notifier, theirs).run),
         "clock": theirs.run,
         "broker_health": services.broker_health.run,
@@ -323,6 +325,7 @@ def api_services(services: Services) -> ApiServices:
         **access_services(pool, services.clock, services.settings),
         installation_name=services.settings.installation,
         update_schedules=services.settings.update_schedules,
+        emit_spans=services.traces and services.traces.emit_spans,
     )
 
 
@@ -351,17 +354,13 @@ async def serve(
             bound = bound or bind(settings.api_host, settings.api_port)
             server = HttpServer(make_http(api_services(services), services.pool), bound, started=ready)
             loops["api"] = server.run
+            loops |= {} if services.traces is None else {"emit-spans": services.traces.queue.run}
             log.info("api.bound", url=url_of(bound))
         elif ready is not None:
             ready()
         loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
         log.info("role.started", role=role, worker=services.identity.id)
         await supervise(loops, metrics=health.metrics)
-
-
-def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> Health:
-    """The health checks and metrics of a process."""
-    return Health(live=health.live, ready=health.ready, measure=measure, metrics=health.metrics)
 
 
 @asynccontextmanager

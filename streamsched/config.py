@@ -103,6 +103,8 @@ class Settings:
             `shop=env:SHOP_*,*=file:/run/secrets/`; `*` is any namespace. Programs do not inherit these variables.
         spark_metrics: whether Spark programs write an event log into `data_dir` while they run, from which the metrics
             of their runs are read: `true` or `false`.
+        traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
+            `true` or `false`. Every process of an installation has the same.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
     """
 
@@ -164,6 +166,7 @@ class Settings:
     secrets: str = ""
     bundle_limit: int = 64 * 1024 * 1024
     spark_metrics: bool = True
+    traces: bool = False
     task_topics: str = ""
     task_log_url: str = ""
     task_streams_host: str = "127.0.0.1"

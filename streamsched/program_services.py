@@ -25,6 +25,7 @@ from streamsched.store.connections import Pool
 from streamsched.store.programs.bundles import PostgresBundleStore
 from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_batch import PostgresRunBatch
+from streamsched.telemetry.traces.settings import run_sampler
 
 log = structlog.get_logger()
 
@@ -52,7 +53,9 @@ def make_inline(
 ) -> InlineExecutor:
     """What executes HTTP and publish programs. `environ`: the variables that secrets may be."""
     secrets = Secrets(settings.secret_rules(), environ, installed())
-    return InlineExecutor(PostgresRunBatch(pool), me, clock, heartbeat=settings.heartbeat, secrets=secrets)
+    sampler = run_sampler(environ, traces=settings.traces)
+    batch = PostgresRunBatch(pool)
+    return InlineExecutor(batch, me, clock, heartbeat=settings.heartbeat, secrets=secrets, sampler=sampler)
 
 
 def removal_of_bundles(pool: Pool, clock: Clock) -> Callable[[], Coroutine[Any, Any, None]]:

@@ -32,6 +32,7 @@ from streamsched.store.programs.profiles import PostgresProfileStore
 from streamsched.store.runs.run_store import PostgresRunStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.telemetry.logs import configure_logs
+from streamsched.telemetry.traces.settings import run_sampler
 
 _T = TypeVar("_T")
 
@@ -48,7 +49,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
     """
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log_level, style=settings.log_format)
-    pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2))
+    pool = await _patiently(lambda: open_pool(settings.database_url, min_size=1, max_size=2, spans=settings.traces))
     clock = PostgresClock(pool, SystemClock())  # heartbeats are compared with the database's clock
     with suppress(UnavailableError):  # both the clock and the claim are retried
         await clock.compare()
@@ -69,6 +70,7 @@ async def execute(run: str, environ: Mapping[str, str], *, server: socket.socket
             ),
             environ=secrets.inherited(environ),
             spark_metrics=settings.spark_metrics,
+            sampler=run_sampler(environ, traces=settings.traces),
             signing_key=await _patiently(PostgresTokenStore(pool).key) if settings.api_access == "tokens" else b"",
         )
         cold = "the fork server was not ready" if settings.warm_starts else "STREAMSCHED_WARM_STARTS is false"

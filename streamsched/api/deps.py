@@ -13,6 +13,7 @@ from streamsched.access.auditing import Audit
 from streamsched.access.authentication import Authentication
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
+from streamsched.api.emit_spans import EmitSpans
 from streamsched.api.health import Health
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
@@ -63,6 +64,7 @@ class ApiServices:
         update_schedules: whether a deployment that does not say so updates schedules that exist.
         bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
+        emit_spans: makes spans of accepted events; None when no spans are made.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -105,6 +107,7 @@ class ApiServices:
     lineage_datasets: Mapping[str, DatasetRef]
     installation_name: str = ""
     login: ProviderLogin | None = None
+    emit_spans: EmitSpans | None = None
     bundle_limit: int = 64 * 1024 * 1024
     update_schedules: bool = True
 

@@ -12,6 +12,7 @@ from fastapi.responses import Response
 
 from streamsched.api.problems import answer_problems
 from streamsched.api.rendering import rendered
+from streamsched.process.health import ProcessHealth
 from streamsched.telemetry.metrics import CONTENT_TYPE, Metrics
 
 #: The checks by name, each with its failure; None means that the check passed.
@@ -41,6 +42,11 @@ def _health(request: Request) -> Health:
 
 HealthDep = Annotated[Health, Depends(_health)]
 router = APIRouter(tags=["health"])
+
+
+def health_of(health: ProcessHealth, measure: Callable[[], Awaitable[None]]) -> Health:
+    """The health checks and metrics of a process."""
+    return Health(live=health.live, ready=health.ready, measure=measure, metrics=health.metrics)
 
 
 def make_health(health: Health) -> FastAPI:

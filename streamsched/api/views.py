@@ -212,6 +212,7 @@ def job_view(job: JobRecord) -> dict[str, Any]:
         "lastRunEndedAt": job.outcome and job.outcome.ended_at,
         "failures": job.failures,
         "submission": None if job.submission is None else _submission_view(job.submission),
+        "trace": job.trace,
     }
 
 
@@ -378,6 +379,7 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "logPath": run.log_path,
         "rerunOf": run.rerun_of,
         "muted": run.muted,
+        "trace": run.trace,
         "metrics": None if run.metrics is None else run_metrics.to_json(run.metrics),
     }
 

@@ -30,6 +30,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.emit.destination import namespace
+from streamsched.emit.trace import this_context
 
 _T = TypeVar("_T")
 #: The folder of null and of the empty text.
@@ -153,7 +154,7 @@ def stamped(what: EventDraft | Event, *, source: str, now: datetime) -> Event:
     time = now if what.time is None else what.time
     if time.tzinfo is None:
         raise InvalidError("$.time", "must have an offset from UTC")
-    return Event(what.id or str(uuid4()), what.source or source, time.astimezone(UTC), what.fact)
+    return Event(what.id or str(uuid4()), what.source or source, time.astimezone(UTC), what.fact, this_context())
 
 
 def listed(keys: Iterable[_T], path: str) -> Iterable[_T]:

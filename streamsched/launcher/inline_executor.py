@@ -30,6 +30,7 @@ from streamsched.domain.errors import (
     described,
 )
 from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.jobs.in_flight import InFlightWindow, load_of
 from streamsched.domain.jobs.run import RunState
@@ -43,6 +44,7 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.pausing import pause
 from streamsched.process.run_forever import run_forever
 from streamsched.secrets.resolver import Secrets
+from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
 
@@ -66,6 +68,7 @@ class InlineExecutor:
         capacity: most runs with a request held at a time.
         heartbeat: the interval of heartbeats.
         secrets: reads those that requests need.
+        sampler: of traces; None when no spans are made.
     """
 
     def __init__(
@@ -77,8 +80,10 @@ class InlineExecutor:
         capacity: int = 1024,
         heartbeat: timedelta = timedelta(seconds=2),
         secrets: Secrets | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
         self.runner = me
+        self._sampler = sampler
         self._secrets = secrets or Secrets()
         self._runs = batch
         self._clock = clock
@@ -115,8 +120,8 @@ class InlineExecutor:
     def execute(self, runs: Sequence[Assignment]) -> None:
         for each in runs:
             if each.run not in self._held:
-                self._held[each.run] = each
-                self._begin(each)
+                self._held[each.run] = run = traced(each, self._sampler)
+                self._begin(run)
         self._was_full |= not self.room()
         self._wake.set()
 
@@ -366,4 +371,4 @@ class InlineExecutor:
 
 def _event(run: Assignment, job: PublishJob, clock: Clock) -> Event:
     attributes = {name: filled(value, run.arguments) for name, value in job.attributes.items()}
-    return Event(f"{run.run}:{job.event}", SOURCE, clock.now(), CustomHappened(job.event, attributes))
+    return Event(f"{run.run}:{job.event}", SOURCE, clock.now(), CustomHappened(job.event, attributes), run.traceparent)

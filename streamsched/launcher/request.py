@@ -49,6 +49,8 @@ def request(run: Assignment, job: HttpJob, secrets: Mapping[Secret, str] | None 
     values = {f"secret:{each.reference}": _SecretValue(value) for each, value in (secrets or {}).items()}
     arguments = {**run.arguments, **values}
     headers = {"Idempotency-Key": run.job or run.run}
+    if run.traceparent is not None and "traceparent" not in map(str.lower, job.headers):
+        headers["traceparent"] = run.traceparent
     headers |= {name: filled(value, arguments, written=_one_line) for name, value in job.headers.items()}
     kind = next((value for name, value in headers.items() if name.lower() == "content-type"), None)
     content = None if job.body is None else _body(job.body, kind, arguments)

@@ -72,12 +72,17 @@ class Outgoing(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as read."""
+    """A record as read.
+
+    Attributes:
+        traceparent: header `traceparent` of the record, unchecked; None without one, and of a log without headers.
+    """
 
     offset: int
     key: bytes | None
     value: bytes | None
     time_ms: int
+    traceparent: bytes | None = None
 
 
 class Chunk(NamedTuple):

@@ -35,6 +35,7 @@ class JobRecord:
         failures: how often in a row it could not be decided, for `reason`; retried at `next_check_at`, at growing
             intervals.
         submission: of a person; None for a job of the trigger.
+        trace: the id of its trace; None without one.
     """
 
     id: str
@@ -55,6 +56,7 @@ class JobRecord:
     failures: int = 0
     outcome: RunOutcome | None = None
     submission: Submission | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class RunRecord:
     """A stored run. `job` and `schedule` are None for a manual run. `muted`: no schedule is given its status.
     `rerun_of`: the run that its job repeats; only of a single run, not in lists. `start`: how the process of a Python
     program was started: `warm`, or `cold: ` and the reason. `metrics`: as stored last; None without any. `driver`: of a
-    run whose driver is in a cluster.
+    run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
     """
 
     id: str
@@ -52,6 +52,7 @@ class RunRecord:
     start: str | None = None
     metrics: RunMetrics | None = None
     driver: Driver | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Assignment:
     """What a runner that claimed a run executes. `job`, `ready` and `schedule` are None for a manual run.
 
     `taken_over`: an earlier runner of the run has ended, and may have submitted its driver to a cluster; `driver`: that
-    driver, when it was stored.
+    driver, when it was stored. `traceparent`: the context that its program goes on from, given by who executes it.
     """
 
     run: str
@@ -71,6 +72,7 @@ class Assignment:
     schedule: Schedule | None = None
     taken_over: bool = False
     driver: Driver | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

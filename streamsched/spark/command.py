@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 from streamsched.domain.access.token import run_token_text
 from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.events.sampler import Sampler
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
@@ -28,6 +29,11 @@ from streamsched.spark.needs.options import check_files, executor_python, file_o
 from streamsched.spark.needs.private_conf import properties, redaction
 
 JAVA_NEEDED: Final = 17
+#: The variable, and the property of Spark, with the context of a run (W3C Trace Context).
+TRACEPARENT: Final = "TRACEPARENT"
+TRACE_PROPERTY: Final = "spark.streamsched.traceparent"
+#: The trace that a launcher was started in is not that of its runs.
+_OF_LAUNCHER: Final = frozenset({TRACEPARENT, "TRACESTATE"})
 
 #: Calls a PySpark module; `spark-submit` takes a path.
 _SPARK_CALL: Final = Path(__file__).with_name("calls") / "spark_call.py"
@@ -72,6 +78,7 @@ class RunEnvironment:
         spark_metrics: whether Spark programs write an event log, from which their metrics are read.
         signing_key: the installation's key, with which the token of a run is signed; empty: runs get none.
         connect: how programs find a Spark Connect server.
+        sampler: of traces; None when no spans are made.
         environ: the environment that programs inherit, except `STREAMSCHED_*`, which may contain secrets; without the
             variables that are secrets of some namespace.
     """
@@ -82,6 +89,7 @@ class RunEnvironment:
     environ: Mapping[str, str]
     signing_key: bytes = b""
     spark_metrics: bool = True
+    sampler: Sampler | None = None
     connect: ConnectSettings = field(default_factory=ConnectSettings)
 
 
@@ -154,11 +162,17 @@ def find_java(environ: Mapping[str, str]) -> Path:
 
 def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path) -> dict[str, str]:
     """The variables of a program's process: those of the launcher, the run's arguments, and what identifies the run."""
-    env = {name: value for name, value in runtime.environ.items() if not name.startswith("STREAMSCHED_")}
+    env = {
+        name: value
+        for name, value in runtime.environ.items()
+        if not name.startswith("STREAMSCHED_") and name not in _OF_LAUNCHER
+    }
     for name, value in assignment.arguments.items():
         env[variable_of(name)] = value
     if runtime.signing_key:
         env["STREAMSCHED_TOKEN"] = run_token_text(assignment.run, runtime.signing_key)
+    if assignment.traceparent is not None:
+        env[TRACEPARENT] = assignment.traceparent
     return env | {
         "STREAMSCHED_RUN_ID": assignment.run,
         "STREAMSCHED_RUN_FILE": str(run_file),
@@ -167,6 +181,13 @@ def environment(assignment: Assignment, runtime: RunEnvironment, run_file: Path)
         "STREAMSCHED_SPOOL": str(runtime.data_dir / "spool"),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def trace_settings(assignment: Assignment) -> Mapping[str, str]:
+    """Spark's settings for the context of a run: a property of the driver, and a variable of executors."""
+    if assignment.traceparent is None:
+        return {}
+    return {TRACE_PROPERTY: assignment.traceparent, f"spark.executorEnv.{TRACEPARENT}": assignment.traceparent}
 
 
 def _values(references: Mapping[str, Secret], secrets: Mapping[Secret, str] | None) -> dict[str, str]:
@@ -202,6 +223,7 @@ def _spark_submit(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(runtime.data_dir / "spark-warehouse"),
+        **trace_settings(assignment),
         **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
         **job.needs.sizes(),
         **job.conf,

@@ -40,6 +40,7 @@ from streamsched.spark.needs.preparation import Preparation, Prepared
 from streamsched.spark.needs.private_conf import write_private
 from streamsched.spark.processes import this_process
 from streamsched.spark.warm.child import Starts
+from streamsched.telemetry.traces.onward import traced
 
 log = structlog.get_logger()
 
@@ -118,6 +119,7 @@ class Runner:
         if assignment is None:
             log.info("run.claim_refused", run=run)
             return None
+        assignment = traced(assignment, self._runtime.sampler)
         log.info("run.claimed", run=run, runner=self._id)
         ending = await self._executed(files, assignment)
         if ending is None:

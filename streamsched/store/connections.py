@@ -66,10 +66,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 Pool = asyncpg.Pool
 
 
-async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> Pool:
+async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8, spans: bool = False) -> Pool:
     """A pool whose connections read and write `jsonb` as Python values and `timestamptz` as aware UTC datetimes.
     `UnavailableError` is raised by a statement after 60 s, and after 10 s without traffic inside a transaction or on a
-    broken network.
+    broken network. `spans`: jobs and runs that are inserted through it have spans (migration 0088).
 
     Raises:
         UnavailableError: the server cannot be reached.
@@ -83,7 +83,7 @@ async def open_pool(dsn: str, *, min_size: int = 1, max_size: int = 8) -> Pool:
             connect=connector(dsn),
             init=prepare,
             reset=_no_reset,
-            server_settings=dict(_SETTINGS),
+            server_settings={**_SETTINGS, **({"streamsched.spans": "on"} if spans else {})},
             timeout=_CONNECT_SECONDS,
             command_timeout=_STATEMENT_SECONDS,
         )

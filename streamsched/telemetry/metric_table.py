@@ -218,6 +218,14 @@ _PROCESSES: Final = (
         "Seconds since the oldest unsent tick or wake-up was due",
         "How late are ticks?",
     ),
+    Metric("spans_sent_total", _C, (), "Spans that the receiver of traces accepted", "Do traces arrive?"),
+    Metric(
+        "spans_dropped_total",
+        _C,
+        ("why",),
+        "Spans of events, and jobs and runs whose spans, were given up",
+        "Are traces incomplete because the receiver was away?",
+    ),
 )
 _QUEUES: Final = (
     Metric(

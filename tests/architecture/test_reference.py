@@ -9,7 +9,14 @@ import pytest
 
 from streamsched.codec.schema.apps import app_file_schema
 from tests.architecture.reference.definitions import constraints_page, policies_page, triggers_page
-from tests.architecture.reference.interfaces import cli_page, http_page, metrics_page, pages_page, settings_page
+from tests.architecture.reference.interfaces import (
+    cli_page,
+    http_page,
+    metrics_page,
+    pages_page,
+    settings_page,
+    spans_page,
+)
 from tests.architecture.reference.markdown import assert_page
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -21,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "pages.md": pages_page,
     "policies.md": policies_page,
     "settings.md": settings_page,
+    "spans.md": spans_page,
     "triggers.md": triggers_page,
 }
 

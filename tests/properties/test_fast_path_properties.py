@@ -24,7 +24,9 @@ USUAL = examples(300)
 DAY = Partition("day=7", {"day": "7"}, 1, None)
 PLAIN = event_codec.encode(Event("e1", "s", NOW, PartitionsAdded(DatasetRef("default", "flights"), (DAY,), 1)))
 ODD = st.sampled_from([None, True, 0, -1, 2**63, 1.5, "", "a\x00", "\u2028", "a.b.c d", "log:1", [], {}, [[]], ["a=1"]])
-FIELDS = st.sampled_from(["id", "source", "time", "type", "data", "signal", "specversion", "notificationType", "x"])
+FIELDS = st.sampled_from(
+    ["id", "source", "time", "type", "data", "signal", "specversion", "notificationType", "traceparent", "x"]
+)
 
 
 @st.composite
@@ -103,8 +105,20 @@ def test_any_bytes_are_left_alone(raw: bytes) -> None:
     assert fast_path.occurred(raw) is None
 
 
+TRACED = b'"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"'
+
+
+@pytest.mark.parametrize("more", [b'"signal":"put"', b'"specversion":"1.0"', b'"x":1', b'"id":"e2"'])
+@pytest.mark.parametrize("traced", [TRACED, b'"traceparent":null', b'"traceparent":"no context"'])
+def test_a_context_lets_no_other_field_pass(traced: bytes, more: bytes) -> None:
+    for raw in (PLAIN[:-1] + b"," + traced + b"," + more + b"}", PLAIN[:-1] + b"," + more + b"," + traced + b"}"):
+        assert fast_path.occurred(raw) is None
+
+
 def test_an_event_as_we_write_it_takes_the_straight_line_and_others_do_not() -> None:
     assert agrees_with_the_slow_way(PLAIN)
+    assert agrees_with_the_slow_way(PLAIN[:-1] + b"," + TRACED + b"}")
+    assert fast_path.occurred(PLAIN[:-1] + b"," + TRACED.replace(b"4bf", b"4BF") + b"}") is None
     assert fast_path.occurred(PLAIN.replace(b'{"id":"e1","source":"s"', b'{"source":"s","id":"e1"')) is None
     assert fast_path.occurred(PLAIN.replace(b'"e1"', b'"log:1"')) is None
     assert fast_path.occurred(PLAIN.replace(b"00Z", b"00+01:00")) is None

@@ -26,6 +26,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.domain.events.event_list import EventList
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf
+from streamsched.domain.events.trace_context import TraceContext
 from streamsched.domain.fold.accumulation import LIMIT, Accumulation
 from streamsched.domain.fold.fold import TriggerState
 from streamsched.domain.jobs.job import Contribution, ReadyJob
@@ -147,7 +148,22 @@ def facts() -> st.SearchStrategy[Fact]:
 def events(fact: st.SearchStrategy[Fact] | None = None) -> st.SearchStrategy[Event]:
     """Events with envelopes of any kind."""
     named = words().filter(lambda text: not text.startswith("log:"))
-    return st.builds(Event, id=named, source=words(), time=instants(), fact=facts() if fact is None else fact)
+    return st.builds(
+        Event,
+        id=named,
+        source=words(),
+        time=instants(),
+        fact=facts() if fact is None else fact,
+        traceparent=st.none() | contexts(),
+    )
+
+
+def contexts() -> st.SearchStrategy[str]:
+    """Trace contexts as they are stored."""
+    ids = st.integers(1, 3)
+    return st.builds(
+        lambda trace, span, on: str(TraceContext(f"{trace:032x}", f"{span:016x}", on)), ids, ids, st.booleans()
+    )
 
 
 def columns() -> st.SearchStrategy[dict[str, str]]:
@@ -310,7 +326,12 @@ def ready_jobs(draw: st.DrawFn) -> ReadyJob:
     some = st.lists(st.sampled_from(known), max_size=4).map(tuple)
     contributions = st.lists(st.builds(Contribution, words(), sizes(), some), max_size=3)
     return ReadyJob(
-        SCHEDULE, draw(generations()), draw(st.integers(1, 99)), draw(instants()), tuple(draw(contributions))
+        SCHEDULE,
+        draw(generations()),
+        draw(st.integers(1, 99)),
+        draw(instants()),
+        tuple(draw(contributions)),
+        traceparent=draw(st.none() | contexts()),
     )
 
 

@@ -21,6 +21,7 @@ BATCH_BYTES: Final = 1 << 20
 OVERHEAD: Final = 128
 _MARKER: Final = struct.Struct(">hh")
 _ABORTED: Final = 0
+_TRACEPARENT: Final = "traceparent"
 
 #: `Record._make` without its Python frame.
 _record: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
@@ -101,9 +102,14 @@ def committed(raw: bytes, aborted: Iterable[tuple[int, int]], start: int) -> Fet
                     void.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in void):
             found.extend(
-                _record((record.offset, record.key, record.value, record.timestamp))
+                _record((record.offset, record.key, record.value, record.timestamp, _traceparent(record.headers)))
                 for record in batch
                 if record.offset >= start
             )
         position = max(position, batch.next_offset)
     return Fetched(start, found, position)
+
+
+def _traceparent(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
+    """The header of W3C Trace Context; of several the last, as Kafka's clients choose it."""
+    return next((value for name, value in reversed(headers) if name == _TRACEPARENT), None) if headers else None

@@ -101,7 +101,8 @@ def records(row: Mapping[str, Any], position: int) -> list[Record]:
     """The records of a stored batch whose offsets are at least `position`."""
     keys, first, times = row["keys"], row["first_offset"], row["times"]
     offsets = row["offsets"] or range(first, first + len(keys))
-    out = list(map(_record, zip(offsets, keys, row["values"], times or repeat(row["time_ms"]), strict=False)))
+    columns = zip(offsets, keys, row["values"], times or repeat(row["time_ms"]), repeat(None), strict=False)
+    out = list(map(_record, columns))
     if first < position:
         return [record for record in out if record.offset >= position]
     return out

@@ -32,6 +32,7 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 
 _MAYBE_RUN: Final = nullable(choice(RunState))
+_TRACE: Final = nullable(any_text("4bf92f3577b34da6a3ce929d0e0e4736"))
 _JOB: Final = answer(
     {
         "id": JOB,
@@ -67,6 +68,7 @@ _JOB: Final = answer(
                 }
             )
         ),
+        "trace": _TRACE,
     }
 )
 _METRICS: Final = answer(
@@ -101,6 +103,7 @@ _RUN: Final = answer(
         "driver": nullable(_DRIVER),
         "rerunOf": MAYBE_TEXT,
         "muted": boolean(example=False),
+        "trace": _TRACE,
         "metrics": nullable(_METRICS),
     }
 )

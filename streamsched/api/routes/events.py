@@ -8,6 +8,7 @@
 | native JSON, a CDAP notification, or a list of these | `Content-Type: application/json` |
 
 Each invalid event of a batch is reported with its index and the path of the field; the valid ones are accepted.
+Header `traceparent` (W3C Trace Context) applies to events without a context of their own; a malformed one is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fastapi.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.access.definitions import may_announce
 from streamsched.api.body import BodyBytes
-from streamsched.api.deps import ServicesDep
+from streamsched.api.deps import ApiServices, ServicesDep
+from streamsched.api.emit_spans import in_trace_of
 from streamsched.api.rendering import rendered
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
@@ -93,7 +95,7 @@ async def accept(
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
     if events:
-        await services.broker.append([outgoing(event, services.shards) for event in events])
+        await _append(in_trace_of(request.headers, events), services)
         for event in events:
             services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=mode)
     answer: dict[str, Any] = {
@@ -104,6 +106,15 @@ async def accept(
     if check is Check.LISTENERS:
         answer["unheard"] = await services.listeners.without_listeners(event.key for event in events)
     return _answer(answer, refused)
+
+
+async def _append(events: Sequence[Event], services: ApiServices) -> None:
+    spans = services.emit_spans
+    began_at = services.clock.now()
+    onward = events if spans is None else spans.onward(events)
+    await services.broker.append([outgoing(event, services.shards) for event in onward])
+    if spans is not None:
+        spans.accepted(events, began_at=began_at, ended_at=services.clock.now())
 
 
 def outgoing(event: Event, shards: int) -> Outgoing:

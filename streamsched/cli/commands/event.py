@@ -145,8 +145,12 @@ def _full(name: str) -> str:
 def _emit(kind: str, data: dict[str, Any], *, event_id: str, output: Format, url: str) -> None:
     import orjson
 
+    from streamsched.emit.trace import this_context
+
     source = f"cli:{getpass.getuser()}@{socket.gethostname()}"
-    event = {"id": event_id or uuid4().hex, "source": source, "type": kind, "data": data}
+    context = this_context()
+    traced = {} if context is None else {"traceparent": context}
+    event = {"id": event_id or uuid4().hex, "source": source, "type": kind, **traced, "data": data}
     _print_result(_post(orjson.dumps(event), "application/json", url), output)
 
 

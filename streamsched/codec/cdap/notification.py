@@ -54,6 +54,7 @@ from streamsched.domain.events.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.limits import abridged
 from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
 
@@ -89,6 +90,7 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
         SOURCE if source is None else name(source, f"{path}.source"),
         fallback_time if time is None else instant(time, f"{path}.time"),
         read(mapping(found.get("properties"), where), where),
+        canonical(found.get("traceparent")),
     )
 
 
@@ -98,7 +100,9 @@ def to_json(event: Event) -> dict[str, Any]:
     """
     kind, properties = _fact_to_json(event.fact)
     inner = {name: value if isinstance(value, str) else dumps(value).decode() for name, value in properties.items()}
-    return {"id": event.id, "source": event.source, "time": event.time, "notificationType": kind, "properties": inner}
+    traced = {} if event.traceparent is None else {"traceparent": event.traceparent}
+    envelope = {"id": event.id, "source": event.source, "time": event.time, **traced}
+    return {**envelope, "notificationType": kind, "properties": inner}
 
 
 def _fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:

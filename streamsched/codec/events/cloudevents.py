@@ -10,7 +10,8 @@
 | any other type                 | custom event `default.<type>`; attributes: the members of `data`, as JSON text    |
 
 `id`, `source`, `specversion` and `type` are required; `time` has a fallback. `data_base64` must contain JSON too.
-Extension attributes, `subject`, `dataschema` and `datacontenttype` are ignored.
+Of the extension attributes `traceparent` is read (distributed tracing); a malformed one is ignored, as are the others,
+`subject`, `dataschema` and `datacontenttype`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from streamsched.codec.events.native import TICK, dumps, fact_from_json, fact_to
 from streamsched.codec.json.scalar import LARGEST, instant, loads, mapping, name, text
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import CustomHappened, Event, Fact
+from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.limits import abridged
 from streamsched.domain.names import DEFAULT_NAMESPACE, EventName
 
@@ -38,6 +40,7 @@ _HEADERS: Final = ("ce-", "ce_")
 def to_json(event: Event) -> dict[str, Any]:
     """The event as a structured CloudEvent; `subject` is its event key."""
     kind, data = fact_to_json(event.fact)
+    traced = {} if event.traceparent is None else {"traceparent": event.traceparent}
     return {
         "specversion": "1.0",
         "id": event.id,
@@ -45,6 +48,7 @@ def to_json(event: Event) -> dict[str, Any]:
         "type": PREFIX + kind,
         "subject": event.key,
         "time": event.time,
+        **traced,
         "datacontenttype": "application/json",
         "data": data,
     }
@@ -71,6 +75,7 @@ def from_json(value: object, path: str = "$", *, fallback_time: datetime) -> Eve
         name(found.get("source"), f"{path}.source"),
         fallback_time if time is None else instant(time, f"{path}.time"),
         _fact(name(found.get("type"), f"{path}.type"), _data(found, path), path),
+        canonical(found.get("traceparent")),
     )
 
 

@@ -16,6 +16,7 @@ from streamsched.codec.events.native import LOG_ID, PARTITIONS_ADDED
 from streamsched.codec.json.scalar import LARGEST, dataset, may_hold_nul
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded, partition_key
+from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.signals.signal import Occurred
 
@@ -33,11 +34,12 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         at = datetime.fromisoformat(time)
         head = f'{{"id":"{event_id}","source":"{source}","time":"{time}","type":"{PARTITIONS_ADDED}","data":{{'
         listed, count = data["partitions"], data["count"]
+        traceparent = None if len(found) == 5 else found["traceparent"]
         if (
             # One comparison checks types, order, absence of escapes and of duplicate fields: later stages read these
             # bytes with `codec.records.signal.identity`, which does not parse them.
             not raw.startswith(head.encode())
-            or len(found) != 5
+            or (len(found) != 5 and (len(found) != 6 or traceparent is None or canonical(traceparent) != traceparent))
             or len(data) != 3
             or at.tzinfo is not UTC
             or not event_id
@@ -57,7 +59,7 @@ def occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         partitions = tuple(map(_partition, listed))
     except (KeyError, TypeError, ValueError, AttributeError, InvalidError):
         return None
-    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count))
+    event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count), traceparent)
     object.__setattr__(event, "encoded", raw)  # the bytes are canonical, so the event need not be encoded again
     return key, Occurred(event)
 

@@ -1,6 +1,6 @@
 """Native JSON of events: the internal form, also written by our emitters.
 
-    {"id": text, "source": text, "time": ISO 8601 with an offset, "type": …, "data": {…}}
+    {"id": text, "source": text, "time": ISO 8601 with an offset, "type": …, "data": {…}, "traceparent"?: text}
 
 | type               | data                                                                                         |
 |--------------------|----------------------------------------------------------------------------------------------|
@@ -13,7 +13,8 @@
 A dataset, stream or event name is `namespace.name` or a name in the default namespace; a program is
 `namespace.app.name`; an outcome is started, succeeded, failed or killed. A partition's `key` is Hive style
 (`year=2013/month=1`) and `values` are its columns: one may be left out when the other is there. `count` may be left out
-when the partitions are named; it is never below their number.
+when the partitions are named; it is never below their number. `traceparent` is a context of W3C Trace Context; a
+malformed one is ignored.
 Readers skip fields they do not know, so that older code can read newer events.
 """
 
@@ -53,6 +54,7 @@ from streamsched.domain.events.event import (
     StreamSize,
     Ticked,
 )
+from streamsched.domain.events.trace_context import canonical
 
 #: How an id begins that ingest made from a log position: such an event is unique by itself.
 LOG_ID: Final = "log:"
@@ -70,7 +72,10 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = MappingProxyType({str(outcome): outcom
 def to_json(event: Event) -> dict[str, Any]:
     """The event as a value for `dumps`; `id` and `source` are the first fields."""
     kind, data = fact_to_json(event.fact)
-    return {"id": event.id, "source": event.source, "time": event.time, "type": kind, "data": data}
+    found = {"id": event.id, "source": event.source, "time": event.time, "type": kind, "data": data}
+    if event.traceparent is not None:
+        found["traceparent"] = event.traceparent
+    return found
 
 
 def encoded(event: Event) -> bytes:
@@ -114,6 +119,7 @@ def from_json(
         name(source, path, ".source"),
         instant(time, path, ".time") if happened is None else happened,
         fact_from_json(found.get("type"), found.get("data"), path),
+        canonical(found["traceparent"]) if "traceparent" in found else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Ready jobs as records of topic `launch`; each event is written once.
 
 {"v": 1, "schedule": text, "generation": n, "sequence": n, "satisfied_at": instant,
- "key"?: text, "backlog"?: true, "events": [native event, …],
+ "key"?: text, "backlog"?: true, "traceparent"?: text, "events": [native event, …],
  "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
 
 A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
@@ -24,6 +24,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, schedule, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
+from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.jobs.job import Contribution, ReadyJob
 from streamsched.domain.jobs.submission import Rerun, Submission
 from streamsched.domain.names import ScheduleRef
@@ -56,6 +57,7 @@ def encode(job: ReadyJob) -> bytes:
             "satisfied_at": job.satisfied_at,
             **({"key": job.key} if job.key else {}),
             **({"backlog": True} if job.backlog else {}),
+            **({} if job.traceparent is None else {"traceparent": job.traceparent}),
             **({} if job.submission is None else {"submission": submission_to_json(job.submission)}),
             "events": table.to_json(),
             "contributions": contributions,
@@ -82,6 +84,7 @@ def decode(raw: bytes) -> ReadyJob:
         text(found["key"], "$.key") if "key" in found else "",
         submission,
         "backlog" in found and boolean(found["backlog"], "$.backlog"),
+        canonical(found.get("traceparent")),
     )
 
 

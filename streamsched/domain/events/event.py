@@ -115,6 +115,7 @@ class Event:
         id: unique within `source`; a repeat of the pair within the dedupe horizon changes nothing.
         source: the emitter (a URI reference).
         time: when it happened, UTC.
+        traceparent: its place in a distributed trace, canonical (`domain.events.trace_context`); None: it has none.
         encoded: the codec's cache of the encoded event, so that an accumulation is not encoded again with each event.
     """
 
@@ -122,6 +123,7 @@ class Event:
     source: str
     time: datetime
     fact: Fact
+    traceparent: str | None = None
     encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

@@ -57,7 +57,9 @@ def fold(state: TriggerState | None, signal: Signal, *, at: datetime, cells: Map
     """
     match signal:
         case Occurred():
-            return Folded(None, verdict=DISABLED) if state is None else _occurred(state, signal, at, cells)
+            if state is None:
+                return Folded(None, verdict=DISABLED)
+            return _in_trace(_occurred(state, signal, at, cells), signal.event.traceparent, at)
         case Woken(cell=key, due_at=due_at):
             return Folded(None) if state is None else _woken(state, key, due_at, max(at, due_at), cells)
         case Put(generation=generation):
@@ -104,6 +106,19 @@ def _occurred(state: TriggerState, signal: Occurred, at: datetime, cells: Mappin
     counted = Verdict.REPLACED if update.replaced else Verdict.COUNTED
     verdict = JudgedEvent(counted, tuple(update.counted)) if update.counted else UNMATCHED
     return _settled(state, update, state.cell, verdict)
+
+
+def _in_trace(folded: Folded, traceparent: str | None, at: datetime) -> Folded:
+    """The jobs that the event satisfied are in its trace; not those that time had satisfied before it."""
+    if traceparent is None or not folded.effects:
+        return folded
+    effects = tuple(
+        Launch(replace(each.job, traceparent=traceparent))
+        if isinstance(each, Launch) and each.job.satisfied_at == at
+        else each
+        for each in folded.effects
+    )
+    return folded._replace(effects=effects)
 
 
 def _timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:

@@ -138,6 +138,7 @@ class ReadyJob:
         sequence: of a submission, that of the latest satisfaction of its schedule before it; 0 without one.
         submission: None for a job of the trigger.
         backlog: its schedule was collecting a backlog when it was satisfied, so it waits and runs by itself.
+        traceparent: of the event that satisfied it; None when that has none, or time alone or a person did.
     """
 
     schedule: ScheduleRef | None
@@ -148,6 +149,7 @@ class ReadyJob:
     key: str = ""
     submission: Submission | None = None
     backlog: bool = False
+    traceparent: str | None = None
 
     @property
     def id(self) -> str:

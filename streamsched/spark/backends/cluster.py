@@ -19,7 +19,7 @@ from streamsched.spark.backends.kubernetes import KubernetesBackend
 from streamsched.spark.backends.standalone import StandaloneBackend
 from streamsched.spark.backends.submit_process import SubmitProcess
 from streamsched.spark.backends.yarn import YarnBackend, resource_managers
-from streamsched.spark.command import RunEnvironment, environment, find_java
+from streamsched.spark.command import TRACEPARENT, RunEnvironment, environment, find_java, trace_settings
 from streamsched.spark.files import RunFiles
 from streamsched.spark.needs.options import check_files, importable_files, other_files
 
@@ -68,7 +68,7 @@ def submission_of(
     env = {
         name: value
         for name, value in environment(assignment, runtime, files.run_file).items()
-        if name.startswith("STREAMSCHED_") and name not in _HERE
+        if (name.startswith("STREAMSCHED_") and name not in _HERE) or name == TRACEPARENT
     }
     content = files.run_file.read_text()
     if len(content) <= _CONTENT:
@@ -89,6 +89,7 @@ def submission_of(
         main=filled(job.main, assignment.arguments),
         arguments=tuple(filled(each, assignment.arguments) for each in job.arguments),
         conf={
+            **trace_settings(assignment),
             **{f"spark.executorEnv.{name}": value for name, value in job.env.items()},
             **job.needs.sizes(),
             **{name: ",".join(each) for name, each in lists.items() if each},

@@ -13,6 +13,7 @@ import asyncpg
 from streamsched.codec.records import launch
 from streamsched.codec.schedules import deadline
 from streamsched.codec.schedules.schedule import stored_schedule_from_json
+from streamsched.codec.views.trace import trace_of
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.rate import bucket_of
 from streamsched.domain.decisions.resources import Resources
@@ -269,6 +270,7 @@ def _record(row: Any) -> JobRecord:
         missed=tuple(row["missed"] or ()),
         failures=row["failures"] or 0,
         submission=_submission(row) if row["submitted"] else None,
+        trace=trace_of(row["id"], row["ready"], row["spans"]),
     )
 
 

@@ -1,12 +1,17 @@
 -- name: get
--- One run, with the schedule of its job and the run that this repeats; from the history when it was moved there.
-SELECT r.*, j.schedule, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of
+-- One run, with the schedule of its job, the run that this repeats, and what its trace is derived from; from the history
+-- when it was moved there.
+SELECT r.*, j.schedule, j.ready -> 'submission' -> 'rerun' ->> 'run' AS rerun_of,
+    jsonb_build_object('traceparent', j.ready -> 'traceparent', 'satisfied_at', j.ready -> 'satisfied_at') AS traced
 FROM runs r LEFT JOIN jobs j ON j.id = r.job WHERE r.id = $1
 UNION ALL
-SELECT r.*, h.schedule, (
-    SELECT j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run' FROM jobs_history j WHERE j.id = r.job LIMIT 1
-)
-FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id = $1;
+SELECT r.*, h.schedule, j.record -> 'ready' -> 'submission' -> 'rerun' ->> 'run',
+    jsonb_build_object(
+        'traceparent', j.record -> 'ready' -> 'traceparent', 'satisfied_at', j.record -> 'ready' -> 'satisfied_at'
+    )
+FROM runs_history h CROSS JOIN LATERAL jsonb_populate_record(NULL::runs, h.record) AS r
+LEFT JOIN LATERAL (SELECT record FROM jobs_history WHERE id = r.job LIMIT 1) AS j ON true
+WHERE h.id = $1;
 
 -- name: recent
 -- The newest runs, of all programs ($1), apps or namespaces ($4) and states where none is named, the history included; older than the

@@ -9,8 +9,10 @@ from typing import Any
 import asyncpg
 
 from streamsched.codec.views import run_metrics
+from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.run import RunState, run_id
+from streamsched.domain.jobs.spans import manual_trace
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import RunRecord, StopRequest
@@ -123,4 +125,11 @@ def _record(row: Any) -> RunRecord:
         start=row["start"],
         metrics=run_metrics.stored_from_json(row["metrics"]),
         driver=driver_of(row),
+        trace=None if "traced" not in row else _trace(row),
     )
+
+
+def _trace(row: Any) -> str | None:
+    if row["job"] is None:
+        return None if row["spans"] is None else manual_trace(row["id"])
+    return trace_of(row["job"], row["traced"], row["spans"])

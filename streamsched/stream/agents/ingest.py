@@ -1,7 +1,11 @@
-"""The ingest agent: decodes events of any dialect from the public topics and re-keys each by its event key."""
+"""The ingest agent: decodes events of any dialect from the public topics and re-keys each by its event key.
+
+A trace context in the event goes before one in the record's header.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,6 +17,7 @@ from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.lateness import SHORTEST
+from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import IN_TIME, Occurred
 from streamsched.log.topics import SIGNALS
@@ -58,7 +63,7 @@ class Ingest:
             raw = record.value or b""
             try:
                 usual = fast_path.occurred(raw)
-                if usual is not None:
+                if usual is not None and record.traceparent is None:
                     key, signal = usual
                     if signal.event.time <= in_time:
                         signal = Occurred(signal.event, _delay(arrived, signal.event.time))
@@ -83,6 +88,11 @@ class Ingest:
         event = event_codec.decode(
             raw, fallback_id=f"{LOG_ID}{chunk.topic}/{chunk.partition}/{record.offset}", fallback_time=arrived
         )
+        if event.traceparent is None and record.traceparent is not None:
+            context = canonical(record.traceparent.decode(errors="replace"))
+            if context is not None:
+                event = replace(event, traceparent=context)
+                raw = event_codec.encode(event)
         signal = Occurred(event, _delay(arrived, event.time))
         if not signal_codec.says_occurred(raw):
             key, value = signal_codec.encode(signal)

@@ -21,6 +21,7 @@ from streamsched.config import Settings
 from streamsched.domain.time.duration import duration_text
 from streamsched.telemetry.metric_table import PREFIX, TABLE
 from streamsched.telemetry.metrics import Metrics
+from streamsched.telemetry.traces.span_table import ATTRIBUTES, SPANS
 from streamsched.web.rules import PAGE_RULES
 from tests.architecture.reference.markdown import described, fenced, section, table
 
@@ -222,5 +223,33 @@ def metrics_page() -> str:
         "API's. What to alert on: [answer an alert](../how-to/answer-an-alert.md).",
         "",
         *table(("metric", "kind", "labels", "question", "what is measured"), rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def spans_page() -> str:
+    rows = [
+        (
+            f"`{each.name}`",
+            each.kind,
+            each.begins,
+            each.ends,
+            each.parent,
+            ", ".join(f"`{name}`" for name in each.attributes),
+            each.error,
+        )
+        for each in SPANS
+    ]
+    lines = [
+        "# Spans",
+        "",
+        "Made from `streamsched/telemetry/traces/span_table.py`; `make docs` writes it again. Spans are made while",
+        "`STREAMSCHED_TRACES=true` ([trace an event](../how-to/trace-an-event.md)). Each is made from stored times",
+        "when its job or run has ended, and its id from the names of both: sent again after a crash, it is the same",
+        "span.",
+        "",
+        *table(("span", "kind", "begins when", "ends when", "parent", "attributes", "an error when"), rows),
+        "",
+        *table(("attribute", "meaning"), ((f"`{name}`", text) for name, text in ATTRIBUTES.items())),
     ]
     return "\n".join(lines) + "\n"

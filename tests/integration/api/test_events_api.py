@@ -11,9 +11,12 @@ import orjson
 import pytest
 
 from streamsched.api.app import make_api
+from streamsched.api.emit_spans import EmitSpans
 from streamsched.bootstrap import Services, api_services
 from streamsched.codec import event as event_codec
 from streamsched.domain.events.event import Event, PartitionsAdded
+from streamsched.domain.events.sampler import Sampler
+from streamsched.domain.jobs.spans import TraceSpan
 from streamsched.domain.signals.home import home
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
@@ -215,3 +218,42 @@ async def test_an_event_larger_than_the_log_takes_is_413_so_that_emitters_send_i
         assert "2097" in answer.json()["detail"]
         assert (await post(client, NATIVE, "application/json")).status_code == 202
     await log.close()
+
+
+CONTEXT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+OWN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+
+
+@pytest.mark.parametrize("body", [NATIVE, CLOUD, CDAP], ids=["native", "cloudevents", "cdap"])
+async def test_the_context_of_a_request_is_that_of_its_events_without_one(
+    client: httpx.AsyncClient, services: Services, body: dict[str, Any]
+) -> None:
+    both = [{**body, "id": "x1", "source": "s"}, {**body, "id": "x2", "source": "s", "traceparent": OWN}]
+    kind = "application/cloudevents-batch+json" if body is CLOUD else "application/json"
+
+    answered = await client.post(
+        "/v1/events", content=orjson.dumps(both), headers={"traceparent": CONTEXT, "content-type": kind}
+    )
+
+    assert answered.status_code == 202
+    assert {event.id: event.traceparent for event in await logged(services)} == {"x1": CONTEXT, "x2": OWN}
+
+
+async def test_a_malformed_context_is_ignored(client: httpx.AsyncClient, services: Services) -> None:
+    answered = await client.post("/v1/events", json={**NATIVE, "traceparent": "x" * 9}, headers={"traceparent": "no"})
+    assert answered.status_code == 202
+    assert [event.traceparent for event in await logged(services)] == [None]
+
+
+async def test_spans_are_made_of_accepted_events_with_a_context_only(services: Services) -> None:
+    put: list[TraceSpan] = []
+    made = replace(api_services(services), emit_spans=EmitSpans(Sampler(), put.extend))
+    transport = httpx.ASGITransport(app=make_api(made))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        both = [{**NATIVE, "id": "x1"}, {**NATIVE, "id": "x2", "traceparent": CONTEXT}, {**NATIVE, "type": "what"}]
+        assert (await client.post("/v1/events", json=both)).json()["accepted"] == 2
+
+    (span,) = put
+    assert (span.name, str(span.parent)) == ("emit", CONTEXT)
+    assert span.attributes["streamsched.event.id"] == "x2"
+    assert [event.traceparent for event in await logged(services)] == [None, str(span.context)]

@@ -127,3 +127,23 @@ def test_an_old_java_is_named_with_its_version(site: RunEnvironment, tmp_path: P
 def test_no_java_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no java in PATH"):
         find_java({"PATH": str(tmp_path)})
+
+
+CONTEXT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_a_run_has_its_own_context_and_not_that_of_its_launcher(site: RunEnvironment, tmp_path: Path) -> None:
+    main = tmp_path / "main.py"
+    main.write_text("")
+    inside = replace(site, environ={**site.environ, "TRACEPARENT": CONTEXT.replace("4", "5"), "TRACESTATE": "a=b"})
+    spark = replace(assignment(SparkJob(str(main))), traceparent=CONTEXT)
+
+    without = command(assignment(BashJob("x")), inside, Path("/run.json"))
+    shell = command(replace(assignment(BashJob("x")), traceparent=CONTEXT), inside, Path("/run.json"))
+    submitted = command(spark, inside, Path("/run.json"))
+
+    assert without.env.keys().isdisjoint({"TRACEPARENT", "TRACESTATE"})
+    assert shell.env["TRACEPARENT"] == submitted.env["TRACEPARENT"] == CONTEXT
+    assert f"spark.streamsched.traceparent={CONTEXT}" in submitted.argv
+    assert f"spark.executorEnv.TRACEPARENT={CONTEXT}" in submitted.argv
+    assert "traceparent" not in " ".join(command(assignment(SparkJob(str(main))), site, Path("/run.json")).argv).lower()

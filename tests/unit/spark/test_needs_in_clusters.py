@@ -61,6 +61,20 @@ def submitted(master: str, site: RunEnvironment, files: RunFiles) -> DriverSubmi
 
 
 @pytest.mark.parametrize("master", [STANDALONE, "yarn", "k8s://https://api:6443"])
+def test_driver_and_executors_in_a_cluster_have_the_context_of_the_run(
+    master: str, site: RunEnvironment, files: RunFiles
+) -> None:
+    context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    inside = replace(site, environ={**site.environ, "TRACEPARENT": "of the launcher"})
+
+    found = submission_of(replace(assignment(JOB), traceparent=context), JOB, inside, files, master)
+
+    assert found.env["TRACEPARENT"] == context
+    assert found.conf["spark.streamsched.traceparent"] == found.conf["spark.executorEnv.TRACEPARENT"] == context
+    assert "TRACEPARENT" not in submission_of(assignment(JOB), JOB, inside, files, master).env
+
+
+@pytest.mark.parametrize("master", [STANDALONE, "yarn", "k8s://https://api:6443"])
 def test_a_cluster_gets_what_a_program_needs(master: str, site: RunEnvironment, files: RunFiles) -> None:
     found = submitted(master, site, files)
 

@@ -1,0 +1,1 @@
+"""Sending the spans of jobs and runs."""

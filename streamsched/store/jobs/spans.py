@@ -1,0 +1,118 @@
+"""`ports.traces.spans.SpanStore` on PostgreSQL. A row says itself whether its spans are due, and is settled after the
+receiver has accepted them. So none is forgotten when a process dies in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from streamsched.codec.records import launch
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
+from streamsched.domain.jobs.spans import EndedJob, EndedRun
+from streamsched.ports.traces.spans import DueSpans
+from streamsched.store.connections import translated
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("jobs/spans")
+_SENT: Final = "sent"
+_DROPPED: Final = "dropped"
+#: Most rows of each table that one statement drops.
+_AT_ONCE: Final = 1000
+#: What verdicts name besides runs and jobs (`domain.decisions.admission`).
+_SHARED: Final = ("group ", "pool ", "plug-in ", "cluster ")
+_RUNS: Final = "runs"
+_TIME: Final = "time"
+#: Most things of `waited_for`.
+_NAMED: Final = 8
+_T = TypeVar("_T")
+
+
+class PostgresSpanStore:
+    """See `ports.traces.spans.SpanStore`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def due(self, *, limit: int) -> DueSpans:
+        with translated():
+            jobs = await self._pool.fetch(_SQL["due_jobs"], limit)
+            runs = await self._pool.fetch(_SQL["due_runs"], limit)
+        read_jobs, bad_jobs = _read(jobs, _job)
+        read_runs, bad_runs = _read(runs, _run)
+        return DueSpans(read_jobs, read_runs, (bad_jobs, bad_runs))
+
+    async def settle(self, due: DueSpans, *, sent: bool) -> None:
+        outcome = _SENT if sent else _DROPPED
+        jobs, runs = [each.ready.id for each in due.jobs], [each.run for each in due.runs]
+        bad_jobs, bad_runs = due.unreadable
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                for query, rows, how in (
+                    ("settle_jobs", jobs, outcome),
+                    ("settle_runs", runs, outcome),
+                    ("settle_jobs", bad_jobs, _DROPPED),
+                    ("settle_runs", bad_runs, _DROPPED),
+                ):
+                    if rows:
+                        await connection.execute(_SQL[query], rows, how)
+
+    async def drop_ended_before(self, before: datetime) -> int:
+        dropped = 0
+        with translated():
+            while found := await self._pool.fetchval(_SQL["drop_old"], before, _AT_ONCE):
+                dropped += found
+        return dropped
+
+
+def _read(rows: Sequence[Any], read: Callable[[Any], _T]) -> tuple[list[_T], list[str]]:
+    """The rows that can be read, and the ids of the others."""
+    found: list[_T] = []
+    unreadable: list[str] = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except Exception:  # noqa: BLE001 - a row may hold anything; the others have spans
+            unreadable.append(row["id"])
+    return found, unreadable
+
+
+def _job(row: Any) -> EndedJob:
+    return EndedJob(
+        ready=launch.decode(row["ready"].encode()),
+        program=row["program"],
+        state=JobState(row["state"]),
+        stored_at=row["created_at"],
+        admitted_at=row["admitted_at"],
+        ended_at=row["ended_at"],
+        waited_for=tuple(dict.fromkeys(_waited_for(row["waiting"])))[:_NAMED],
+    )
+
+
+def _run(row: Any) -> EndedRun:
+    return EndedRun(
+        run=row["id"],
+        ready=None if row["ready"] is None else launch.decode(row["ready"].encode()),
+        program=row["program"],
+        attempt=row["attempt"],
+        state=RunState(row["state"]),
+        created_at=row["created_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        exit_code=row["exit_code"],
+    )
+
+
+def _waited_for(verdicts: Any) -> Iterator[str]:
+    """What the stored verdicts wait for: names of what is shared, `runs`, or `time`; never a text of a plug-in."""
+    for verdict in verdicts if isinstance(verdicts, list) else ():
+        match verdict:
+            case {"kind": "wait_until"}:
+                yield _TIME
+            case {"kind": "wait_for", "what": [*things]}:
+                for each in things:
+                    yield each if isinstance(each, str) and each.startswith(_SHARED) else _RUNS

@@ -1,0 +1,1 @@
+"""Spans: settings, a bounded queue, and sending by OTLP."""
