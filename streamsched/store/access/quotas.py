@@ -1,4 +1,4 @@
-"""`ports.access.quotas.QuotaStore` on PostgreSQL, and the check of a change of schedules in its transaction.
+"""`ports.access.quotas.QuotaStore` on PostgreSQL.
 
 Order of locks: a quota's row before the group of its runs; levels of events sorted by namespace.
 """
@@ -13,11 +13,11 @@ import asyncpg
 
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLevel, Lease, Share, leased
-from streamsched.domain.quotas.quota import Growth, Quota, QuotaUse, check_growth
+from streamsched.domain.quotas.quota import Quota, QuotaUse
 from streamsched.domain.revision import Expected, digest
-from streamsched.domain.triggers.correlation import AT_MOST
 from streamsched.ports.access.quotas import Limits
 from streamsched.store.catalog.history import record
+from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
 from streamsched.store.limits import namespace_runs
 from streamsched.store.sql import queries
@@ -111,35 +111,6 @@ class PostgresQuotaStore:
                 await connection.execute(_SQL["put_shares"], process, names, held, asked, accepted, now)
                 await connection.execute(_SQL["forget_shares"], names, since)
         return leases
-
-
-async def uses(
-    connection: Any, namespace: str | None, *, now: datetime, after: str = "", limit: int | None = None
-) -> Sequence[QuotaUse]:
-    """Quotas with what is in use, of one namespace or of all (None)."""
-    order = list(Quota)
-    rows = await connection.fetch(_SQL["list"], namespace, after, limit, now - HELD, AT_MOST)
-    found = [
-        QuotaUse(row["namespace"], Quota(row["quota"]), row["most"], row["used"], row["reason"], row["changed_at"])
-        for row in rows
-    ]
-    return sorted(found, key=lambda use: (use.namespace, order.index(use.quota)))
-
-
-async def check(connection: Any, namespace: str, growth: Growth, *, now: datetime) -> None:
-    """Checks a change of schedules that is about to be stored. Until the transaction ends, no other change that adds to
-    a quota of the namespace is checked.
-
-    Raises:
-        QuotaExceededError: the namespace would have more than a limit.
-    """
-    if not any(amount > 0 for amount in growth.amounts().values()):
-        return
-    limits = {Quota(row["quota"]): row["most"] for row in await connection.fetch(_SQL["lock_counts"], namespace)}
-    if limits:
-        found = await uses(connection, namespace, now=now)
-        used = {use.quota: int(use.used or 0) for use in found if use.quota in limits}
-        check_growth(namespace, growth, limits, used)
 
 
 async def _shares(

@@ -33,8 +33,7 @@ from streamsched.ports.catalog import (
     ScheduleChange,
     ScheduleRecord,
 )
-from streamsched.store.access import quotas
-from streamsched.store.catalog import outbox
+from streamsched.store.catalog import outbox, quota_counts
 from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import translated
@@ -75,7 +74,7 @@ class PostgresCatalogStore:
                         record = await self._read(connection, app, schedules, programs, now)
                         large = len(record.schedules) > _LARGE or schedules is None
                         change = await asyncio.to_thread(decide, record) if large else decide(record)
-                        await quotas.check(connection, app.namespace, _growth(change.schedules), now=now)
+                        await quota_counts.check(connection, app.namespace, _growth(change.schedules), now=now)
                         applied = await self._write(connection, record, change, now)
                         if origin is not None and schedules is None:
                             await connection.execute(_SQL["put_origin"], str(app), origin)

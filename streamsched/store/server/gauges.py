@@ -11,7 +11,7 @@ from streamsched.domain.quotas.quota import most_used
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.server import LATELY, Measures, QueueMeasures
 from streamsched.ports.tasks.queues import COUNTED
-from streamsched.store.access.quotas import uses
+from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import queries

@@ -1,0 +1,36 @@
+-- Quotas with what is in use, and the locks under which counts change. See domain/quotas/quota.py.
+
+-- name: list
+-- Of namespace $1 (NULL: of all; then of at most $3, NULL: all, after $2), with what is in use: schedules; accumulations
+-- that they may have open, `at_most` of those that correlate; runs that have not ended; events a second accepted by
+-- processes that were heard of since $4.
+SELECT q.namespace, q.quota, q.most, q.reason, q.changed_at, CASE q.quota
+    WHEN 'schedules' THEN (
+        SELECT count(*) FROM schedules s JOIN apps a ON a.id = s.app
+        WHERE a.namespace = q.namespace AND s.deleted_at IS NULL
+    )
+    WHEN 'accumulations' THEN (
+        SELECT coalesce(sum(CASE
+            WHEN jsonb_path_exists(s.definition, '$.trigger.** ? (@.type == "PER")')
+            THEN coalesce((jsonb_path_query_first(s.definition, '$.trigger.** ? (@.type == "PER").atMost') #>> '{}')::bigint, $5)
+            ELSE 1
+        END), 0)
+        FROM schedules s JOIN apps a ON a.id = s.app WHERE a.namespace = q.namespace AND s.deleted_at IS NULL
+    )
+    WHEN 'runs' THEN (
+        SELECT count(*) FROM runs r
+        WHERE split_part(r.program, '.', 1) = q.namespace AND r.state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
+    )
+    WHEN 'events_per_second' THEN (
+        SELECT coalesce(sum(h.accepted), 0) FROM quota_shares h WHERE h.namespace = q.namespace AND h.at > $4
+    )
+END::double precision AS used
+FROM quotas q
+WHERE ($1::text IS NULL OR q.namespace = $1) AND q.namespace IN (
+    SELECT DISTINCT namespace FROM quotas WHERE namespace > $2 OR $1 IS NOT NULL ORDER BY namespace LIMIT $3
+)
+ORDER BY q.namespace, q.quota;
+
+-- name: lock_counts
+-- The quotas that changes of schedules of namespace $1 are checked against: whoever holds these locks changes the counts.
+SELECT quota, most FROM quotas WHERE namespace = $1 AND quota IN ('schedules', 'accumulations') ORDER BY quota FOR UPDATE;
