@@ -71,6 +71,8 @@ class QuotaWatch:
         self._limits: Limits = {}
         self._budgets: dict[str, _Budget] = {}
         self._read_at: datetime | None = None
+        #: How often quotas were read, or reading them failed.
+        self._reads = 0
         self._reading = asyncio.Lock()
         self._beside: asyncio.Task[None] | None = None
 
@@ -82,6 +84,9 @@ class QuotaWatch:
             BodyExceededError: one of the namespaces does not allow a body of that size.
             RateExceededError: one of them has sent as many events as it may.
         """
+        await self._current()
+        if not self._limits:
+            return
         events = Counter(map(namespace_of, facts))
         for namespace in events:
             await self.check_body(namespace, body)
@@ -166,15 +171,16 @@ class QuotaWatch:
         """As `refresh`, once for all who wait, with leases of these namespaces. While PostgreSQL is unavailable,
         requests go on with what is known.
         """
-        before = self._read_at
+        before = self._reads
         async with self._reading:
-            if self._read_at is not before and self._leased(names, self._clock.now()):
+            if self._reads != before and self._leased(names, self._clock.now()):
                 return
             try:
                 await self._read()
             except UnavailableError as failure:
                 log.warning("quotas.not_read", reason=described(failure))
                 self._read_at = self._clock.now()
+                self._reads += 1
                 self._go_on_alone(self._read_at)
 
     async def _read(self) -> None:
@@ -196,6 +202,7 @@ class QuotaWatch:
                 budget.leased_at, budget.owed = now, max(0.0, -lease.left.tokens)
                 budget.accepted_per_second = demands[name].accepted
         self._read_at = now
+        self._reads += 1
 
     def _go_on_alone(self, now: datetime) -> None:
         for name, budget in self._budgets.items():

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.events.event import Event, namespace_of
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.quotas.event_level import HELD, LONGEST_WAIT, SAVED, Demand, EventLevel, Share, leased, wait_s
-from streamsched.domain.quotas.quota import Growth, Quota, QuotaUse, accumulations, check_growth, most_used
+from streamsched.domain.quotas.event_level import (
+    HELD,
+    LONGEST_WAIT,
+    SAVED,
+    Demand,
+    EventLevel,
+    EventShare,
+    leased,
+    wait_s,
+)
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, accumulations, check_growth, most_used
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Partitions, Trigger, Within
 from tests.support import strategies
@@ -46,7 +55,7 @@ class Installation:
         held = process.leased_at is not None and self.now - process.leased_at < HELD
         returned = process.tokens if held else min(0.0, process.tokens)
         others = [
-            Share(each.tokens, float(each.asked))
+            EventShare(each.tokens, float(each.asked))
             for each in self.processes
             if each is not process and each.leased_at is not None and self.now - each.leased_at < HELD
         ]
@@ -110,7 +119,7 @@ def test_what_may_be_sent_is_not_lost(limit: int, weights: Sequence[int]) -> Non
 
 
 amounts = st.integers(0, 10**6)
-parties = st.lists(st.builds(Share, st.floats(0, 1e6), st.floats(0, 1e6)), max_size=5)
+parties = st.lists(st.builds(EventShare, st.floats(0, 1e6), st.floats(0, 1e6)), max_size=5)
 
 
 @given(
@@ -121,7 +130,7 @@ parties = st.lists(st.builds(Share, st.floats(0, 1e6), st.floats(0, 1e6)), max_s
     passed=st.integers(-(10**6), 10**9),
 )
 def test_a_lease_gives_no_more_than_there_is(
-    limit: int, tokens: float, demand: Demand, others: Sequence[Share], passed: int
+    limit: int, tokens: float, demand: Demand, others: Sequence[EventShare], passed: int
 ) -> None:
     before = EventLevel(tokens, NOW)
 
@@ -157,10 +166,10 @@ def test_a_change_is_refused_only_for_what_it_adds_beyond_a_limit(
     over = [quota for quota in grown if before[quota] + added[quota] > limits[quota]]
 
     if not over:
-        check_growth("sales", Growth(schedules, opened), limits, before)
+        check_growth("sales", QuotaGrowth(schedules, opened), limits, before)
         return
     with pytest.raises(QuotaExceededError) as refused:
-        check_growth("sales", Growth(schedules, opened), limits, before)
+        check_growth("sales", QuotaGrowth(schedules, opened), limits, before)
     first = over[0]
     assert (refused.value.quota, refused.value.limit, refused.value.used, refused.value.wanted) == (
         first,

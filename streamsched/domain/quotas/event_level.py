@@ -9,7 +9,7 @@ back with its next lease a second later. So, with any number of processes, in an
 because a request is accepted whole while its process has any token left; what it takes too many is a debt.
 
     >>> noon = datetime.fromisoformat("2013-01-08T12:00:00Z")
-    >>> leased(5, None, Demand(asked=30.0), [Share(10.0, asked=10.0)], noon).tokens
+    >>> leased(5, None, Demand(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
     30.0
 """
 
@@ -53,7 +53,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class EventShare:
     """What another process of the API holds: tokens, and what it was asked for, events a second."""
 
     tokens: float
@@ -61,14 +61,16 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class EventLease:
     """The tokens that a process holds now, and the level that is left."""
 
     tokens: float
     left: EventLevel
 
 
-def leased(limit: int, level: EventLevel | None, demand: Demand, others: Sequence[Share], now: datetime) -> Lease:
+def leased(
+    limit: int, level: EventLevel | None, demand: Demand, others: Sequence[EventShare], now: datetime
+) -> EventLease:
     """A lease. `level`: None before the first one.
 
     A process gets the part of the tokens that its demand is of all demand; what all hold together and the level are
@@ -82,7 +84,7 @@ def leased(limit: int, level: EventLevel | None, demand: Demand, others: Sequenc
     asked = demand.asked + sum(share.asked for share in others)
     part = demand.asked / asked if asked > 0 else 1.0
     given = max(0.0, tokens * part)
-    return Lease(given, EventLevel(tokens - given, max(now, level.at)))
+    return EventLease(given, EventLevel(tokens - given, max(now, level.at)))
 
 
 def wait_s(limit: int, debt: float) -> int:

@@ -77,7 +77,7 @@ class QuotaUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class QuotaGrowth:
     """What a change adds to a namespace; negative: it removes more than it adds."""
 
     schedules: int = 0
@@ -95,7 +95,7 @@ def check_limit(quota: Quota, limit: int, path: str) -> None:
     check_count(limit, path, least=0, most=_MOST[quota])
 
 
-def check_growth(namespace: str, growth: Growth, limits: Mapping[Quota, int], used: Mapping[Quota, int]) -> None:
+def check_growth(namespace: str, growth: QuotaGrowth, limits: Mapping[Quota, int], used: Mapping[Quota, int]) -> None:
     """Checks a change as a whole. `limits`: those of the namespace that are set; `used`: before the change. What does
     not add to a quota is never refused for it, also when more is used than the limit allows.
 

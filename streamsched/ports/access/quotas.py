@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from streamsched.domain.quotas.event_level import Demand, Lease
+from streamsched.domain.quotas.event_level import Demand, EventLease
 from streamsched.domain.quotas.quota import Quota, QuotaUse
 from streamsched.domain.revision import Expected
 
@@ -53,7 +53,7 @@ class QuotaStore(Protocol):
 
     async def lease(
         self, process: str, demands: Mapping[str, Demand], limits: Mapping[str, int], *, now: datetime
-    ) -> Mapping[str, Lease]:
+    ) -> Mapping[str, EventLease]:
         """Takes a process's share of the events of these namespaces (`domain.quotas.event_level.leased`), and gives
         back what is left of its last one. `limits`: events a second. Tokens that are returned later than `HELD` after
         their lease are lost.

@@ -12,7 +12,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLevel, Lease, Share, leased
+from streamsched.domain.quotas.event_level import HELD, SAVED, Demand, EventLease, EventLevel, EventShare, leased
 from streamsched.domain.quotas.quota import Quota, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.ports.access.quotas import Limits
@@ -85,9 +85,9 @@ class PostgresQuotaStore:
 
     async def lease(
         self, process: str, demands: Mapping[str, Demand], limits: Mapping[str, int], *, now: datetime
-    ) -> Mapping[str, Lease]:
+    ) -> Mapping[str, EventLease]:
         names, since = sorted(demands), now - HELD
-        leases: dict[str, Lease] = {}
+        leases: dict[str, EventLease] = {}
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 rows = await connection.fetch(_SQL["lock_levels"], names)
@@ -115,14 +115,14 @@ class PostgresQuotaStore:
 
 async def _shares(
     connection: Any, process: str, names: Sequence[str], since: datetime
-) -> tuple[frozenset[str], Mapping[str, Sequence[Share]]]:
+) -> tuple[frozenset[str], Mapping[str, Sequence[EventShare]]]:
     """The namespaces of which the process itself holds a share, and the shares of the others."""
-    own, others = set[str](), dict[str, list[Share]]()
+    own, others = set[str](), dict[str, list[EventShare]]()
     for row in await connection.fetch(_SQL["shares"], names, since):
         if row["process"] == process:
             own.add(row["namespace"])
         else:
-            others.setdefault(row["namespace"], []).append(Share(row["tokens"], row["asked"]))
+            others.setdefault(row["namespace"], []).append(EventShare(row["tokens"], row["asked"]))
     return frozenset(own), others
 
 

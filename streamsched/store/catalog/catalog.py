@@ -19,7 +19,7 @@ from streamsched.codec.schedules.schedule import (
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
-from streamsched.domain.quotas.quota import Growth, accumulations
+from streamsched.domain.quotas.quota import QuotaGrowth, accumulations
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Program
 from streamsched.domain.triggers.trigger import event_keys
@@ -115,7 +115,7 @@ class PostgresCatalogStore:
         return Applied(change, [*earlier, *ids], ended)
 
 
-def _growth(changes: Iterable[ScheduleChange]) -> Growth:
+def _growth(changes: Iterable[ScheduleChange]) -> QuotaGrowth:
     """What the changes add to the counts of their namespace, as a whole."""
     schedules = accumulated = 0
     for each in changes:
@@ -126,7 +126,7 @@ def _growth(changes: Iterable[ScheduleChange]) -> Growth:
             accumulated += accumulations(after.trigger) - (0 if before is None else accumulations(before.trigger))
         elif after is None and before is not None:
             accumulated -= accumulations(before.trigger)
-    return Growth(schedules, accumulated)
+    return QuotaGrowth(schedules, accumulated)
 
 
 async def _write_programs(connection: Any, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from streamsched.domain.quotas.event_level import HELD
-from streamsched.domain.quotas.quota import Growth, Quota, QuotaUse, check_growth
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, check_growth
 from streamsched.domain.triggers.correlation import AT_MOST
 from streamsched.store.sql import queries
 
@@ -27,7 +27,7 @@ async def uses(
     return sorted(found, key=lambda use: (use.namespace, order.index(use.quota)))
 
 
-async def check(connection: Any, namespace: str, growth: Growth, *, now: datetime) -> None:
+async def check(connection: Any, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
     """Checks a change of schedules that is about to be stored. Until the transaction ends, no other change that adds to
     a quota of the namespace is checked.
 

@@ -32,5 +32,5 @@ WHERE ($1::text IS NULL OR q.namespace = $1) AND q.namespace IN (
 ORDER BY q.namespace, q.quota;
 
 -- name: lock_counts
--- The quotas that changes of schedules of namespace $1 are checked against: whoever holds these locks changes the counts.
+-- The quotas that changes of schedules of namespace $1 are checked against. Their holder changes the counts.
 SELECT quota, most FROM quotas WHERE namespace = $1 AND quota IN ('schedules', 'accumulations') ORDER BY quota FOR UPDATE;
