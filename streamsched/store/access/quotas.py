@@ -34,7 +34,7 @@ class PostgresQuotaStore:
     async def limits(self) -> Limits:
         found: dict[str, dict[Quota, int]] = {}
         with translated():
-            for row in await self._pool.fetch(_SQL["limits"]):
+            for row in await self._pool.fetch(_SQL["limits"], list(Quota)):
                 found.setdefault(row["namespace"], {})[Quota(row["quota"])] = row["most"]
         return found
 

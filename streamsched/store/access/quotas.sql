@@ -1,8 +1,8 @@
 -- Quotas of namespaces. See ports/access/quotas.py.
 
 -- name: limits
--- Those of all namespaces.
-SELECT namespace, quota, most FROM quotas;
+-- Those of all namespaces, of the kinds $1: a newer release may know more.
+SELECT namespace, quota, most FROM quotas WHERE quota = ANY($1::text[]);
 
 -- name: lock
 -- One quota, locked.

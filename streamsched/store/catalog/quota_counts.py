@@ -18,8 +18,8 @@ async def uses(
     connection: Any, namespace: str | None, *, now: datetime, after: str = "", limit: int | None = None
 ) -> Sequence[QuotaUse]:
     """Quotas with what is in use, of one namespace or of all (None)."""
-    order = list(Quota)
-    rows = await connection.fetch(_SQL["list"], namespace, after, limit, now - HELD, AT_MOST)
+    order = list(Quota)  # a newer release may know more, which are left out
+    rows = await connection.fetch(_SQL["list"], namespace, after, limit, now - HELD, AT_MOST, order)
     found = [
         QuotaUse(row["namespace"], Quota(row["quota"]), row["most"], row["used"], row["reason"], row["changed_at"])
         for row in rows

@@ -180,7 +180,9 @@ async def test_accumulations_are_those_that_schedules_may_have_open(client: http
     assert {"used": 800, "wanted": 201}.items() <= refused.json().items()
     assert (await client.put("/v1/apps/default/two", json=app(1, at_most=200))).status_code == 200
     assert (await client.put("/v1/apps/default/two", json=app(1, at_most=199))).status_code == 200
-    assert (await client.put("/v1/apps/default/three", json=app(1))).status_code == 200, "one that does not correlate"
+    three = app(1)
+    three["schedules"][0]["trigger"]["match"] = {"type": "PER"}
+    assert (await client.put("/v1/apps/default/three", json=three)).status_code == 200, "one that does not correlate"
     [use] = (await client.get("/v1/namespaces/default/quotas")).json()["quotas"]
     assert use["used"] == 1000.0
     refused = await client.put("/v1/apps/default/two", json=app(1, at_most=200))
