@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,6 +29,8 @@ from streamsched.telemetry.metrics import Metrics
 
 log = structlog.get_logger()
 
+#: Seconds that a request waits for PostgreSQL at most.
+PATIENCE_S: Final = 1.0
 #: How long quotas and tokens are used before they are read again. When they are older than `STALE`, as after a time
 #: without requests, a request waits for them.
 REUSE: Final = timedelta(seconds=1)
@@ -145,7 +148,7 @@ class QuotaWatch:
 
     def _require(self, name: str, amount: int, now: datetime) -> None:
         budget, limit = self._budgets.get(name), self._limits.get(name, {}).get(Quota.EVENTS)
-        if budget is None or limit is None or budget.held(now) > 0:
+        if budget is None or limit is None or budget.tokens > 0 or not self._leased([name], now):
             return
         self._metrics.add("quota_refused_total", quota=Quota.EVENTS)
         raise RateExceededError(
@@ -168,17 +171,25 @@ class QuotaWatch:
             self._beside = asyncio.create_task(self._refresh())
 
     async def _refresh(self, names: Iterable[str] = ()) -> None:
-        """As `refresh`, once for all who wait, with leases of these namespaces. While PostgreSQL is unavailable,
-        requests go on with what is known.
+        """As `refresh`, once for all who wait, with leases of these namespaces. While PostgreSQL does not answer,
+        requests go on with what is known, after `PATIENCE_S` at most.
         """
         before = self._reads
-        async with self._reading:
-            if self._reads != before and self._leased(names, self._clock.now()):
-                return
-            try:
-                await self._read()
-            except UnavailableError as failure:
-                log.warning("quotas.not_read", reason=described(failure))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S), self._reading:
+                if self._reads != before and self._leased(names, self._clock.now()):
+                    return
+                await self._read_or_go_on()
+
+    async def _read_or_go_on(self) -> None:
+        answered = False
+        try:
+            await self._read()
+            answered = True
+        except UnavailableError as failure:
+            log.warning("quotas.not_read", reason=described(failure))
+        finally:
+            if not answered:
                 self._read_at = self._clock.now()
                 self._reads += 1
                 self._go_on_alone(self._read_at)

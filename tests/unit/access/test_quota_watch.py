@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streamsched.access import quota_watch
 from streamsched.access.quota_watch import REUSE, QuotaWatch
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError
 from streamsched.domain.events.event import CustomHappened
@@ -29,10 +30,12 @@ class Quotas:
         self.known: dict[str, dict[Quota, int]] = {SALES: {Quota(name): most for name, most in limits.items()}}
         self.level: EventLevel | None = None
         self.shares: dict[str, EventShare] = {}
-        self.read, self.leases, self.away = 0, 0, False
+        self.read, self.leases, self.away, self.silent = 0, 0, False, False
 
     async def limits(self) -> Limits:
         self._ask()
+        if self.silent:
+            await asyncio.Event().wait()
         self.read += 1
         await asyncio.sleep(0)
         return {name: dict(own) for name, own in self.known.items() if own}
@@ -183,6 +186,25 @@ async def test_while_postgresql_is_away_each_process_allows_the_rate(clock: Sett
     quotas.away = False
     clock.advance(HELD)
     assert await accepted(found, 500) <= 10 * SAVED
+
+
+async def test_a_silent_postgresql_holds_requests_up_for_a_moment(
+    clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quota_watch, "PATIENCE_S", 0.01)
+    quotas = Quotas(events_per_second=10)
+    found = watch(quotas, clock)
+    await accepted(found, 500)
+    quotas.silent = True
+    clock.advance(2 * HELD)
+
+    counts = await asyncio.wait_for(asyncio.gather(*(accepted(found, 1) for _ in range(50))), 10)
+
+    assert 10 <= sum(counts) <= 50
+    assert await accepted(found, 100) <= 10
+    quotas.silent = False
+    clock.advance(2 * HELD)
+    assert await accepted(found, 500) > 0
 
 
 async def test_a_process_that_never_read_the_quotas_lets_requests_pass(clock: SettableClock) -> None:
