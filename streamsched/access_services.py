@@ -12,6 +12,7 @@ import orjson
 from streamsched.access.auditing import NoAudit, StoredAudit
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
+from streamsched.access.quota_watch import QuotaWatch
 from streamsched.api.allowed_hosts import allowed_hosts
 from streamsched.api.rendering import encoded
 from streamsched.codec.access.grant import token_request_from_json, token_to_json
@@ -24,16 +25,18 @@ from streamsched.domain.errors import ConfigurationError, InvalidError
 from streamsched.ports.access.login import ProviderLogin
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.audit import PostgresAuditStore
+from streamsched.store.access.quotas import PostgresQuotaStore
 from streamsched.store.access.tokens import PostgresTokenStore
 from streamsched.store.connections import Pool, open_pool
+from streamsched.telemetry.metrics import Metrics
 
 #: The file in the folder of `streamsched dev` with the token of its commands.
 TOKEN_FILE: Final = "token"
 
 
-def access_services(pool: Pool, clock: Clock, settings: Settings) -> dict[str, Any]:
-    """The members of `ApiServices` that check requests and record changes."""
-    tokens, entries = PostgresTokenStore(pool), PostgresAuditStore(pool)
+def access_services(pool: Pool, clock: Clock, settings: Settings, process: str, metrics: Metrics) -> dict[str, Any]:
+    """The members of `ApiServices` that check requests and record changes. `process`: a name that no other has."""
+    tokens, entries, quotas = PostgresTokenStore(pool), PostgresAuditStore(pool), PostgresQuotaStore(pool)
     callers, login = _callers(pool, clock, settings)
     return {
         "allowed_hosts": allowed_hosts(settings),
@@ -42,6 +45,8 @@ def access_services(pool: Pool, clock: Clock, settings: Settings) -> dict[str, A
         "login": login,
         "audit": NoAudit() if settings.api_access == "open" else StoredAudit(entries, clock),
         "audit_entries": entries,
+        "quotas": quotas,
+        "quota_watch": QuotaWatch(quotas, clock, process, metrics),
     }
 
 

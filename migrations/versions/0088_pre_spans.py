@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamsched.store.server.migrate import run_beside
 
 revision = "0088_pre"
-down_revision = "0085_pre"
+down_revision = "0087_pre"
 
 
 def upgrade() -> None:

@@ -39,7 +39,7 @@ from streamsched.api.routes import (
     verdicts,
 )
 from streamsched.api.routes.datasets import bookmarks, file_sets
-from streamsched.api.routes.limits import clusters, groups, pools
+from streamsched.api.routes.limits import clusters, groups, pools, quotas
 from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 
@@ -82,6 +82,7 @@ def make_api(services: ApiServices) -> FastAPI:
         groups,
         pools,
         clusters,
+        quotas,
         queues,
         lanes,
         partitions,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, HTTPException, Request
 
+from streamsched.access.quota_watch import QuotaWatch
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, mapping
 from streamsched.domain.errors import storable_text
@@ -21,26 +22,52 @@ LINES: Final = "application/x-ndjson"
 
 
 async def read_body(request: Request) -> bytes:
-    """Reads the body up to the configured limit.
+    """Reads the body up to the configured limit, or that of the namespace which the path names.
 
     Raises:
         HTTPException: 413, as soon as the body is known to be larger; the rest is not received. Or the body has too
             many values.
+        BodyExceededError: the body is larger than the namespace allows; likewise.
     """
     limit: int = request.app.state.services.body_limit
+    quota = await _quota(request)
+
+    def check(size: int) -> None:
+        if size > limit:
+            raise _too_large(limit)
+        if quota is not None and size > quota.limit:
+            raise quota.watch.too_large(quota.namespace, quota.limit, size)
+
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise _too_large(limit)
+    if announced.isdigit():
+        check(int(announced))
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > limit:
-            raise _too_large(limit)
+        check(len(body))
     if body.count(b",") > _COMMAS:
         raise HTTPException(413, f"the body has more than {_COMMAS:,} commas; send fewer values in each request")
     if getattr(request.state, "audited", None) is not None and body:
         request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": len(body)}
     return bytes(body)
+
+
+class _BodyQuota(NamedTuple):
+    """The largest body that a namespace allows."""
+
+    watch: QuotaWatch
+    namespace: str
+    limit: int
+
+
+async def _quota(request: Request) -> _BodyQuota | None:
+    """The quota of the namespace that the path names; None without one. A namespace in the body is checked later."""
+    namespace: str | None = getattr(request.state, "namespace", None)
+    watch: QuotaWatch | None = getattr(request.app.state.services, "quota_watch", None)
+    if namespace is None or watch is None:
+        return None
+    limit = await watch.body_limit(namespace)
+    return None if limit is None else _BodyQuota(watch, namespace, limit)
 
 
 async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:

@@ -11,6 +11,7 @@ from fastapi import Depends, Query, Request
 
 from streamsched.access.auditing import Audit
 from streamsched.access.authentication import Authentication
+from streamsched.access.quota_watch import QuotaWatch
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.emit_spans import EmitSpans
@@ -23,6 +24,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
+from streamsched.ports.access.quotas import QuotaStore
 from streamsched.ports.access.tokens import TokenStore
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -59,6 +61,7 @@ class ApiServices:
         authentication: finds out who sends a request.
         login: how people log in to the pages at the OpenID provider; None: not at all.
         audit: records who requests which change.
+        quota_watch: checks requests against the quotas of their namespaces.
         allowed_hosts: accepted values of the Host header.
         cluster_urls: probe URL of each cluster, by cluster name.
         update_schedules: whether a deployment that does not say so updates schedules that exist.
@@ -104,6 +107,8 @@ class ApiServices:
     tokens: TokenStore
     audit: Audit
     audit_entries: AuditStore
+    quotas: QuotaStore
+    quota_watch: QuotaWatch
     lineage_datasets: Mapping[str, DatasetRef]
     installation_name: str = ""
     login: ProviderLogin | None = None
@@ -150,6 +155,7 @@ DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]
 TokensDep = Annotated[TokenStore, _service("tokens")]
+QuotasDep = Annotated[QuotaStore, _service("quotas")]
 AuditDep = Annotated[AuditStore, _service("audit_entries")]
 ClockDep = Annotated[Clock, _service("clock")]
 

@@ -1,8 +1,8 @@
 """Error responses: RFC 9457 problem JSON. The only module that maps errors to HTTP statuses.
 
 A problem has `type`, `title`, `status` and `detail`; for invalid input also `path` (a JSON path into the body, or the
-name of a parameter) and `reason`. `retriable` says whether the same request can succeed later. CDAP routes use the same
-statuses with plain text.
+name of a parameter) and `reason`; over a quota `namespace`, `quota`, `limit`, `used` and `wanted`. `retriable` says
+whether the same request can succeed later. CDAP routes use the same statuses with plain text.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from streamsched.api.access.rules import RouteTable
 from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
 from streamsched.domain.errors import (
+    BodyExceededError,
     ConfigurationError,
     ConflictError,
     FencedError,
@@ -28,6 +29,8 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     PlanChangedError,
+    QuotaExceededError,
+    RateExceededError,
     RevisionChangedError,
     StreamschedError,
     TooLargeError,
@@ -46,6 +49,9 @@ STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     ConflictError: HTTPStatus.CONFLICT,
     UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
     ForbiddenError: HTTPStatus.FORBIDDEN,
+    RateExceededError: HTTPStatus.TOO_MANY_REQUESTS,
+    BodyExceededError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    QuotaExceededError: HTTPStatus.FORBIDDEN,
     FencedError: HTTPStatus.SERVICE_UNAVAILABLE,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -75,7 +81,7 @@ def problem(status: int, detail: str, **members: Any) -> Response:
 
 def problem_of(error: StreamschedError) -> Response:
     """The problem response of a domain error."""
-    members: dict[str, str] = {}
+    members: dict[str, Any] = {}
     match error:
         case InvalidError(path=path, reason=reason):
             members = {"path": path, "reason": reason}
@@ -83,9 +89,13 @@ def problem_of(error: StreamschedError) -> Response:
             members = {"kind": kind, "name": name}
         case PlanChangedError(what=what):
             members = {"kind": "plan", "name": what}
+        case QuotaExceededError(namespace=namespace, quota=quota, limit=limit, used=used, wanted=wanted):
+            members = {"namespace": namespace, "quota": quota, "limit": limit, "used": used, "wanted": wanted}
     answer = problem(status_of(error), str(error), retriable=error.retriable, **members)
     if isinstance(error, RevisionChangedError) and error.revision is not None:
         answer.headers["ETag"] = f'"{error.revision}"'
+    if isinstance(error, RateExceededError):
+        answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 
 

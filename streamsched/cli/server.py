@@ -21,6 +21,7 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     PlanChangedError,
+    QuotaExceededError,
     StreamschedError,
     UnauthenticatedError,
     UnavailableError,
@@ -154,6 +155,8 @@ def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedErr
             return InvalidError(str(problem.get("path", "$")), str(problem.get("reason", detail)))
         case 401:
             return UnauthenticatedError(detail)
+        case 403 if "quota" in problem:
+            return QuotaExceededError.of_problem(problem)
         case 403:
             return ForbiddenError(detail)
         case 421:
@@ -166,7 +169,7 @@ def refusal(status: int, problem: Mapping[str, Any], url: str) -> StreamschedErr
             return PlanChangedError(str(problem.get("name", "")))
         case 409:
             return ConflictError(detail)
-        case 502 | 503 | 504:
+        case 429 | 502 | 503 | 504:
             return UnavailableError(detail)
         case _:
             return StreamschedError(detail)

@@ -15,6 +15,7 @@ from streamsched.domain.errors import (
     InvalidError,
     NotFoundError,
     PlanChangedError,
+    QuotaExceededError,
     RefusedError,
     RevisionChangedError,
     StreamschedError,
@@ -89,7 +90,7 @@ def problem_error(status: int, problem: object, *, url: str, etag: str = "") -> 
         case 401:
             return UnauthenticatedError(detail)
         case 403:
-            return ForbiddenError(detail)
+            return QuotaExceededError.of_problem(found) if "quota" in found else ForbiddenError(detail)
         case 404:
             return NotFoundError(str(found.get("kind", "page")), str(found.get("name", url)))
         case 409 if found.get("kind") == "plan":

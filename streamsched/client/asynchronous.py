@@ -12,7 +12,16 @@ import httpx
 from streamsched.client import calls
 from streamsched.client.answers import PAUSES, Answer
 from streamsched.client.calls import ApiCall, Page
-from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+from streamsched.client.models import (
+    AcceptedEvents,
+    Backfill,
+    DeployedSchedule,
+    Job,
+    JobReason,
+    MadeJob,
+    Run,
+    UsedQuota,
+)
 from streamsched.client.place import Place
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, stamped
@@ -134,6 +143,27 @@ class AsyncClient:
     ) -> MadeJob:
         """Makes a job of a program alone, as `run_schedule`."""
         return await self._send(calls.run_program(ref, arguments, reason, idempotency_key))
+
+    async def quotas(self, namespace: str) -> Sequence[UsedQuota]:
+        """The quotas of a namespace that are set, with what is in use."""
+        return await self._send(calls.quotas(namespace))
+
+    async def set_quota(self, namespace: str, quota: str, limit: int, *, reason: str = "") -> UsedQuota:
+        """Sets a quota: `schedules`, `accumulations`, `runs`, `events_per_second` or `body_bytes`. Needs the role admin
+        in all namespaces.
+
+        Raises:
+            InvalidError: there is no such quota, or it cannot have that limit.
+        """
+        return await self._send(calls.set_quota(namespace, quota, limit, reason))
+
+    async def unset_quota(self, namespace: str, quota: str, *, reason: str = "") -> UsedQuota:
+        """Removes a quota and returns what it was.
+
+        Raises:
+            NotFoundError: it is not set.
+        """
+        return await self._send(calls.unset_quota(namespace, quota, reason))
 
     def jobs(
         self, *, schedule: str | None = None, app: str | None = None, states: Iterable[str] = ()

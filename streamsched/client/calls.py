@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
-from streamsched.client.models import AcceptedEvents, Backfill, DeployedSchedule, Job, JobReason, MadeJob, Run
+from streamsched.client.models import (
+    AcceptedEvents,
+    Backfill,
+    DeployedSchedule,
+    Job,
+    JobReason,
+    MadeJob,
+    Run,
+    UsedQuota,
+)
 from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import Refusal, RefusedError
 from streamsched.domain.events.event import Event
@@ -237,6 +246,33 @@ def _params(**given: str | bool | Sequence[str] | None) -> Sequence[tuple[str, s
 
 def _path(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
+    def read(reply: Reply) -> Sequence[UsedQuota]:
+        return tuple(UsedQuota.read(each) for each in reply.data["quotas"])
+
+    return ApiCall(method="GET", path=_path("namespaces", namespace, "quotas"), read=read)
+
+
+def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[UsedQuota]:
+    return ApiCall(
+        method="PUT",
+        path=_path("namespaces", namespace, "quotas", quota),
+        read=lambda reply: UsedQuota.read(reply.data),
+        content=json.dumps({"limit": limit, "reason": reason}).encode(),
+        headers=_JSON,
+    )
+
+
+def unset_quota(namespace: str, quota: str, reason: str) -> ApiCall[UsedQuota]:
+    return ApiCall(
+        method="DELETE",
+        path=_path("namespaces", namespace, "quotas", quota),
+        read=lambda reply: UsedQuota.read(reply.data),
+        params=_params(reason=reason),
+        repeatable=False,
+    )
 
 
 def waits() -> Iterator[float]:

@@ -153,6 +153,21 @@ class Backfill:
         return cls(data["id"], data["schedule"], data["state"], data["counts"], data)
 
 
+@dataclass(frozen=True, slots=True)
+class UsedQuota:
+    """A quota of a namespace. `used`: what is in use; None of `body_bytes`, which is of one request."""
+
+    namespace: str
+    quota: str
+    limit: int
+    used: float | None
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        return cls(data["namespace"], data["quota"], data["limit"], data["used"], data)
+
+
 def moment(text: str | None) -> datetime | None:
     """An instant of an answer."""
     return None if text is None else datetime.fromisoformat(text)

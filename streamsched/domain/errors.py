@@ -13,6 +13,9 @@
     │   └── IllegalTransitionError    a state machine has no transition for the fact
     ├── UnauthenticatedError          the request has no valid token
     ├── ForbiddenError                the caller has no permission for it
+    ├── QuotaExceededError            a namespace would have more than an admin allows it
+    │   ├── RateExceededError         … now; it may again later
+    │   └── BodyExceededError         … in one request
     ├── FencedError                   a newer owner has taken over; this one must stop and restart from the log
     ├── UnavailableError              a remote system cannot be reached; a retry may help
     └── ConfigurationError            the installation is wrong: missing Java, a port in use, a topic of another shape
@@ -23,9 +26,9 @@ translated at the boundary and raised `from` their cause.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 #: Characters of a message that are kept.
 _MESSAGE: Final = 1000
@@ -162,6 +165,67 @@ class UnauthenticatedError(StreamschedError):
 
 class ForbiddenError(StreamschedError):
     """The caller has no permission for the request; the message names what is missing."""
+
+
+class QuotaExceededError(StreamschedError):
+    """A namespace would have more than one of its quotas allows; nothing was changed.
+
+    Attributes:
+        quota: its name.
+        limit: what an admin set.
+        used: what is in use without the request.
+        wanted: what the request would add.
+    """
+
+    def __init__(
+        self, namespace: str, quota: str, limit: int, *, used: float, wanted: int, message: str | None = None
+    ) -> None:
+        super().__init__(
+            message
+            or f"quota {quota} of namespace '{namespace}' is {limit}: {used:.0f} in use, and this would add {wanted}"
+        )
+        self.namespace = namespace
+        self.quota = quota
+        self.limit = limit
+        self.used = used
+        self.wanted = wanted
+
+    @classmethod
+    def of_problem(cls, problem: Mapping[str, Any]) -> QuotaExceededError:
+        """The error that a problem of the API says, which names a quota."""
+        return QuotaExceededError(
+            str(problem.get("namespace", "")),
+            str(problem["quota"]),
+            int(problem.get("limit", 0)),
+            used=float(problem.get("used", 0)),
+            wanted=int(problem.get("wanted", 0)),
+            message=str(problem.get("detail", "")) or None,
+        )
+
+
+class RateExceededError(QuotaExceededError):
+    """A namespace has sent more events than its quota allows; `retry_after`: seconds until it may send some again."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, namespace: str, quota: str, limit: int, *, used: float, wanted: int, retry_after: int) -> None:
+        message = (
+            f"quota {quota} of namespace '{namespace}' is {limit}: about {used:.0f} a second were accepted lately, and "
+            f"none is left for {'this event' if wanted == 1 else f'these {wanted}'}; try again in {retry_after} s"
+        )
+        super().__init__(namespace, quota, limit, used=used, wanted=wanted, message=message)
+        self.retry_after = retry_after
+
+
+class BodyExceededError(QuotaExceededError):
+    """The body of a request is larger than the namespace allows; `wanted`: its size, as far as it was read."""
+
+    def __init__(self, namespace: str, quota: str, limit: int, *, wanted: int) -> None:
+        message = (
+            f"the body is larger than {limit} bytes, the quota {quota} of namespace '{namespace}'; send less in each "
+            "request"
+        )
+        super().__init__(namespace, quota, limit, used=0, wanted=wanted, message=message)
 
 
 class FencedError(StreamschedError):

@@ -33,6 +33,7 @@ async def start(
     Raises:
         NotFoundError: no such program.
         ConflictError: `at_most` or more runs are active, or a group or pool is full.
+        QuotaExceededError: the namespace has as many active runs as its quota allows, also with `force`.
     """
     return await runs.start(
         program,

@@ -28,8 +28,10 @@ from streamsched.domain.decisions.admission import (
 from streamsched.domain.decisions.decision import overlap_of, superseded
 from streamsched.domain.decisions.judge import timed_out_at
 from streamsched.domain.decisions.lanes import lane_position
+from streamsched.domain.decisions.namespace_quota import quota_verdict
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobState, ReadyJob
+from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.provenance import contributions_of
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.domain.time.duration import duration_text
@@ -158,9 +160,13 @@ def explain(snapshot: JobSnapshot, *, now: datetime) -> Why:
     holders = tuple({each.run: each for each in (*snapshot.holders, *snapshot.slot_holders)}.values())
     overlap = overlap_of(snapshot.schedule, snapshot.ready)
     admission = weigh(snapshot.schedule.constraints, overlap, constraint_input, now)
-    earliest, because = _earliest(admission, snapshot, now)
     needs = [str(each) for each in snapshot.schedule.constraints]
     needs += [f"overlap {overlap}"] * (len(admission.verdicts) - len(needs))
+    quota = quota_verdict(snapshot.schedule.program.namespace, snapshot.resources)
+    if quota is not None:
+        admission = Admission((*admission.verdicts, quota), admission.stops)
+        needs.append(f"quota {Quota.RUNS}")
+    earliest, because = _earliest(admission, snapshot, now)
     return Why(
         summary=f"it is held until it is released: {snapshot.held}"
         if snapshot.held is not None

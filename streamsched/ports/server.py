@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from streamsched.domain.quotas.quota import QuotaUse
 from streamsched.ports.archive import ArchiveTable
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
@@ -91,6 +92,7 @@ class Measures:
         jobs_ended: by state, jobs that ended without a run within `LATELY`.
         runs_ended: by program and state, runs that ended within `LATELY`; of the programs with most of them.
         shard_positions: by shard, where its next turn starts, as last reported.
+        quotas: those of namespaces that are used most.
     """
 
     jobs: Mapping[str, int]
@@ -108,6 +110,7 @@ class Measures:
     jobs_ended: Mapping[str, int]
     runs_ended: Mapping[tuple[str, str], int]
     shard_positions: Mapping[int, Mapping[TopicPartition, int]]
+    quotas: Sequence[QuotaUse] = ()
 
 
 class Gauges(Protocol):

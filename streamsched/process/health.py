@@ -129,6 +129,8 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     metrics.replace("jobs_ended_lately", [({"state": state}, n) for state, n in measures.jobs_ended.items()])
     ended = measures.runs_ended.items()
     metrics.replace("runs_ended_lately", [({"program": program, "state": state}, n) for (program, state), n in ended])
+    uses = [({"namespace": use.namespace, "quota": use.quota.value}, use.ratio or 0.0) for use in measures.quotas]
+    metrics.replace("quota_use_ratio", uses)
     metrics.replace("shards_leased", [({}, measures.shards)])
     metrics.replace("shards", [({}, shards)])
     behind = {

@@ -281,4 +281,21 @@ _QUEUES: Final = (
     ),
 )
 
-TABLE: Final = (*_EVENTS, *_JOBS, *_SHARDS, *_PROCESSES, *_QUEUES, *_HTTP)
+_NAMESPACES: Final = (
+    Metric(
+        "quota_use_ratio",
+        _G,
+        ("namespace", "quota"),
+        "The part of a quota that is in use, of the 200 quotas that are used most",
+        "Which namespace will be refused something soon?",
+    ),
+    Metric(
+        "quota_refused_total",
+        _C,
+        ("quota",),
+        "Requests refused by this process for events_per_second or body_bytes of a namespace",
+        "Is a quota reached?",
+    ),
+)
+
+TABLE: Final = (*_EVENTS, *_JOBS, *_SHARDS, *_PROCESSES, *_QUEUES, *_HTTP, *_NAMESPACES)

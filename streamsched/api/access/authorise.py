@@ -57,7 +57,7 @@ def check_rule(caller: Caller, rule: Rule, request: Request) -> None:
         case Scope.INSTALLATION:
             require(caller.may(rule.permission, None))
         case Scope.PATH:
-            _check_path(caller, rule, request.path_params)
+            request.state.namespace = _check_path(caller, rule, request.path_params)
         case Scope.QUERY:
             _check_query(caller, rule, request)
         case _:
@@ -84,14 +84,15 @@ def require(verdict: AccessVerdict) -> None:
         raise ForbiddenError(verdict.reason)
 
 
-def _check_path(caller: Caller, rule: Rule, params: dict[str, str]) -> None:
+def _check_path(caller: Caller, rule: Rule, params: dict[str, str]) -> str:
+    """Returns the namespace."""
     if "namespace" in params:
         require(caller.may(rule.permission, params["namespace"]))
-        return
+        return params["namespace"]
     for name in _NAMED:
         if name in params:
-            require(caller.may(rule.permission, params[name].partition(".")[0]))
-            return
+            require(caller.may(rule.permission, namespace := params[name].partition(".")[0]))
+            return namespace
     kind = next(name for name in _IDS if name in params)
     namespace = params[kind].partition(".")[0]
     verdict = caller.may(rule.permission, namespace)
@@ -99,6 +100,7 @@ def _check_path(caller: Caller, rule: Rule, params: dict[str, str]) -> None:
         if isinstance(caller.may(Permission.VIEW, namespace), Denied):
             raise NotFoundError(kind, params[kind])
         raise ForbiddenError(verdict.reason)
+    return namespace
 
 
 def _check_query(caller: Caller, rule: Rule, request: Request) -> None:

@@ -152,6 +152,10 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "PUT /v1/pools/{name}": Rule(_ADMINISTER, _ALL),
         "PUT /v1/schedules/{name}/priority": Rule(_OPERATE),
         "GET /v1/clusters": Rule(_VIEW, _ALL),
+        "GET /v1/quotas": Rule(_VIEW, _ALL),
+        f"GET {_NAMESPACE}/quotas": Rule(_VIEW),
+        f"PUT {_NAMESPACE}/quotas/{{quota}}": Rule(_ADMINISTER, _ALL),
+        f"DELETE {_NAMESPACE}/quotas/{{quota}}": Rule(_ADMINISTER, _ALL),
         # queues: they belong to no namespace
         "GET /v1/queues": Rule(_VIEW, _ALL),
         "GET /v1/queues/{queue}": Rule(_VIEW, _ALL),

@@ -14,7 +14,7 @@ from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
-from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, TAGGED, Operation
+from streamsched.api.description.operations import JSON, OPERATIONS, PLANNED, RATED, TAGGED, Operation
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.problems import CONTENT_TYPE
@@ -41,13 +41,14 @@ _ETAG: Final = {
 _DESCRIBED: Final = {
     HTTPStatus.BAD_REQUEST: "The request is wrong; `path` and `reason` say where and why.",
     HTTPStatus.UNAUTHORIZED: "The request has no valid token.",
-    HTTPStatus.FORBIDDEN: "The caller has no permission, or a page of another origin made the request.",
+    HTTPStatus.FORBIDDEN: "The caller has no permission, a quota forbids it, or a page of another origin made it.",
     HTTPStatus.NOT_FOUND: "There is no such thing, or the caller may not see it.",
     HTTPStatus.CONFLICT: "The state of the thing forbids the request, or it exists already.",
     HTTPStatus.PRECONDITION_FAILED: "The thing has another revision than `If-Match` expects; nothing was changed.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of a content type that this route does not read.",
     HTTPStatus.MISDIRECTED_REQUEST: "The Host header names a host that is not allowed.",
+    HTTPStatus.TOO_MANY_REQUESTS: "A namespace has sent as many events as its quota allows; see `Retry-After`.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "A part of the installation cannot be reached; the request can be repeated.",
     HTTPStatus.SERVICE_UNAVAILABLE: "A part of the installation cannot be reached; `Retry-After` says when to repeat.",
 }
@@ -195,6 +196,8 @@ def _problems(path: str, name: str, operation: Operation, *, public: bool) -> Do
         statuses.append(HTTPStatus.PRECONDITION_FAILED)
     if not name.startswith("GET"):
         statuses += [HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE]
+    if name in RATED:
+        statuses.append(HTTPStatus.TOO_MANY_REQUESTS)
     return {str(int(status)): _problem(path, name, status) for status in sorted(statuses)}
 
 

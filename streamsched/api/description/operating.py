@@ -28,6 +28,7 @@ from streamsched.codec.schema.shapes import (
     whole,
 )
 from streamsched.domain.access.permission import AccessRole
+from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.queue import TaskIdentity
 from streamsched.domain.tasks.task import OnExisting, TaskState
@@ -56,6 +57,16 @@ _TOKEN: Final = answer(
         "invalid": MAYBE_TEXT,
     }
 )
+_QUOTA: Final = {
+    "namespace": any_text("sales"),
+    "quota": choice(Quota),
+    "limit": whole(1000),
+    "used": nullable(number(812.0)),
+    "ratio": nullable(number(0.812)),
+    "reason": any_text("the pilot"),
+    "changedAt": instant(),
+}
+_QUOTAS: Final = answer({"namespace": any_text("sales"), "quotas": listed(answer(_QUOTA))})
 _POLICY: Final = record(
     {"target": ref("TaskTarget")},
     {
@@ -198,6 +209,10 @@ OPERATING: Final[Definitions] = {
     ),
     "PoolPage": paged("pools", ref("Pool")),
     "PoolSize": record({"size": _SLOTS}, {"age": duration("10m"), **REASON}),
+    "Quota": answer(_QUOTA),
+    "NamespaceQuotas": _QUOTAS,
+    "QuotaPage": paged("namespaces", _QUOTAS),
+    "NewQuota": record({"limit": whole(1000)}, REASON),
     "ClusterPage": paged("clusters", answer(_CLUSTER)),
     "TaskTarget": one_of(
         record(

@@ -57,6 +57,7 @@ def _order(schema: str, status: int = 200, *, body: str = "Reason") -> Operation
 _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}", "/v1/dapr/{namespace}/{app}"
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
 _PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
+_QUOTAS = "/v1/namespaces/{namespace}/quotas"
 _COMMITS = "/v1/datasets/{namespace}/{dataset}/commits"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP = f"{_CDAP}/apps/{{app}}"
@@ -163,6 +164,10 @@ _LIMITS: Final = {
     "GET /v1/pools": _read("PoolPage"),
     "GET /v1/pools/{name}": _read("Pool"),
     "PUT /v1/pools/{name}": _write("PoolSize", {200: "Pool"}),
+    "GET /v1/quotas": _read("QuotaPage"),
+    f"GET {_QUOTAS}": _read("NamespaceQuotas"),
+    f"PUT {_QUOTAS}/{{quota}}": _write("NewQuota", {200: "Quota"}),
+    f"DELETE {_QUOTAS}/{{quota}}": _read("Quota"),
     "PUT /v1/schedules/{name}/priority": _write("NewPriority", {200: "Priority"}, conflict=True),
     "GET /v1/clusters": _read("ClusterPage"),
 }
@@ -248,7 +253,9 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     **_INSTALLATION,
 }
 #: Single things with an entity tag: GET may answer 304, PUT and DELETE 412.
-TAGGED: Final = frozenset({_APP, _SCHEDULE, f"{_PROFILES}/{{profile}}", "/v1/pools/{name}"})
+TAGGED: Final = frozenset({_APP, _SCHEDULE, f"{_PROFILES}/{{profile}}", "/v1/pools/{name}", f"{_QUOTAS}/{{quota}}"})
+#: Routes that answer 429 when a namespace has sent as many events as its quota allows.
+RATED: Final = frozenset({"POST /v1/events", "POST /api/v1/lineage"})
 #: Routes whose `dry_run` answers with a plan.
 PLANNED: Final = frozenset(
     {

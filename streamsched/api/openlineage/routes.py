@@ -44,7 +44,7 @@ async def accept(
 
     `ids`: of the events. `cued`: datasets that a watcher watches; it is given a cue to read the new commits of the
     table, and the run event is no commit itself. `ignored`: outputs that became no event, with the reason. 403 when the
-    caller may announce nothing of it.
+    caller may announce nothing of it. 429 when a namespace has sent as many events as its quota allows.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
@@ -56,6 +56,7 @@ async def accept(
     if run is None:
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
     found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.lineage_datasets))
+    await services.quota_watch.admit((event.fact for event in _of(found, without=())), body=len(body))
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
     cued = [watched[name] for name in await services.bookmarks.cue(sorted(watched))] if watched else []
     events = [*_of(found, without=cued)]

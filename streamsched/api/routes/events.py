@@ -72,7 +72,8 @@ async def accept(
     202 `{"accepted", "ids", "errors", "unheard"}` when the log has acknowledged at least one event, 400 when all events
     are invalid. 413, and no event is accepted, when an event is larger than the log allows. An event whose id is
     already known has no effect. An event that the caller may not announce is refused like an invalid one; 403 when it
-    may announce none of them.
+    may announce none of them. 429, and no event is accepted, when a namespace has sent as many events as its quota
+    allows; `Retry-After` says when to send them again.
 
     `unheard` lists the event keys, such as `partition:default.flights`, that no schedule listens to; a frequent cause
     is a misspelt name. It is null when the check did not finish in time and missing with `check=none`.
@@ -95,6 +96,7 @@ async def accept(
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
     if events:
+        await services.quota_watch.admit((event.fact for event in events), body=len(body))
         await _append(in_trace_of(request.headers, events), services)
         for event in events:
             services.metrics.add("events_accepted_total", topic=public_topic(event.fact), dialect=mode)

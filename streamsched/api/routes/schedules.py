@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
-from streamsched.api.body import BodyObject, reason_of, reasoned
+from streamsched.api.body import BodyBytes, BodyObject, reason_of, reasoned
 from streamsched.api.deps import (
     AppQuery,
     CatalogDep,
@@ -70,10 +70,13 @@ async def list_schedules(
 
 
 @router.post("", summary="Create a schedule")
-async def create_schedule(body: BodyObject, caller: CallerDep, catalog: CatalogDep) -> Response:
+async def create_schedule(
+    raw: BodyBytes, body: BodyObject, caller: CallerDep, catalog: CatalogDep, services: ServicesDep
+) -> Response:
     """Responds 201. The schedule is enabled unless the body has `"enabled": false`. 409 when it exists."""
     definition, enabled, _ = submitted_schedule_from_json(body)
     require(caller.may(Permission.DEPLOY, definition.ref.namespace))
+    await services.quota_watch.check_body(definition.ref.namespace, len(raw))
     created = await catalog.create(definition, enabled=enabled)
     return rendered(
         schedule_view(created),

@@ -131,6 +131,19 @@ class Event:
         return event_key(self.fact)
 
 
+def namespace_of(fact: Fact) -> str:
+    """The namespace that a fact is about."""
+    match fact:
+        case PartitionsAdded(dataset=ref) | StreamSize(stream=ref) | CustomHappened(name=ref):
+            return ref.namespace
+        case ProgramReached(program=program):
+            return program.namespace
+        case Ticked(schedule=schedule):
+            return schedule.namespace
+        case _:
+            assert_never(fact)
+
+
 def event_key(fact: Fact) -> str:
     """The event key of a fact: the record key that routes it to its home."""
     match fact:

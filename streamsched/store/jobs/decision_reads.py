@@ -23,6 +23,7 @@ from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import described
 from streamsched.domain.jobs.job import JobCommand, JobNumber, ScheduleKey
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.program_limits import limits_of_program
@@ -45,11 +46,13 @@ class LockedProgram:
     Attributes:
         program: with the preferences of its namespace; None when it was removed.
         rated: whether a token bucket counts all its runs.
+        limited: whether its namespace has a quota of active runs.
         unreadable: why its definition cannot be decoded.
     """
 
     program: Program | None = None
     rated: bool = False
+    limited: bool = False
     unreadable: str | None = None
 
 
@@ -114,13 +117,14 @@ async def read_inputs(
             jobs.setdefault(row["program"], []).append(job)
     used_pools = {each.pool.name for each in definitions.values() if each.pool is not None}
     used_groups = {each.name for known in definitions.values() for each in known.groups}
-    await groups.lock(connection, used_groups | {slots_name(pool) for pool in used_pools})
+    quotas = {quota_slots(ProgramRef.parse(name).namespace) for name, each in locked.items() if each.limited}
+    await groups.lock(connection, used_groups | quotas | {slots_name(pool) for pool in used_pools})
     inputs = await _inputs(connection, locked, jobs, definitions)
     due_jobs = [job for each in inputs.values() for job in each.due_jobs]
     rated = [each.program.ref for each in (locked[name] for name in inputs) if each.rated and each.program is not None]
     buckets = (bucket for each in inputs.values() for bucket in _buckets(each))
     resources = Resources(
-        await groups.occupancy_for(connection, due_jobs),
+        await groups.occupancy_for(connection, due_jobs, quotas),
         await pools.queues_of(connection, used_pools, limit=_QUEUE_AHEAD + len(due_jobs)),
         await rates.locked(connection, buckets, now=now, programs=rated),
         await clusters.locked(connection, {load for each in definitions.values() for load in each.loads}),
@@ -222,7 +226,7 @@ async def _of_programs(connection: Any, programs: Sequence[str]) -> _OfPrograms:
 
 def _locked(row: Any) -> LockedProgram:
     try:
-        return LockedProgram(_program(row["definition"], row["preferences"]), row["metered"])
+        return LockedProgram(_program(row["definition"], row["preferences"]), row["metered"], row["limited"])
     except Exception as failure:  # noqa: BLE001 - a row may hold anything
         return LockedProgram(unreadable=f"it cannot be decided: its program cannot be read: {described(failure)}")
 

@@ -27,7 +27,7 @@ from streamsched.store.jobs.decision_reads import (
     wait_for_program,
 )
 from streamsched.store.jobs.decision_writes import store
-from streamsched.store.limits import clusters, lanes, pools, rates
+from streamsched.store.limits import clusters, lanes, namespace_runs, pools, rates
 from streamsched.store.sql import queries
 
 _SQL: Final = queries("jobs/decisions")
@@ -97,6 +97,7 @@ class PostgresDecisionStore:
 
     async def recheck_all(self, *, before: datetime) -> int:
         with translated():
+            await namespace_runs.count_active(self._pool)
             await rates.forget(self._pool, before)
             await pools.forget(self._pool)
             await lanes.forget(self._pool)

@@ -35,7 +35,8 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 -- locked by another transaction are skipped. With the preferences of their namespaces.
 SELECT id, definition::text AS definition,
     (SELECT arguments::text FROM preferences n WHERE n.namespace = split_part(p.id, '.', 1)) AS preferences,
-    EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered
+    EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered,
+    EXISTS (SELECT FROM groups g WHERE g.name = 'quota:' || split_part(p.id, '.', 1) AND g.slots IS NOT NULL) AS limited
 FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: wait_a_second

@@ -23,6 +23,7 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.limits import as_stored
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
+from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.domain.schedules.deadline import Deadline
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.program_limits import limits_of_program
@@ -150,6 +151,7 @@ class PostgresJobStore:
                 names = [group.name for group in schedule.groups] if schedule is not None else []
                 pool_names = [schedule.pool.name] if schedule is not None and schedule.pool is not None else []
                 names += [slots_name(pool) for pool in pool_names]
+                names += [quota_slots(schedule.program.namespace)] if schedule is not None else []
                 slots = await groups.occupancy(connection, names)
                 rated = (
                     [bucket_of(rate, schedule.program, readies[0].schedule_key) for rate in schedule.rates]

@@ -8,16 +8,18 @@ locked by another transaction are skipped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import asyncpg
 
-from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.group import GroupSlot, Occupancy
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.decisions.admission import Satisfied
 from streamsched.domain.decisions.decision import Admit, Decision, DueJob, Wait
+from streamsched.domain.limits import MOST_SLOTS
+from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.ports.limits import GroupRecord
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import translated
@@ -47,7 +49,7 @@ class PostgresGroupStore:
                 change = "its limit is left to the schedules" if limit is None else f"its limit is {limit}"
                 change = f"{change}: {reason}" if reason else change
                 await record(connection, "group", name, "group.limit_set", change, at=now)
-                await connection.execute(_SQL["wake"], [name], [_CHANGED])
+                await wake(connection, {name: _CHANGED})
                 return _record(await connection.fetchrow(_SQL["list"], [name], "", None))
 
 
@@ -69,11 +71,31 @@ async def locked(connection: Any, names: Iterable[str]) -> Mapping[str, Occupanc
     return await occupancy(connection, wanted)
 
 
-async def occupancy_for(connection: Any, due_jobs: Sequence[DueJob]) -> Mapping[str, Occupancy]:
-    """The occupancy of the groups the jobs use, which are locked. Holders, which may be thousands, are read only of
-    groups without room for all the jobs: only their verdicts name them.
+class _SlotsWanted(NamedTuple):
+    """What a job needs of a group: its slots of `limit` that its schedule declares."""
+
+    name: str
+    weight: int
+    limit: int
+
+
+def _wanted(job: DueJob, quotas: Collection[str]) -> list[_SlotsWanted]:
+    """What a job needs of the groups of its schedule, and of `quotas`, groups of namespaces."""
+    if job.schedule is None:
+        return []
+    found = [_SlotsWanted(group.name, group.weight, group.limit) for group in job.schedule.groups]
+    if quotas and (name := quota_slots(job.schedule.program.namespace)) in quotas:
+        found.append(_SlotsWanted(name, 1, MOST_SLOTS))
+    return found
+
+
+async def occupancy_for(
+    connection: Any, due_jobs: Sequence[DueJob], quotas: Collection[str] = ()
+) -> Mapping[str, Occupancy]:
+    """The occupancy of the groups the jobs use, which are locked, and of `quotas`, groups of namespaces. Holders, which
+    may be thousands, are read only of groups without room for all the jobs: only their verdicts name them.
     """
-    wanted = [group for job in due_jobs if job.schedule is not None for group in job.schedule.groups]
+    wanted = [group for job in due_jobs for group in _wanted(job, quotas)]
     if not wanted:
         return {}
     slots, limits = Counter[str](), dict[str, int]()
@@ -113,7 +135,7 @@ async def settle(
     if waited := [job.job for job in due_jobs if job.held_by is not None]:
         await connection.execute(_SQL["leave"], waited)
     await take(connection, taken)
-    wanted = {job.job: job.schedule.groups for job in due_jobs if job.schedule is not None}
+    wanted = {job.job: _wanted(job, before) for job in due_jobs}
     refused = [each for each in decisions if not isinstance(each, Admit) and wanted.get(each.job)]
     waits = [
         (group.name, each.job, group.weight, group.limit, _slots_only(each))
@@ -124,9 +146,7 @@ async def settle(
     ]
     if waits:
         await connection.execute(_SQL["queue"], *(list(column) for column in zip(*waits, strict=True)))
-    to_wake = _to_wake(before, taken, [group for each in refused for group in wanted[each.job]])
-    if to_wake:
-        await connection.execute(_SQL["wake"], list(to_wake), list(to_wake.values()))
+    await wake(connection, _to_wake(before, taken, [group for each in refused for group in wanted[each.job]]))
 
 
 def _slots_only(wait: Wait) -> bool:
@@ -135,7 +155,7 @@ def _slots_only(wait: Wait) -> bool:
 
 
 def _to_wake(
-    before: Mapping[str, Occupancy], taken: Sequence[tuple[str, str, int]], refused: Sequence[Group]
+    before: Mapping[str, Occupancy], taken: Sequence[tuple[str, str, int]], refused: Sequence[_SlotsWanted]
 ) -> Mapping[str, int]:
     """For each group with room left, how many jobs were not admitted."""
     room: dict[str, int] = {}
@@ -148,6 +168,12 @@ def _to_wake(
             room[name] -= weight
     counts = Counter(group.name for group in refused)
     return {name: counts[name] for name in sorted(room) if room[name] > 0}
+
+
+async def wake(connection: Any, free_slots: Mapping[str, int]) -> None:
+    """Wakes the jobs that wait longest, as many as slots are free in each group; the groups are locked."""
+    if free_slots:
+        await connection.execute(_SQL["wake"], list(free_slots), list(free_slots.values()))
 
 
 async def take(connection: Any, slots: Sequence[tuple[str, str, int]]) -> None:
@@ -163,8 +189,7 @@ async def free(connection: Any, *runs: str) -> None:
         await connection.execute(_SQL["free"], runs)
         freed: dict[str, int] = {row["name"]: row["slots"] for row in held}
         places = {name: slots for name, slots in freed.items() if name.startswith(_POOL)}
-        if slots := {name: amount for name, amount in freed.items() if name not in places}:
-            await connection.execute(_SQL["wake"], list(slots), list(slots.values()))
+        await wake(connection, {name: amount for name, amount in freed.items() if name not in places})
         await wake_pool_queues(connection, places)
 
 

@@ -16,7 +16,7 @@ FROM groups g WHERE g.name = ANY($1::text[]);
 SELECT name FROM groups WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE;
 
 -- name: list
--- Groups with their holders, oldest run first, and how many jobs wait; all but the pools where none is named; at most $3
+-- Groups with their holders, oldest run first, and how many jobs wait; all but pools and quotas where none is named; at most $3
 -- (NULL: all) after name $2.
 SELECT g.name, g.slots, g.changed_at, held.runs, held.weights,
     (SELECT count(*) FROM group_waits w WHERE w.group_name = g.name) AS waiting
@@ -26,7 +26,7 @@ FROM groups g CROSS JOIN LATERAL (
     FROM group_slots s JOIN runs r ON r.id = s.run
     WHERE s.group_name = g.name
 ) AS held
-WHERE (g.name = ANY($1::text[]) OR ($1::text[] IS NULL AND g.name NOT LIKE 'pool:%')) AND g.name > $2
+WHERE (g.name = ANY($1::text[]) OR ($1::text[] IS NULL AND g.name NOT LIKE 'pool:%' AND g.name NOT LIKE 'quota:%')) AND g.name > $2
 ORDER BY g.name
 LIMIT $3;
 

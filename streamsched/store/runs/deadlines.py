@@ -208,5 +208,6 @@ async def _start(connection: Any, program: ProgramRef, definition: Any | None, m
         why=f"{miss.subject} missed its deadline: {miss.reason}",
         now=now,
         force=True,
+        over_quota=True,
     )
     await record(connection, "job", miss.job, "job.deadline_answered", f"run {run}", at=now)

@@ -8,20 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from streamsched.codec.schedules.schedule import program_to_json, stored_program_from_json, stored_schedule_from_json
-from streamsched.domain.constraints.group import Group, groups_of_manual_run
+from streamsched.domain.constraints.group import Group, Occupancy, groups_of_manual_run
 from streamsched.domain.constraints.pool import Pool, PoolQueue, pools_of_manual_run, slots_name
 from streamsched.domain.constraints.rate import RateScope, bucket_of
 from streamsched.domain.decisions.admission import ConstraintInput, check_all
 from streamsched.domain.decisions.resources import Resources
-from streamsched.domain.errors import ConflictError
+from streamsched.domain.errors import ConflictError, QuotaExceededError
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
+from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.preferences import preferences_of
-from streamsched.store.limits import groups, rates
+from streamsched.store.limits import groups, namespace_runs, rates
 from streamsched.store.runs.ending import SQL
 
 
@@ -36,13 +38,15 @@ async def make_run(
     now: datetime,
     at_most: int | None = None,
     force: bool = False,
+    over_quota: bool = False,
 ) -> None:
     """Stores a PENDING run of a locked program with this `definition`, and takes its slots and tokens. `arguments`
-    override preferences of the namespace, and these the program's. `force` ignores the limits. Idempotent by the run's
-    id.
+    override preferences of the namespace, and these the program's. `force` ignores the limits of its schedules,
+    `over_quota` the quota of its namespace. Idempotent by the run's id.
 
     Raises:
         ConflictError: `at_most` runs are active, or a group or pool is full.
+        QuotaExceededError: the namespace has as many active runs as its quota allows.
     """
     if await connection.fetchrow(SQL["get"], run) is not None:
         return
@@ -51,7 +55,11 @@ async def make_run(
     slots = groups_of_manual_run(group for each in schedules for group in each.groups)
     pools = pools_of_manual_run(each.pool for each in schedules)
     held = [*((each.name, each.weight) for each in slots), *((slots_name(each.name), 1) for each in pools)]
+    if await namespace_runs.limit_of(connection, program.namespace) is not None:
+        held.append((quota_slots(program.namespace), 1))
     occupancy = await groups.locked(connection, (name for name, _ in held))
+    if not over_quota:
+        _require_quota(program, occupancy)
     if not force:
         queues = {each.name: PoolQueue(occupancy[slots_name(each.name)]) for each in pools}
         constraint_input = ConstraintInput(now, resources=Resources(occupancy, queues))
@@ -64,6 +72,15 @@ async def make_run(
     await _take_tokens(connection, program, schedules, now)
     await record(connection, "run", run, "run.created", why, at=now)
     await connection.execute(SQL["ring"])
+
+
+def _require_quota(program: ProgramRef, occupancy: Mapping[str, Occupancy]) -> None:
+    """Raises:
+    QuotaExceededError: the namespace has as many active runs as its quota allows.
+    """
+    found = occupancy.get(quota_slots(program.namespace))
+    if found is not None and found.limit is not None and found.taken >= found.limit:
+        raise QuotaExceededError(program.namespace, Quota.RUNS, found.limit, used=found.taken, wanted=1)
 
 
 async def _take_tokens(connection: Any, program: ProgramRef, schedules: Sequence[Schedule], now: datetime) -> None:

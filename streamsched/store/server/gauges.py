@@ -7,13 +7,17 @@ from typing import Any, Final
 
 import asyncpg
 
+from streamsched.domain.quotas.quota import most_used
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.server import LATELY, Measures, QueueMeasures
 from streamsched.ports.tasks.queues import COUNTED
+from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import translated
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import queries
 
+#: Quotas that are measured.
+_QUOTAS: Final = 200
 #: Programs of which ended runs are counted.
 _PROGRAMS: Final = 200
 
@@ -49,6 +53,7 @@ class PostgresGauges:
                 jobs_ended = await connection.fetch(self._sql["jobs_ended"], now - LATELY)
                 runs_ended = await connection.fetch(self._sql["runs_ended"], now - LATELY, _PROGRAMS)
                 reports = await connection.fetch(self._sql["shard_positions"])
+                quotas = await uses(connection, None, now=now)
                 stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
@@ -67,6 +72,7 @@ class PostgresGauges:
             dict(map(tuple, jobs_ended)),
             {(row["program"], row["state"]): row["amount"] for row in runs_ended},
             {row["shard"]: positions_of(row["positions"]) for row in reports},
+            most_used((use for use in quotas if use.ratio is not None), _QUOTAS),
         )
 
 

@@ -44,6 +44,7 @@ NAMES = {
     "backfill": "{}.app.nothing.backfill-x",
     "order": "cancel",
     "category": "workflows",
+    "quota": "runs",
     "action": "enable",
 }
 

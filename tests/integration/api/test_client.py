@@ -137,6 +137,18 @@ async def test_events_are_acknowledged_and_what_is_refused_is_named(ours: AsyncC
         await ours.emit(wrong)
 
 
+async def test_a_quota_is_set_seen_and_removed(ours: AsyncClient) -> None:
+    made = await ours.set_quota("default", "schedules", 1, reason="the pilot")
+
+    assert (made.quota, made.limit, made.used, made.data["reason"]) == ("schedules", 1, 1.0, "the pilot")
+    assert await ours.quotas("default") == (made,)
+    with pytest.raises(InvalidError):
+        await ours.set_quota("default", "pods", 1)
+    assert await ours.unset_quota("default", "schedules") == made
+    with pytest.raises(NotFoundError):
+        await ours.unset_quota("default", "schedules")
+
+
 async def test_pages_follow_each_other(
     ours: AsyncClient, deployed: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

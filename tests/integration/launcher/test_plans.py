@@ -248,6 +248,8 @@ HOT = [
     ),
     ("catalog/catalog", "keep_jobs", "ARRAY['default.app.s1'], ARRAY['default.app.p1']"),
     ("catalog/catalog", "release_runs", "ARRAY['default.app.s1'], ARRAY[true], ARRAY[2]"),
+    ("limits/namespace_runs", "count_active", "NULL"),
+    ("catalog/quota_counts", "list", "NULL, '', NULL, now(), 10000, ARRAY['runs', 'schedules', 'accumulations']"),
     ("limits/groups", "lock_held", "ARRAY['default.app.s1.1.1.r1']"),
     ("runs/run_batch", "going_on", "ARRAY['default.app.s1.1.1000001.r1']"),
     ("runs/run_batch", "lock_schedules", "ARRAY['default.app.s1.1.1000001.r1']"),

@@ -1,4 +1,6 @@
-"""Groups, pools and clusters: what is taken, by which runs, and who waits. Limits are set here."""
+"""Groups, pools, clusters and quotas: what is taken, by which runs, and who waits. Limits of groups and pools are set
+here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.paging import page_links
 from streamsched.web.visit import PageRoute, Visit
 
-#: Groups and pools of a page, and holders of each that are listed.
+#: Groups, pools and namespaces with quotas of a page, and holders of each that are listed.
 ROWS: Final = 30
 HOLDERS: Final = 10
 _MOST_DIGITS: Final = 9
@@ -39,6 +41,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
         groups=groups[:ROWS],
         pools=pools,
         clusters=(await visit.api.clusters.all())[:ROWS],
+        quotas=await visit.api.quotas.all(now=visit.now, limit=ROWS),
         holders=HOLDERS,
         links=page_links(visit.path, [], after=after, following=groups[ROWS - 1].name if len(groups) > ROWS else ""),
         may_set=visit.may(Permission.ADMINISTER, None),

@@ -1,0 +1,120 @@
+"""Quotas: limits that an admin of the installation sets on a namespace, with what is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+
+from streamsched.api.body import BodyObject
+from streamsched.api.deps import ClockDep, QuotasDep
+from streamsched.api.paging import After, Limit, page
+from streamsched.api.preconditions import ExpectedDep, stored
+from streamsched.api.rendering import rendered
+from streamsched.codec.json.reading import Fields
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.names import check_namespace
+from streamsched.domain.quotas.quota import Quota, QuotaUse, check_limit
+
+router = APIRouter(prefix="/v1", tags=["limits"])
+
+
+def quota_namespace(namespace: str) -> str:
+    """The namespace of the path.
+
+    Raises:
+        InvalidError: it is no name of a namespace.
+    """
+    check_namespace(namespace)
+    return namespace
+
+
+def named_quota(quota: str) -> Quota:
+    """The quota of the path.
+
+    Raises:
+        DecodeError: there is none of this name.
+    """
+    if quota not in set(Quota):
+        raise DecodeError("quota", f"must be one of {', '.join(Quota)} but is {quota}")
+    return Quota(quota)
+
+
+NamespaceDep = Annotated[str, Depends(quota_namespace)]
+QuotaDep = Annotated[Quota, Depends(named_quota)]
+
+
+@router.get("/quotas", summary="List the quotas of all namespaces")
+async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
+    """A page of the namespaces that have a quota, ordered by name."""
+    found = await quotas.all(now=clock.now(), after=after, limit=limit + 1)
+    namespaces = [(name, list(own)) for name, own in groupby(found, key=lambda use: use.namespace)]
+    return rendered(page("namespaces", namespaces, limit, lambda each: _view(*each), lambda each: each[0]))
+
+
+@router.get("/namespaces/{namespace}/quotas", summary="List the quotas of a namespace")
+async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep) -> Response:
+    """The quotas that are set, with what is in use. `used` of `events_per_second` is what was accepted lately; null of
+    `body_bytes`, which is of one request. `ratio` is the part in use.
+    """
+    return rendered(_view(namespace, await quotas.of(namespace, now=clock.now())))
+
+
+@router.put("/namespaces/{namespace}/quotas/{quota}", summary="Set a quota of a namespace")
+async def set_quota(
+    namespace: NamespaceDep,
+    quota: QuotaDep,
+    body: BodyObject,
+    quotas: QuotasDep,
+    clock: ClockDep,
+    *,
+    expected: ExpectedDep,
+) -> Response:
+    """Sets the quota to `limit`; it holds on all processes of the API after a second. What exists stays, also when it
+    is more. `reason` (optional) is stored in the history.
+
+    `schedules`: schedules that exist. `accumulations`: accumulations that its schedules may have open. `runs`: runs
+    that have not ended; jobs over it wait. `events_per_second`: events over HTTP, of which 10 seconds may be saved up;
+    429 over it. `body_bytes`: the body of a request, except bundles and imports; 413 over it.
+    """
+    fields = Fields(body)
+    limit = fields.integer("limit")
+    check_limit(quota, limit, "$.limit")
+    reason = fields.optional_text("reason") or ""
+    fields.done()
+    found = await quotas.set(namespace, quota, limit, reason, now=clock.now(), expected=expected)
+    return stored(quota_view(found), found.revision)
+
+
+@router.delete("/namespaces/{namespace}/quotas/{quota}", summary="Remove a quota of a namespace")
+async def unset_quota(
+    namespace: NamespaceDep,
+    quota: QuotaDep,
+    quotas: QuotasDep,
+    clock: ClockDep,
+    *,
+    expected: ExpectedDep,
+    reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
+) -> Response:
+    """Removes the quota and returns what it was. Jobs that wait for it start."""
+    return rendered(quota_view(await quotas.unset(namespace, quota, reason, now=clock.now(), expected=expected)))
+
+
+def quota_view(use: QuotaUse) -> dict[str, Any]:
+    """A quota with what is in use."""
+    return {
+        "namespace": use.namespace,
+        "quota": use.quota,
+        "limit": use.limit,
+        "used": None if use.used is None else round(use.used, 3),
+        "ratio": None if use.ratio is None else round(use.ratio, 4),
+        "reason": use.reason,
+        "changedAt": use.changed_at,
+    }
+
+
+def _view(namespace: str, uses: Sequence[QuotaUse]) -> dict[str, Any]:
+    return {"namespace": namespace, "quotas": [quota_view(use) for use in uses]}

@@ -1,0 +1,124 @@
+"""The quotas of a namespace, and what a change needs of them.
+
+| quota | what counts | over it |
+|---|---|---|
+| `schedules` | schedules that exist, enabled or not | a change that adds some is refused |
+| `accumulations` | accumulations that the schedules may have open | a change that adds some is refused |
+| `runs` | runs that have not ended | a job waits |
+| `events_per_second` | events over HTTP, charged to the namespace each is about | a request is refused for a time |
+| `body_bytes` | the body of one request | the request is refused |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from streamsched.domain.errors import QuotaExceededError
+from streamsched.domain.limits import MOST, MOST_SLOTS, check_count
+from streamsched.domain.revision import digest
+from streamsched.domain.triggers.correlation import Per
+from streamsched.domain.triggers.trigger import Trigger, children
+
+
+class Quota(StrEnum):
+    """What is limited."""
+
+    SCHEDULES = "schedules"
+    ACCUMULATIONS = "accumulations"
+    RUNS = "runs"
+    EVENTS = "events_per_second"
+    BODY = "body_bytes"
+
+
+#: The largest limit of each. Runs are slots of a group.
+_MOST: Final[Mapping[Quota, int]] = MappingProxyType(
+    {
+        Quota.SCHEDULES: MOST,
+        Quota.ACCUMULATIONS: MOST,
+        Quota.RUNS: MOST_SLOTS,
+        Quota.EVENTS: MOST_SLOTS,
+        Quota.BODY: MOST,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """A quota that is set.
+
+    Attributes:
+        used: what is in use now; of `events_per_second` the events a second that were accepted lately; None of
+            `body_bytes`, which is of one request.
+        reason: of the last change, and its time (UTC).
+    """
+
+    namespace: str
+    quota: Quota
+    limit: int
+    used: float | None
+    reason: str
+    changed_at: datetime
+
+    @property
+    def ratio(self) -> float | None:
+        """The part in use; above 1 after the limit was lowered. 1 of a limit of 0 with any use. None: unknown."""
+        if self.used is None:
+            return None
+        return self.used / self.limit if self.limit else float(self.used > 0)
+
+    @property
+    def revision(self) -> str:
+        return digest([self.limit, self.reason])
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaGrowth:
+    """What a change adds to a namespace; negative: it removes more than it adds."""
+
+    schedules: int = 0
+    accumulations: int = 0
+
+    def amounts(self) -> Mapping[Quota, int]:
+        """By the quotas that count it."""
+        return {Quota.SCHEDULES: self.schedules, Quota.ACCUMULATIONS: self.accumulations}
+
+
+def check_limit(quota: Quota, limit: int, path: str) -> None:
+    """Raises:
+    InvalidDefinitionError: it is no limit of this quota.
+    """
+    check_count(limit, path, least=0, most=_MOST[quota])
+
+
+def check_growth(namespace: str, growth: QuotaGrowth, limits: Mapping[Quota, int], used: Mapping[Quota, int]) -> None:
+    """Checks a change as a whole. `limits`: those of the namespace that are set; `used`: before the change. What does
+    not add to a quota is never refused for it, also when more is used than the limit allows.
+
+    Raises:
+        QuotaExceededError: the namespace would have more than a limit; the first in the order of `Quota`.
+    """
+    for quota, wanted in growth.amounts().items():
+        if quota in limits and wanted > 0 and used[quota] + wanted > limits[quota]:
+            raise QuotaExceededError(namespace, quota, limits[quota], used=used[quota], wanted=wanted)
+
+
+def accumulations(trigger: Trigger) -> int:
+    """How many accumulations a schedule with this trigger may have open: `at_most` when it correlates, else 1."""
+    if isinstance(trigger, Per):
+        return trigger.at_most
+    return max(map(accumulations, children(trigger)), default=1)
+
+
+def slots_name(namespace: str) -> str:
+    """The name under which the runs of a namespace with a quota are slots among the groups; not a valid group name."""
+    return f"quota:{namespace}"
+
+
+def most_used(uses: Iterable[QuotaUse], limit: int) -> Sequence[QuotaUse]:
+    """At most so many of them, those that are used most first."""
+    return sorted(uses, key=lambda use: (-(use.ratio or 0.0), use.namespace, use.quota))[:limit]

@@ -1,0 +1,43 @@
+"""What namespaces use of their quotas, and the check of a change of schedules in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from streamsched.domain.quotas.event_level import HELD
+from streamsched.domain.quotas.quota import Quota, QuotaGrowth, QuotaUse, check_growth
+from streamsched.domain.triggers.correlation import AT_MOST
+from streamsched.store.sql import queries
+
+_SQL: Final = queries("catalog/quota_counts")
+
+
+async def uses(
+    connection: Any, namespace: str | None, *, now: datetime, after: str = "", limit: int | None = None
+) -> Sequence[QuotaUse]:
+    """Quotas with what is in use, of one namespace or of all (None)."""
+    order = list(Quota)  # a newer release may know more, which are left out
+    rows = await connection.fetch(_SQL["list"], namespace, after, limit, now - HELD, AT_MOST, order)
+    found = [
+        QuotaUse(row["namespace"], Quota(row["quota"]), row["most"], row["used"], row["reason"], row["changed_at"])
+        for row in rows
+    ]
+    return sorted(found, key=lambda use: (use.namespace, order.index(use.quota)))
+
+
+async def check(connection: Any, namespace: str, growth: QuotaGrowth, *, now: datetime) -> None:
+    """Checks a change of schedules that is about to be stored. Until the transaction ends, no other change that adds to
+    a quota of the namespace is checked.
+
+    Raises:
+        QuotaExceededError: the namespace would have more than a limit.
+    """
+    if not any(amount > 0 for amount in growth.amounts().values()):
+        return
+    limits = {Quota(row["quota"]): row["most"] for row in await connection.fetch(_SQL["lock_counts"], namespace)}
+    if limits:
+        found = await uses(connection, namespace, now=now)
+        used = {use.quota: int(use.used or 0) for use in found if use.quota in limits}
+        check_growth(namespace, growth, limits, used)
