@@ -30,8 +30,12 @@ from streamsched.store.tasks.partitions import PostgresTaskPartitions
 from streamsched.store.tasks.queues import PostgresQueueStore
 from streamsched.store.tasks.registry import PostgresTaskRegistry
 from streamsched.store.tasks.streams import PostgresStreamAddresses
+from streamsched.store.webhooks.feed import PostgresWebhookFeed
+from streamsched.store.webhooks.webhooks import PostgresWebhookStore
+from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.worker_streams import WorkerStreams
+from streamsched.webhooks.feeding import WebhookFeeding
 
 log = structlog.get_logger()
 
@@ -46,13 +50,15 @@ def task_services(pool: Pool) -> Mapping[str, Any]:
         "tasks": PostgresTaskRegistry(pool),
         "task_streams": PostgresStreamAddresses(pool),
         "task_partitions": PostgresTaskPartitions(pool),
+        "webhooks": PostgresWebhookStore(pool),
     }
 
 
 def task_intakes(
     settings: Settings, pool: Pool, log: Broker, clock: Clock
 ) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-    """The loops that copy topics with tasks into their queues, by the name of the role; one each at a time.
+    """The loops that put tasks into queues, by the name of the role; one each at a time. They copy topics, and put
+    changes of jobs and runs into the queues of webhooks.
 
     Raises:
         ConfigurationError: a topic is one of the installation.
@@ -82,7 +88,9 @@ def task_intakes(
             )
             await intake.run()
 
-    return {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), PostgresWebhookFeed(pool), clock)
+    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.task_queues().items()}
+    return {"webhooks": feeding.run, **copying}
 
 
 async def serve_task_streams(

@@ -42,6 +42,7 @@ from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
+from streamsched.api.routes.webhooks import webhooks
 
 
 def make_api(services: ApiServices) -> FastAPI:
@@ -86,6 +87,7 @@ def make_api(services: ApiServices) -> FastAPI:
         lanes,
         partitions,
         tasks,
+        webhooks,
         pagerduty,
         openlineage,
         dapr,

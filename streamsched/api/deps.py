@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.names import DatasetRef
+from streamsched.domain.webhooks.addresses import Network
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.access.audit import AuditStore
 from streamsched.ports.access.login import ProviderLogin
@@ -39,6 +40,7 @@ from streamsched.ports.tasks.partitions import TaskPartitions
 from streamsched.ports.tasks.queues import QueueStore
 from streamsched.ports.tasks.registry import TaskRegistry
 from streamsched.ports.verdicts import EventTraces
+from streamsched.ports.webhooks.webhooks import WebhookStore
 from streamsched.telemetry.metrics import Metrics
 
 
@@ -63,6 +65,7 @@ class ApiServices:
         update_schedules: whether a deployment that does not say so updates schedules that exist.
         bundle_limit: largest bundle in bytes.
         lineage_datasets: dataset of each location that OpenLineage names, by `codec.openlineage.run_event.LineageName`.
+        webhook_networks: beside public addresses, where webhooks may be sent to.
         installation_name: location of the database without credentials; identifies the installation in plans.
     """
 
@@ -83,6 +86,7 @@ class ApiServices:
     tasks: TaskRegistry
     task_streams: StreamAddresses
     task_partitions: TaskPartitions
+    webhooks: WebhookStore
     dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore
@@ -103,6 +107,7 @@ class ApiServices:
     audit: Audit
     audit_entries: AuditStore
     lineage_datasets: Mapping[str, DatasetRef]
+    webhook_networks: Sequence[Network] = ()
     installation_name: str = ""
     login: ProviderLogin | None = None
     bundle_limit: int = 64 * 1024 * 1024
@@ -143,6 +148,7 @@ QueuesDep = Annotated[QueueStore, _service("queues")]
 TasksDep = Annotated[TaskRegistry, _service("tasks")]
 TaskStreamsDep = Annotated[StreamAddresses, _service("task_streams")]
 TaskPartitionsDep = Annotated[TaskPartitions, _service("task_partitions")]
+WebhooksDep = Annotated[WebhookStore, _service("webhooks")]
 DaprDep = Annotated[DaprDesk, _service("dapr")]
 GroupsDep = Annotated[GroupStore, _service("groups")]
 PoolsDep = Annotated[PoolStore, _service("pools")]

@@ -57,6 +57,7 @@ def _order(schema: str, status: int = 200, *, body: str = "Reason") -> Operation
 _APP, _GRAPH, _DAPR = "/v1/apps/{namespace}/{app}", "/v1/graphs/{namespace}/{app}", "/v1/dapr/{namespace}/{app}"
 _SCHEDULE, _PREFERENCES = "/v1/schedules/{schedule}", "/v1/namespaces/{namespace}/preferences"
 _PROFILES, _BUNDLES = "/v1/namespaces/{namespace}/spark-profiles", "/v1/namespaces/{namespace}/bundles"
+_WEBHOOKS = "/v1/namespaces/{namespace}/webhooks"
 _COMMITS = "/v1/datasets/{namespace}/{dataset}/commits"
 _CDAP = "/v3/namespaces/{namespace}"
 _CDAP_APP = f"{_CDAP}/apps/{{app}}"
@@ -165,6 +166,13 @@ _LIMITS: Final = {
     "GET /v1/clusters": _read("ClusterPage"),
 }
 _TASKS: Final = {
+    f"GET {_WEBHOOKS}": _read("WebhookPage"),
+    f"POST {_WEBHOOKS}": _write("NewWebhook", {201: "CreatedWebhook"}, conflict=True),
+    f"GET {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
+    f"DELETE {_WEBHOOKS}/{{webhook}}": _read("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/enable": _order("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/disable": _order("Webhook"),
+    f"POST {_WEBHOOKS}/{{webhook}}/test": _order("WebhookTest"),
     "GET /v1/queues": _read("QueuePage"),
     "GET /v1/queues/{queue}": _read("Queue"),
     "PUT /v1/queues/{queue}": _write("QueuePolicy", {200: "Queue"}, conflict=True),

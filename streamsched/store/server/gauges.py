@@ -8,7 +8,7 @@ from typing import Any, Final
 import asyncpg
 
 from streamsched.ports.broker import TopicPartition
-from streamsched.ports.server import LATELY, Measures, QueueMeasures
+from streamsched.ports.server import LATELY, Measures, QueueMeasures, WebhookMeasures
 from streamsched.ports.tasks.queues import COUNTED
 from streamsched.store.connections import translated
 from streamsched.store.server.reports import positions_of
@@ -49,6 +49,7 @@ class PostgresGauges:
                 jobs_ended = await connection.fetch(self._sql["jobs_ended"], now - LATELY)
                 runs_ended = await connection.fetch(self._sql["runs_ended"], now - LATELY, _PROGRAMS)
                 reports = await connection.fetch(self._sql["shard_positions"])
+                webhooks = await connection.fetch(self._sql["webhooks"], now)
                 stuck = dict(map(tuple, await connection.fetch(self._sql["stuck"], COUNTED)))
         assert single is not None
         return Measures(
@@ -67,6 +68,7 @@ class PostgresGauges:
             dict(map(tuple, jobs_ended)),
             {(row["program"], row["state"]): row["amount"] for row in runs_ended},
             {row["shard"]: positions_of(row["positions"]) for row in reports},
+            {row["id"]: WebhookMeasures(row["queued"], row["failing"], row["given_up"]) for row in webhooks},
         )
 
 
