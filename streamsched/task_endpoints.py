@@ -14,6 +14,7 @@ import structlog
 from streamsched.access.authentication import Authentication
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.serving import HttpServer, bind
+from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.api.task_streams import make_stream_api
 from streamsched.config import Settings, url_here
 from streamsched.domain.errors import ConfigurationError, UnavailableError
@@ -44,13 +45,14 @@ _ANNOUNCE_S: Final = 3.0
 
 
 def task_services(pool: Pool) -> Mapping[str, Any]:
-    """The services of the HTTP application that tasks have (`ApiServices`)."""
+    """The services of the HTTP application that tasks, webhooks and streams have (`ApiServices`)."""
     return {
         "queues": PostgresQueueStore(pool),
         "tasks": PostgresTaskRegistry(pool),
         "task_streams": PostgresStreamAddresses(pool),
         "task_partitions": PostgresTaskPartitions(pool),
         "webhooks": PostgresWebhookStore(pool),
+        "decisions": DecisionFeed(PostgresWorkHistory(pool)),
     }
 
 

@@ -42,7 +42,7 @@ from streamsched.api.routes.datasets import bookmarks, file_sets
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.needs import bundles, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
-from streamsched.api.routes.webhooks import webhooks
+from streamsched.api.routes.webhooks import decisions, webhooks
 
 
 def make_api(services: ApiServices) -> FastAPI:
@@ -62,6 +62,7 @@ def make_api(services: ApiServices) -> FastAPI:
     )
     api.state.services = services
     api.state.health = services.health
+    api.state.closing = [lambda: services.decisions.close()]
     for module in (
         events,
         verdicts,
@@ -88,6 +89,7 @@ def make_api(services: ApiServices) -> FastAPI:
         partitions,
         tasks,
         webhooks,
+        decisions,
         pagerduty,
         openlineage,
         dapr,

@@ -14,6 +14,7 @@ from streamsched.access.authentication import Authentication
 from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
+from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
@@ -87,6 +88,7 @@ class ApiServices:
     task_streams: StreamAddresses
     task_partitions: TaskPartitions
     webhooks: WebhookStore
+    decisions: DecisionFeed
     dapr: DaprDesk
     groups: GroupStore
     pools: PoolStore

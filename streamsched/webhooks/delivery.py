@@ -15,7 +15,7 @@ from streamsched.domain.errors import ConfigurationError, InvalidError, Unavaila
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
 from streamsched.domain.tasks.queue import Target
 from streamsched.domain.webhooks.signature import signed, signing_key
-from streamsched.domain.webhooks.webhook import AT_ONCE, ContentMode, Webhook, webhook_of
+from streamsched.domain.webhooks.webhook import AT_ONCE, EventMode, Webhook, webhook_of
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhooks.webhooks import WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
@@ -108,7 +108,7 @@ class WebhookReceiver:
 
     async def _disable(self, webhook: str, reason: str) -> None:
         try:
-            if await self._targets.give_up(webhook, reason, now=self._clock.now()):
+            if await self._targets.disable_failing(webhook, reason, now=self._clock.now()):
                 log.error("webhooks.disabled", webhook=webhook, reason=reason)
         except UnavailableError as exc:
             log.warning("webhooks.not_disabled", webhook=webhook, reason=str(exc))
@@ -117,7 +117,7 @@ class WebhookReceiver:
 def request_of(webhook: Webhook, event: bytes, key: bytes, *, at: datetime) -> PreparedRequest:
     """The request of an attempt at `at` (UTC). What is signed is the body as it is sent."""
     headers, body = {"Content-Type": STRUCTURED}, event
-    if webhook.mode is ContentMode.BINARY:
+    if webhook.mode is EventMode.BINARY:
         attributes, body = binary(event)
         headers = dict(attributes)
     url = URL(webhook.url, encoded=True)

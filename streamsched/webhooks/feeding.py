@@ -57,7 +57,7 @@ class WebhookFeeding:
         """
         return (await self._advance())[0]
 
-    async def give_up(self) -> int:
+    async def disable_failing(self) -> int:
         """Disables webhooks whose targets have accepted nothing for `GIVE_UP_AFTER`; returns how many.
 
         Raises:
@@ -68,7 +68,7 @@ class WebhookFeeding:
             if each.failing_since is None or now - each.failing_since < GIVE_UP_AFTER:
                 continue
             reason = f"its target has accepted nothing for {duration_text(GIVE_UP_AFTER)}: {each.error}"
-            if await self._feed.give_up(each.webhook.id, reason, now=now):
+            if await self._feed.disable_failing(each.webhook.id, reason, now=now):
                 log.error("webhooks.disabled", webhook=each.webhook.id, reason=reason)
                 given_up += 1
         return given_up
@@ -77,7 +77,7 @@ class WebhookFeeding:
         now = self._clock.now()
         if self._checked_at is None or not timedelta(0) <= now - self._checked_at < _CHECK:
             self._checked_at = now
-            await self.give_up()
+            await self.disable_failing()
         read, webhooks = await self._advance()
         if not webhooks:
             return _IDLE_S

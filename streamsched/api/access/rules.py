@@ -126,6 +126,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "POST /v1/backfills/{backfill}/pause": Rule(_OPERATE),
         "POST /v1/backfills/{backfill}/resume": Rule(_OPERATE),
         "POST /v1/backfills/{backfill}/cancel": Rule(_OPERATE),
+        "GET /v1/decisions": Rule(_VIEW, _LIST),
         "GET /v1/jobs": Rule(_VIEW, _LIST),
         "GET /v1/jobs/{job}": Rule(_VIEW),
         "GET /v1/jobs/{job}/why": Rule(_VIEW),

@@ -12,6 +12,7 @@ from streamsched.telemetry.metrics import CONTENT_TYPE as METRICS_TYPE
 JSON: Final = "application/json"
 #: A bundle.
 ARCHIVE: Final = "application/x-tar"
+EVENTS: Final = "text/event-stream; charset=utf-8"
 _PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -166,6 +167,7 @@ _LIMITS: Final = {
     "GET /v1/clusters": _read("ClusterPage"),
 }
 _TASKS: Final = {
+    "GET /v1/decisions": Operation(answers={200: "DecisionStream"}, media=(EVENTS,), conflict=True),
     f"GET {_WEBHOOKS}": _read("WebhookPage"),
     f"POST {_WEBHOOKS}": _write("NewWebhook", {201: "CreatedWebhook"}, conflict=True),
     f"GET {_WEBHOOKS}/{{webhook}}": _read("Webhook"),

@@ -1,4 +1,4 @@
-"""Schemas of webhooks."""
+"""Schemas of webhooks and of the stream of decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamsched.codec.schema.shapes import (
     whole,
 )
 from streamsched.domain.webhooks.change import GROUPS, STATES
-from streamsched.domain.webhooks.webhook import ContentMode
+from streamsched.domain.webhooks.webhook import EventMode
 
 _CHANGE: Final = {"type": "string", "enum": [*GROUPS, *STATES], "examples": ["run.failed"]}
 _SECRET: Final = record({"secret": text("env:HOOK_KEY")}, about="A secret by reference.")
@@ -35,7 +35,7 @@ _WEBHOOK: Final = answer(
         "schedules": listed(any_text("default.flights.weekly")),
         "programs": listed(any_text("default.flights.join")),
         "secret": nullable(_SECRET),
-        "mode": choice(ContentMode),
+        "mode": choice(EventMode),
         "timeout": any_text("15s"),
         "enabled": boolean(),
         "disabledByOwner": boolean(example=False),
@@ -66,12 +66,15 @@ SENDING: Final[Definitions] = {
             "schedules": listed(text("default.flights.weekly"), maxItems=100),
             "programs": listed(text("default.flights.join"), maxItems=100),
             "secret": _SECRET,
-            "mode": choice(ContentMode),
+            "mode": choice(EventMode),
             "timeout": duration("15s"),
         },
     ),
     "CreatedWebhook": extended(
         _WEBHOOK, answer({}, {"signingSecret": any_text("whsec_…", "The generated secret. It is shown only here.")})
+    ),
+    "DecisionStream": any_text(
+        'id: 17\nevent: job.waits\ndata: {"number": 17, "kind": "job", "subject": "default.flights.weekly.1.7", …}\n\n'
     ),
     "WebhookTest": answer({"accepted": nullable(boolean()), "answer": any_text("HTTP 204")}),
 }

@@ -12,7 +12,7 @@ from streamsched.codec.json.reading import Fields, anchored
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.domain.webhooks.webhook import ContentMode, Webhook
+from streamsched.domain.webhooks.webhook import EventMode, Webhook
 
 
 def webhook_to_json(webhook: Webhook) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def webhook_from_json(namespace: str, name: str, fields: Fields) -> Webhook:
     if secret is not None:
         given["secret"] = Secret.parse(secret.text("secret"), secret.at("secret"))
         secret.done()
-    mode = fields.optional_choice("mode", ContentMode)
+    mode = fields.optional_choice("mode", EventMode)
     if mode is not None:
         given["mode"] = mode
     timeout = fields.optional_text("timeout")

@@ -32,7 +32,7 @@ _PREFIX: Final = "webhook."
 _MOST_NAMES: Final = 100
 
 
-class ContentMode(StrEnum):
+class EventMode(StrEnum):
     """How a CloudEvent is sent: as one JSON object, or its attributes as headers and its data as body."""
 
     STRUCTURED = "structured"
@@ -57,7 +57,7 @@ class Webhook:
     schedules: frozenset[ScheduleRef] = frozenset()
     programs: frozenset[ProgramRef] = frozenset()
     secret: Secret | None = None
-    mode: ContentMode = ContentMode.STRUCTURED
+    mode: EventMode = EventMode.STRUCTURED
     timeout: timedelta = timedelta(seconds=15)
     _wanted: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 

@@ -104,7 +104,7 @@ class WebhookFeed(Protocol):
         """Enabled webhooks of which a delivery waits for its next attempt."""
         ...
 
-    async def give_up(self, webhook: str, reason: str, *, now: datetime) -> bool:
+    async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
         """Disables a webhook on behalf of the installation; False when it is not enabled."""
         ...
 
@@ -129,6 +129,6 @@ class WebhookTargets(Protocol):
         """
         ...
 
-    async def give_up(self, webhook: str, reason: str, *, now: datetime) -> bool:
-        """As `WebhookFeed.give_up`."""
+    async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
+        """As `WebhookFeed.disable_failing`."""
         ...

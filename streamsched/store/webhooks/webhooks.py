@@ -90,7 +90,7 @@ class PostgresWebhookStore:
             return None
         return DeliveredWebhook(definition_of(webhook, row["definition"]), row["enabled"], row["secret"])
 
-    async def give_up(self, webhook: str, reason: str, *, now: datetime) -> bool:
+    async def disable_failing(self, webhook: str, reason: str, *, now: datetime) -> bool:
         with translated():
             async with self._pool.acquire() as connection, connection.transaction():
                 return await set_enabled(connection, webhook, False, reason, by_owner=False, now=now)

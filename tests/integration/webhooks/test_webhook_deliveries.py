@@ -11,7 +11,7 @@ import pytest
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
-from streamsched.domain.webhooks.webhook import ContentMode
+from streamsched.domain.webhooks.webhook import EventMode
 from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld, receiving
 
 RUN = "default.flights.weekly.1.7.r1"
@@ -51,7 +51,7 @@ async def test_a_change_is_a_signed_cloud_event(world: WebhookWorld) -> None:
 
 async def test_binary_mode_has_the_attributes_in_headers_and_signs_the_body(world: WebhookWorld) -> None:
     async with receiving() as far, world.owning() as owner:
-        await world.webhook(far.url, mode=ContentMode.BINARY)
+        await world.webhook(far.url, mode=EventMode.BINARY)
         await world.write((RUN, "run.failed"))
         await world.feeding().run_once()
         await world.settle(owner)
@@ -135,7 +135,7 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
         feeding = world.feeding()
         await feeding.run_once()
         hours = 0
-        while not await feeding.give_up():
+        while not await feeding.disable_failing():
             assert (await world.store.get(hook)).enabled
             world.pass_time(hours=1)
             hours += 1
@@ -143,7 +143,7 @@ async def test_a_webhook_is_disabled_after_three_days_without_success(world: Web
         found = await world.store.get(hook)
         await world.store.enable(hook, True, "", now=world.clock.now())
         await world.settle(owner)
-        assert await feeding.give_up() == 0, "the three days begin when it is enabled"
+        assert await feeding.disable_failing() == 0, "the three days begin when it is enabled"
 
     assert (hours, found.enabled, found.queued) == (72, False, 1)
     assert found.reason == "its target has accepted nothing for 3d: HTTP 500"

@@ -64,6 +64,7 @@ class Receiver:
     url: str = ""
     answer: Callable[[Got], str | None] = lambda _: "204 No Content"
     got: list[Got] = field(default_factory=list)
+    arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -72,7 +73,9 @@ class Receiver:
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-2])}
                 body = await reader.readexactly(int(headers["content-length"]))
                 request = Got(head[0].split(" ")[1], headers, body)
-                self.got.append(request)
+                async with self.arrived:
+                    self.got.append(request)
+                    self.arrived.notify_all()
                 status = self.answer(request)
                 if status is None:
                     await reader.read()
@@ -82,6 +85,11 @@ class Receiver:
             pass
         finally:
             writer.close()
+
+    async def until(self, number: int) -> None:
+        """Returns when so many requests have come."""
+        async with asyncio.timeout(60), self.arrived:
+            await self.arrived.wait_for(lambda: len(self.got) >= number)
 
     @property
     def subjects(self) -> list[str]:
