@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import iter_route_contexts
@@ -62,7 +63,7 @@ def make_api(services: ApiServices) -> FastAPI:
     )
     api.state.services = services
     api.state.health = services.health
-    api.state.closing = [lambda: services.decisions.close()]
+    api.state.closing = [partial(_end_streams, services)]
     for module in (
         events,
         verdicts,
@@ -106,6 +107,10 @@ def make_api(services: ApiServices) -> FastAPI:
     api.add_middleware(RequestMeasures, metrics=services.metrics, routes=api.state.routes)
     api.add_middleware(RequestGuard, hosts=services.allowed_hosts, metrics=services.metrics)
     return api
+
+
+def _end_streams(services: ApiServices) -> None:
+    services.decisions.close()
 
 
 def _routes(api: FastAPI) -> Iterator[tuple[str, str, Handler]]:

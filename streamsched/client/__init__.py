@@ -16,6 +16,7 @@ from streamsched.client.blocking import Client
 from streamsched.client.models import (
     AcceptedEvents,
     Backfill,
+    Decision,
     DeployedSchedule,
     Job,
     JobReason,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from math import inf
 from typing import Final
 
 import structlog
@@ -73,9 +74,15 @@ class DecisionFeed:
             raise ConflictError(f"{self._most} clients follow decisions at this process, the most it takes")
 
     async def follow(
-        self, after: int | None, wants: Callable[[WorkLine], bool], allowed: Callable[[], Awaitable[object]]
+        self,
+        after: int | None,
+        wants: Callable[[WorkLine], bool],
+        allowed: Callable[[], Awaitable[object]],
+        *,
+        most_s: float = inf,
     ) -> AsyncIterator[bytes]:
-        """The lines after a number, None: from now on, that a client wants, until it is closed or the server stops.
+        """The lines after a number, None: from now on, that a client wants, until it is closed, the server stops, or
+        `most_s` seconds have passed.
 
         `allowed` raises UnauthenticatedError or ForbiddenError when the client may not read them any more; it is asked
         before each page, and twice a second.
@@ -88,7 +95,8 @@ class DecisionFeed:
             self._known = None
             self._reader = asyncio.create_task(self._read())
         try:
-            async for chunk in self._events(after, wants, allowed):
+            ends_s = asyncio.get_running_loop().time() + most_s
+            async for chunk in self._events(after, wants, allowed, ends_s):
                 yield chunk
         finally:
             self._clients -= 1
@@ -101,13 +109,17 @@ class DecisionFeed:
         self._closed = True
 
     async def _events(
-        self, after: int | None, wants: Callable[[WorkLine], bool], allowed: Callable[[], Awaitable[object]]
+        self,
+        after: int | None,
+        wants: Callable[[WorkLine], bool],
+        allowed: Callable[[], Awaitable[object]],
+        ends_s: float,
     ) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
         position, asked_s, sent_s = after, clock(), clock()
         opened = False
         yield alive()
-        while not self._closed:
+        while not self._closed and clock() < ends_s:
             if clock() - asked_s >= _ALLOWED_S:
                 asked_s = clock()
                 try:

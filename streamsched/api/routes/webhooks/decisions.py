@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -30,6 +31,9 @@ async def follow_decisions(
     namespace: NamespaceQuery = None,
     schedule: Annotated[str | None, Query(description="Only decisions about this schedule's jobs and runs.")] = None,
     after: Annotated[str, Query(max_length=_LONGEST, description="Begin after this number, as Last-Event-ID.")] = "",
+    seconds: Annotated[
+        float | None, Query(ge=0, le=86_400, description="End the stream after so long. Default: it does not end.")
+    ] = None,
     last_event_id: Annotated[
         str, Header(alias="Last-Event-ID", max_length=_LONGEST, description="Go on after the event with this id.")
     ] = "",
@@ -54,7 +58,9 @@ async def follow_decisions(
         check_rule(caller, _RULE, request)
 
     services.decisions.admit()
-    return StreamingResponse(services.decisions.follow(begin, wants, allowed), media_type=MEDIA, headers=HEADERS)
+    most_s = inf if seconds is None else seconds
+    stream = services.decisions.follow(begin, wants, allowed, most_s=most_s)
+    return StreamingResponse(stream, media_type=MEDIA, headers=HEADERS)
 
 
 def _number(text: str, name: str) -> int:
