@@ -1,8 +1,8 @@
 """Puts the changes that webhooks want into their queues, in the order of the history, each once.
 
 Every webhook has a position of its own in the history, which moves in the transaction that puts its changes into its
-queue: a process that is killed loses none and doubles none. A queue that is full is not fed, so the backlog of a target
-that is away costs no second copy, and it holds up no other webhook.
+queue: a process that is killed loses none and doubles none. A queue without room for a batch is not fed, so the backlog
+of a target that is away costs no second copy, and it holds up no other webhook.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class WebhookFeeding:
         settled = await self._history.settled()
         by_position: dict[int, list[FollowedWebhook]] = defaultdict(list)
         for each in followed:
-            if each.position < settled and each.queued < MOST_QUEUED:
+            if each.position < settled and each.queued + _BATCH <= MOST_QUEUED:
                 by_position[each.position].append(each)
         read = 0
         for position, webhooks in sorted(by_position.items()):

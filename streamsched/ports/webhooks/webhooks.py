@@ -68,6 +68,10 @@ class WebhookStore(Protocol):
         """
         ...
 
+    async def put(self, webhook: str, request: TaskRequest, *, now: datetime) -> str:
+        """Puts an event beside the changes into its queue; returns the id of the task."""
+        ...
+
     async def delete(self, webhook: str) -> None:
         """Deletes it with its queue and what is in it."""
         ...

@@ -39,7 +39,7 @@ class PostgresWebhookFeed(PostgresWebhookStore):
                     for request in changes[webhook]
                 ]
                 if tasks:
-                    await enqueue(connection, tasks, now)
+                    await enqueue(connection, tasks, now, changes=True)
                 await connection.execute(SQL["advance"], list(due), reached, now)
         return len(tasks)
 

@@ -16,10 +16,12 @@ from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_jso
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.limits import as_stored
 from streamsched.domain.tasks.queue import MOST_QUEUES
+from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import MOST_WEBHOOKS, POLICY, Webhook, queue_of
 from streamsched.ports.webhooks.webhooks import DeliveredWebhook, WebhookRecord
 from streamsched.store.connections import translated
 from streamsched.store.sql import queries
+from streamsched.store.tasks.registration import enqueue
 
 log = structlog.get_logger()
 
@@ -72,6 +74,13 @@ class PostgresWebhookStore:
                 if not await set_enabled(connection, webhook, enabled, reason, by_owner=True, now=now):
                     await _record(connection, webhook)
                 return await _record(connection, webhook)
+
+    async def put(self, webhook: str, request: TaskRequest, *, now: datetime) -> str:
+        queue = queue_of(webhook)
+        with translated():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await enqueue(connection, [(queue, request)], now, changes=True)
+        return POLICY.id_of(queue, request)[1]
 
     async def delete(self, webhook: str) -> None:
         queue = queue_of(webhook)

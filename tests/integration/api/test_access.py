@@ -287,6 +287,16 @@ async def test_a_list_of_all_namespaces_asks_for_one(client: httpx.AsyncClient, 
     assert (await client.get(both, headers=header)).status_code == 403
 
 
+async def test_a_filter_that_a_list_does_not_have_gives_no_access(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    header = await token(services, "viewer", Grant(role=AccessRole.VIEWER, namespace=OWN))
+    for path in ("/v1/jobs?namespace=", "/v1/runs?schedule=", "/v1/decisions?seconds=0&app=", "/v1/schedules?program="):
+        answer = await client.get(f"{path}{OWN}", headers=header)
+        assert answer.status_code == 403, path
+    assert (await client.get(f"/v1/jobs?app={OWN}.app", headers=header)).status_code == 200
+
+
 async def test_changes_are_audited_and_alterations_are_found(
     client: httpx.AsyncClient, services: Services, database: str
 ) -> None:

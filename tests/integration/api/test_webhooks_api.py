@@ -32,6 +32,8 @@ async def test_a_generated_secret_is_shown_once(client: httpx.AsyncClient) -> No
         assert "hidden" not in answer.text
         assert secret not in answer.text
     assert (await client.post(PATH, json={"name": "a", "url": URL})).status_code == 409
+    forged = await client.post("/v1/queues/webhook.default.a/tasks", json={"key": "k", "data": {}})
+    assert (forged.status_code, forged.json()["path"]) == (400, "$.queue")
 
 
 async def test_a_reference_is_shown_and_no_secret_made(client: httpx.AsyncClient) -> None:

@@ -5,8 +5,8 @@ they commit.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-import asyncpg
 import pytest
 
 from streamsched.domain.errors import ConflictError, UnavailableError
@@ -78,8 +78,8 @@ async def test_a_feeder_that_ends_between_queue_and_position_loses_and_doubles_n
     await world.write(*((f"default.a.b.1.{n}.r1", "run.started") for n in range(3)))
     enqueue = feed.enqueue
 
-    async def killed(connection: asyncpg.Connection, *rest: object) -> None:
-        await enqueue(connection, *rest)  # type: ignore[arg-type]
+    async def killed(*given: Any, **more: Any) -> None:
+        await enqueue(*given, **more)
         raise UnavailableError("the process is killed")
 
     monkeypatch.setattr(feed, "enqueue", killed)
@@ -163,7 +163,7 @@ async def test_a_hundred_thousand_changes_are_put_in_order(world: WebhookWorld) 
         while await feeding.run_once():
             pass
         found = await queued(world)
-        assert 0 < len(found) <= MOST_QUEUED + 500
+        assert 0 < len(found) <= MOST_QUEUED
         seen += found
         await world.pool.execute("DELETE FROM tasks")
         await world.pool.execute("DELETE FROM task_lanes")

@@ -126,10 +126,10 @@ async def try_webhook(
     now, message = services.clock.now(), f"test-{secrets.token_hex(8)}"
     event = trial_event(message, namespace, found.webhook.id, now)
     request = TaskRequest(key=message, data=event, content_type=STRUCTURED, retry=_ONCE)
-    (made,) = await services.tasks.register(found.webhook.queue, [request], now=now)
+    made = await services.webhooks.put(found.webhook.id, request, now=now)
     waited_s = 0.0
     while waited_s < _PATIENCE_S:
-        task = await services.tasks.get(made.task)
+        task = await services.tasks.get(made)
         if task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
             return rendered({"accepted": task.state is TaskState.SUCCEEDED, "answer": task.reason})
         await asyncio.sleep(_LOOK_S)
