@@ -24,7 +24,7 @@ class Following:
 
     Attributes:
         after: the number of the last decision, None: none yet.
-        attempts: connections without a decision since the last one.
+        attempts: connections since the last one that was opened.
     """
 
     namespace: str | None
@@ -65,12 +65,14 @@ class Following:
     def _ended(self) -> Decision | None:
         event, data = self._event, "\n".join(self._data)
         self._event, self._data = "", []
-        if not data or event == "open":
+        if not data:
+            return None
+        self.attempts = 0
+        if event == "open":
             return None
         read: dict[str, Any] = json.loads(data)
         if event == "end":
             raise UnauthenticatedError(str(read.get("reason", "the stream was ended")))
-        self.attempts = 0
         return Decision.read(read)
 
     def pause(self, answer: Answer, pauses: Sequence[float], url: str) -> float:

@@ -1,6 +1,6 @@
 """The decisions about jobs and runs as server-sent events, for any number of clients with one reader of the history.
 
-What a client costs is a number: how far it has read. The newest lines are in a ring that all clients share; a client
+What a client costs is a number: how far it has read. The newest lines are in a buffer that all clients share; a client
 that is further behind reads its own lines from the history, one page at a time, as fast as it takes them.
 """
 
@@ -30,8 +30,8 @@ log = structlog.get_logger()
 
 #: Most clients of one process.
 MOST_CLIENTS: Final = 200
-#: Lines in the ring, and in one page of a client.
-RING: Final = 5000
+#: Lines in the buffer, and in one page of a client.
+KEPT: Final = 5000
 _PAGE: Final = 200
 _READ: Final = 1000
 #: Seconds between two reads of the history, while there are clients.
@@ -48,15 +48,15 @@ class DecisionFeed:
     """Belongs to one event loop. The reader runs while there is a client."""
 
     def __init__(
-        self, history: WorkHistory, *, every_s: float = EVERY_S, ring: int = RING, most: int = MOST_CLIENTS
+        self, history: WorkHistory, *, every_s: float = EVERY_S, kept: int = KEPT, most: int = MOST_CLIENTS
     ) -> None:
         self._history = history
         self._every_s = every_s
-        self._size = ring
+        self._size = kept
         self._most = most
         self._clients = 0
         self._lines: list[WorkLine] = []
-        self._from = 0  # the ring has all lines after this number, up to `_known`
+        self._from = 0  # the buffer has all lines after this number, up to `_known`
         self._known: int | None = None
         self._news = asyncio.Condition()
         self._reader: asyncio.Task[None] | None = None
@@ -179,7 +179,7 @@ class DecisionFeed:
                 await asyncio.sleep(self._every_s)
 
     async def _step(self) -> bool:
-        """Reads the next lines into the ring; returns whether there may be more."""
+        """Reads the next lines into the buffer; returns whether there may be more."""
         settled = await self._history.settled()
         if self._known is None:
             self._lines, self._from, self._known = [], settled, settled

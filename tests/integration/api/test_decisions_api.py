@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -94,7 +95,7 @@ def _revoke(api: ServedApi, name: str) -> None:
         assert admin.post(f"/v1/tokens/{name}/revoke", json={}).status_code == 200
 
 
-async def test_the_server_ends_streams_when_it_stops(database: str) -> None:
+def test_the_server_ends_streams_when_it_stops(database: str) -> None:
     with served_api(database) as api:
         opened = threading.Event()
         ended: list[str] = []
@@ -108,8 +109,8 @@ async def test_the_server_ends_streams_when_it_stops(database: str) -> None:
 
         thread = threading.Thread(target=follow)
         thread.start()
-        assert await asyncio.to_thread(opened.wait, 30)
-    await asyncio.to_thread(thread.join, 30)
+        assert opened.wait(30)
+    thread.join(30)
     assert ended == ["whole"], "the response ends in order, and is not cut off"
 
 
@@ -133,8 +134,10 @@ async def test_what_is_wrong_is_refused(api: ServedApi) -> None:
 
 def test_the_command_prints_decisions(api: ServedApi) -> None:
     asyncio.run(write(api, ("default.a.b.1.1", "job.waits"), ("default.a.b.1.1", "job.admitted")))
-    command = [sys.executable, "-m", "streamsched", "job", "follow", "--url", api.url, "--after", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={"STREAMSCHED_TOKEN": api.token}, text=True) as running:
+    begin = [sys.executable, "-u", "-c", "from streamsched.cli.main import main; main()"]
+    command = [*begin, "job", "follow", "--url", api.url, "--after", "0"]
+    environ = {**os.environ, "STREAMSCHED_TOKEN": api.token}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ, text=True) as running:
         assert running.stdout is not None
         shown = [running.stdout.readline() for _ in range(2)]
         running.terminate()

@@ -112,7 +112,7 @@ def fed(lines: Lines, **more: Any) -> DecisionFeed:
 async def test_clients_get_each_line_once_wherever_they_begin() -> None:
     lines = Lines()
     lines.add(1000)
-    feed = fed(lines, ring=50)
+    feed = fed(lines, kept=50)
     new, old, other = client(feed), client(feed, 3), client(feed, 990, schedule="d.e.f")
     for each in (new, old, other):
         await each.opened()
@@ -128,7 +128,7 @@ async def test_clients_get_each_line_once_wherever_they_begin() -> None:
     assert feed.clients == 0
 
 
-async def test_a_ring_is_read_once_for_all_clients() -> None:
+async def test_new_lines_are_read_once_for_all_clients() -> None:
     lines = Lines()
     feed = fed(lines)
     clients = [client(feed) for _ in range(50)]
@@ -144,7 +144,7 @@ async def test_a_ring_is_read_once_for_all_clients() -> None:
 
 async def test_a_client_that_does_not_read_costs_nothing_and_misses_nothing() -> None:
     lines = Lines()
-    feed = fed(lines, ring=100)
+    feed = fed(lines, kept=100)
     slow, quick = client(feed), client(feed)
     await slow.opened()
     await quick.opened()
