@@ -14,12 +14,13 @@ from streamsched.codec.webhooks.cloud_event import STRUCTURED, binary, message_i
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.domain.tasks.attempt import Acknowledged, AttemptEnd, AttemptFailed, Interrupted, StartedTask
 from streamsched.domain.tasks.queue import Target
-from streamsched.domain.webhooks.signature import signed, signing_key
+from streamsched.domain.webhooks.signature import secret_text, signed, signing_key
 from streamsched.domain.webhooks.webhook import AT_ONCE, EventMode, Webhook, webhook_of
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhooks.webhooks import WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest
-from streamsched.secrets.resolver import Secrets
+from streamsched.secrets.redaction import Redaction
+from streamsched.secrets.resolver import SHORTEST, Secrets
 
 log = structlog.get_logger()
 
@@ -31,10 +32,13 @@ _AGENT: Final = "streamsched-webhooks"
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A webhook with its signing key. Both are read again at their times."""
+    """A webhook with its signing key. Both are read again at their times. `hidden`: what its target may not say back:
+    the secret, and the query of the URL, which may have one.
+    """
 
     webhook: Webhook
     key: bytes
+    hidden: Redaction
     until: datetime
     key_until: datetime
 
@@ -71,7 +75,7 @@ class WebhookReceiver:
             return Acknowledged(now, f"HTTP {answer.status}")
         if answer.status == HTTPStatus.GONE:
             await self._disable(webhook, "its target answered HTTP 410: it is gone")
-        return AttemptFailed(now, answer.text)
+        return AttemptFailed(now, ready.hidden.text(answer.text))
 
     async def close(self) -> None:
         await self._client.close()
@@ -97,7 +101,9 @@ class WebhookReceiver:
             key, key_until = known.key, known.key_until
         else:
             key = await self._referred(found.webhook)
-        ready = self._known[webhook] = _Ready(found.webhook, key, until, key_until)
+        query = URL(found.webhook.url, encoded=True).query
+        values = (secret_text(key), *(value for value in query.values() if len(value) >= SHORTEST))
+        ready = self._known[webhook] = _Ready(found.webhook, key, Redaction(values), until, key_until)
         return ready
 
     async def _referred(self, webhook: Webhook) -> bytes:

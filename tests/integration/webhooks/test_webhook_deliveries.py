@@ -11,6 +11,7 @@ import pytest
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
+from streamsched.domain.webhooks.signature import secret_text
 from streamsched.domain.webhooks.webhook import EventMode
 from tests.integration.webhooks.webhook_world import SECRET, WebhookWorld, receiving
 
@@ -215,3 +216,32 @@ async def test_a_deleted_webhook_leaves_nothing(world: WebhookWorld) -> None:
         for table in ("tasks", "task_lanes", "task_queues"):
             assert await world.pool.fetchval(f"SELECT count(*) FROM {table}") == 0
     assert len(far.got) == 1
+
+
+async def test_secrets_are_nowhere_but_where_they_must_be(
+    world: WebhookWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    referred, token = secret_text(b"canary-referred-to-by-env-"), "canary-token-in-the-url"
+    world.environ, world.rules = {"SHOP_HOOK": referred}, parse_rules("default=env:SHOP_*")
+
+    async with receiving(lambda _: "500 Oops") as far, world.owning() as owner:
+        far.body = lambda got: f"{got.path} {SECRET if 'key=' in got.path else referred}"
+        await world.webhook(f"{far.url}/?key={token}", "generated")
+        await world.webhook(far.url, "referred", secret=Secret.parse("env:SHOP_HOOK"))
+        await world.write((RUN, "run.failed"))
+        await world.feeding().run_once()
+        await world.settle(owner)
+        errors = [(await world.store.get(f"default.{name}")).error for name in ("generated", "referred")]
+    assert all(error.startswith("HTTP 500: ") and "[secret]" in error for error in errors)
+    tables = await world.pool.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    )
+    stored = {
+        name: str(await world.pool.fetch(f'SELECT to_jsonb(t)::text AS line FROM "{name}" AS t'))
+        for name in (row["relname"] for row in tables)
+    }
+    logged = capsys.readouterr()
+    for canary, where in ((referred, set[str]()), (SECRET, {"webhooks"}), (token, {"webhooks"})):
+        text = canary.removeprefix("whsec_")
+        assert {name for name, rows in stored.items() if text in rows} == where
+        assert text not in logged.out + logged.err

@@ -63,6 +63,7 @@ class Receiver:
 
     url: str = ""
     answer: Callable[[Got], str | None] = lambda _: "204 No Content"
+    body: Callable[[Got], str] = lambda _: ""
     got: list[Got] = field(default_factory=list)
     arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -80,7 +81,8 @@ class Receiver:
                 if status is None:
                     await reader.read()
                     return
-                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+                said = self.body(request).encode()
+                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(said)}\r\n\r\n".encode() + said)
         except (asyncio.IncompleteReadError, ConnectionResetError):
             pass
         finally:
